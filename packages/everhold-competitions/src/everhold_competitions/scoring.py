@@ -15,7 +15,8 @@ from everhold.errors import QueryRejected
 from everhold.gates.candidates import Candidate, procedure_for_gain
 from everhold.gates.metrics import GateMetric, metric_description, metric_of
 from everhold.gates.records import Champion
-from everhold.queries.means.batch import Batch, OneMean, Prepared
+from everhold.queries.interval_planner import Prepared
+from everhold.queries.means.batch import Batch, OneMean
 from everhold.queries.metrics.difference import DifferenceQuery
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.registry import METRICS
@@ -217,7 +218,7 @@ class NamedScoring(Scoring):
 
     def entered(self, predictions: Any, training: Any) -> Entered:
         """See `Scoring.entered`."""
-        rows = self.compiler.placed(self._asked(predictions, training).models[0])
+        rows = self._asked(predictions, training).models[0].placed(self.compiler)
         digest = rows.bind(self.compiler.schema).description["predictions"]
         given = rows.given(self.compiler.schema)
         assert given is not None

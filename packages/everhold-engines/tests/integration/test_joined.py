@@ -19,7 +19,7 @@ from everhold import (
     recall,
     risk,
 )
-from everhold.queries.metrics.difference import difference
+from everhold.queries.makers import difference
 from everhold_engines import Predictions, prediction_tables
 from everhold_server.wire.queries import written
 

@@ -18,9 +18,8 @@ from everhold.arguments import as_whole, brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.families.grid import GridFamily
-from everhold.queries.means.batch import RowwiseQuery
-from everhold.queries.metrics.difference import difference
-from everhold.queries.query import Query
+from everhold.queries.makers import difference
+from everhold.queries.query import Query, RowwiseQuery
 from everhold.search_results import FEW_ROWS
 
 try:

@@ -20,7 +20,7 @@ from everhold.guarantees.intervals.base import CELLS, Cells
 from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.mechanisms.base import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.queries.means.batch import Prepared
+from everhold.queries.interval_planner import Prepared
 from everhold.queries.selection import choice
 from everhold.queries.selection.candidates import Compared, SealedValues
 from everhold.queries.selection.choice import ChoicePlan

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.queries.means.batch import Prepared
+from everhold.queries.interval_planner import Prepared
 from everhold.queries.selection.candidates import SealedValues
 from everhold.queries.selection.quantile import QuantilePlan, _CountedUpTo
 from everhold.values.base import BoundQuery, Schema

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.holdout import Holdout
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
 
 Derivative = Callable[..., Any]
 """From a table and a parameter of shape (dimension,) to one gradient per row, shape (rows, dimension)."""
@@ -208,7 +208,7 @@ class _GradientStep(GradientQuery):
 
     __slots__ = ()
 
-    def purchase(self, compiler: QueryCompiler) -> GradientPurchase:
+    def purchase(self, compiler: CompileContext) -> GradientPurchase:
         """Return the gradient for one holdout, after checking vector lengths on training rows."""
         bought = GradientQuery.purchase(self, compiler)  # also reports what is wrong with the function
         if compiler.training is not None:

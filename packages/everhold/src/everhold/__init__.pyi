@@ -46,13 +46,13 @@ from everhold.planning import queries_allowed as queries_allowed
 from everhold.planning import rows_needed as rows_needed
 from everhold.queries.contrast import risk_difference as risk_difference
 from everhold.queries.contrast import risk_ratio as risk_ratio
+from everhold.queries.makers import difference as difference
+from everhold.queries.makers import mean as mean
+from everhold.queries.makers import ratio as ratio
 from everhold.queries.means.distribution import correlation as correlation
 from everhold.queries.means.distribution import covariance as covariance
 from everhold.queries.means.distribution import histogram as histogram
 from everhold.queries.means.distribution import variance as variance
-from everhold.queries.means.mean import mean as mean
-from everhold.queries.means.shares import ratio as ratio
-from everhold.queries.metrics.difference import difference as difference
 from everhold.queries.metrics.ranking import auc as auc
 from everhold.queries.metrics.ranking import f1 as f1
 from everhold.queries.metrics.row_scores import accuracy as accuracy

@@ -30,8 +30,7 @@ from everhold.operations.reports import (
     ReadTranscript,
 )
 from everhold.operations.transport import LocalTransport
-from everhold.queries.means.batch import RowwiseQuery
-from everhold.queries.query import Query
+from everhold.queries.query import Query, RowwiseQuery
 from everhold.sealing.configuration import ALIKE, DEALT, check_settings, drawn_from_rows
 from everhold.sealing.storage import (
     DEFAULT_STORAGE,

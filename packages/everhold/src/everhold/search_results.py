@@ -12,8 +12,8 @@ import numpy as np
 from everhold.answers import SILENT
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.metrics.models import no_false_alarms
+from everhold.queries.query import RowwiseQuery
 from everhold.queries.selection.choice import choose
 
 if TYPE_CHECKING:

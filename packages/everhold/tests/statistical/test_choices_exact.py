@@ -14,7 +14,7 @@ from everhold.guarantees.intervals.base import GroupSums
 from everhold.guarantees.intervals.bets.betting import GroupBetting
 from everhold.mechanisms.base import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.queries.means.batch import Prepared
+from everhold.queries.interval_planner import Prepared
 from everhold.queries.selection.candidates import Compared, SealedValues
 from everhold.queries.selection.quantile import QuantilePlan, _CountedUpTo
 from everhold.queries.selection.scan import ScanPlan

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.answers import Answer
-    from everhold.queries.means.batch import RowwiseQuery
+    from everhold.queries.query import RowwiseQuery
     from everhold_lab.demo.flights import Flights
 
     Judge = Callable[["Model"], Awaitable[bool]]

@@ -21,7 +21,7 @@ from everhold.errors import DependenceWarning, EverholdWarning
 from everhold.families.subgroups import subgroups
 from everhold.holdout import Holdout
 from everhold.progress import progress
-from everhold.queries.means.mean import mean
+from everhold.queries.makers import mean
 from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
 from everhold_lab.charts import ClimbPoint

@@ -13,9 +13,8 @@ import numpy as np
 from everhold.arguments import as_float, brief
 from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
-from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.means.mean import MeanQuery
-from everhold.queries.query import QuerySpec, digest
+from everhold.queries.query import QuerySpec, RowwiseQuery, digest
 from everhold.queries.selection.candidates import check_same_units, listed
 from everhold.randomness import LARGEST_SCALE
 from everhold.values.base import BoundQuery
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.mechanisms import State
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
@@ -204,7 +203,7 @@ class PrivateChoiceQuery(PricedQuery[BestCandidate]):
         """See `Query.made`."""
         return QuerySpec("private_choose", self._queries(), {"best": self.best, "price": self.price})
 
-    def purchase(self, compiler: QueryCompiler) -> PrivateChoice:
+    def purchase(self, compiler: CompileContext) -> PrivateChoice:
         """Return the choice among the candidates' queries for one holdout."""
         return PrivateChoice(tuple(map(compiler.bind, self._queries())), whole_price(self.price), self.best)
 
@@ -306,7 +305,7 @@ class PrivateQuantileQuery(PricedQuery[PrivateQuantileAnswer]):
         given = {name: getattr(self, name) for name in ("quantile", "low", "high", "bins", "price")}
         return QuerySpec("private_quantile", self.text, given)
 
-    def purchase(self, compiler: QueryCompiler) -> QuantilePurchase:
+    def purchase(self, compiler: CompileContext) -> QuantilePurchase:
         """Return the query for one holdout."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
         search = self._search(mechanism, price)
@@ -473,7 +472,7 @@ class AboveQuery(PricedQuery[PrivateFirstAbove]):
         """See `Query.made`."""
         return QuerySpec("private_first_above", self.queries, {"threshold": self.threshold, "price": self.price})
 
-    def purchase(self, compiler: QueryCompiler) -> AbovePurchase:
+    def purchase(self, compiler: CompileContext) -> AbovePurchase:
         """Return the scan for one holdout."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
         if isinstance(self.queries, Iterator):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.mechanisms import State
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import RowFunction
@@ -130,7 +130,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
             check_positive("tolerance", self.tolerance)
         checked_function_name(self.name)
 
-    def purchase(self, compiler: QueryCompiler) -> GradientPurchase:
+    def purchase(self, compiler: CompileContext) -> GradientPurchase:
         """Return the query for one holdout, after trying the function on public rows."""
         mechanism = paying(compiler.mechanism)
         if mechanism.unit > LARGEST_VECTOR_UNIT:

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.mechanisms import State
-    from everhold.queries.query import QueryPlan
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext, QueryPlan
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Table
@@ -65,7 +64,7 @@ class LowSensitivityQuery(StatisticQuery):
                 raise ValueError("the rows to try are not a table; expected columns by name, all equally long")
             self._try(table, rows=len(next(iter(table.values()))), label=None)
 
-    def bound_to(self, compiler: QueryCompiler) -> Statistic:
+    def bound_to(self, compiler: CompileContext) -> Statistic:
         """Return the statistic for one holdout."""
         names, schema = compiler.columns_read(self.columns), compiler.schema
         check_label_is_read(names, schema)
@@ -83,12 +82,12 @@ class LowSensitivityQuery(StatisticQuery):
             trained=self._trained(compiler.training, names), claimed=True,
         )  # fmt: skip
 
-    def check(self, compiler: QueryCompiler) -> None:
+    def check(self, compiler: CompileContext) -> None:
         """Try the claimed sensitivity and range on public rows."""
         schema, public = compiler.schema, self._public(compiler)
         self._try(public, rows=schema.rows, label=schema.label if schema.label in public else None)
 
-    def _public(self, compiler: QueryCompiler) -> Table:
+    def _public(self, compiler: CompileContext) -> Table:
         return compiler.public_rows(compiler.columns_read(self.columns), most=max(compiler.schema.rows, 2))
 
     def _trained(self, training: StoredRows | None, names: Sequence[str]) -> Callable[[NDArray[np.intp]], float] | None:
@@ -98,7 +97,7 @@ class LowSensitivityQuery(StatisticQuery):
         table = training.table(names)
         return lambda places: self._value({name: column[places] for name, column in table.items()})
 
-    def _samples(self, compiler: QueryCompiler, public: Table) -> list[Table]:
+    def _samples(self, compiler: CompileContext, public: Table) -> list[Table]:
         """Return tables of public rows, all and parts, by which different statistics are told apart."""
         if compiler.training is None:
             public = varied_rows({name: compiler.schema.columns[name] for name in public})
@@ -191,7 +190,7 @@ def low_sensitivity(
 
 
 def bought(
-    query: StatisticQuery, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    query: StatisticQuery, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
 ) -> QueryPlan[Answer]:
     """Return the plan that answers a statistic by one draw from the privacy budget."""
     return _PricedStatistic(query).compile(compiler, guess=guess, tolerance=tolerance)
@@ -201,7 +200,7 @@ def bought(
 class _PricedStatistic(PricedQuery[Answer]):
     query: StatisticQuery
 
-    def purchase(self, compiler: QueryCompiler) -> StatisticPurchase:
+    def purchase(self, compiler: CompileContext) -> StatisticPurchase:
         """Return the statistic with its price, for one holdout."""
         mechanism, statistic = paying(compiler.mechanism), self.query.bound_to(compiler)
         check_rows(statistic, mechanism, groups=False)

@@ -14,7 +14,7 @@ from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.ledger import EntryDraft, Outcome
-from everhold.queries import query
+from everhold.queries import procedures
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, digest
 from everhold.queries.results import Paid
 from everhold.values.base import Clip, noted_clips
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from everhold.ledger import Entry
     from everhold.mechanisms import Mechanism, State
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
@@ -134,11 +134,11 @@ class PricedQuery(Query[Result]):
     __slots__ = ()
 
     @abstractmethod
-    def purchase(self, compiler: QueryCompiler) -> Purchase[Any, Result]:
+    def purchase(self, compiler: CompileContext) -> Purchase[Any, Result]:
         """Return the query prepared for one holdout."""
 
     def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Result]:
         """Return the plan that asks the query of the mechanism that it is paid from."""
         mechanism = paying(compiler.mechanism)
@@ -217,7 +217,7 @@ class Bought(QueryPlan[Result]):
 def paying(mechanism: Mechanism) -> PrivacyBudget:
     """Return the mechanism if it is a privacy budget, or reject the query."""
     if not isinstance(mechanism, PrivacyBudget):
-        query.paying(mechanism)
+        procedures.paying(mechanism)
         raise QueryRejected(
             f"{mechanism.name} sells tolerances alone. Create the holdout with mechanism='privacy_budget'."
         )

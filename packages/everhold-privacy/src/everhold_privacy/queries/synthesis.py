@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.mechanisms import State
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
@@ -108,7 +108,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
         given = {"queries": self.marginals, "method": self.method, "price": self.price, "rounds": self.rounds}
         return QuerySpec("private_synthesize", self.universe, given)
 
-    def purchase(self, compiler: QueryCompiler) -> SynthesisPurchase:
+    def purchase(self, compiler: CompileContext) -> SynthesisPurchase:
         """Return the table for one holdout, with the number of rounds or the size of the smallest error."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
         check_universe_columns(self.universe, compiler.schema)

@@ -9,7 +9,8 @@ from everhold.ledger import Committed
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.base import Mechanism
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.means.batch import OneMean, Prepared
+from everhold.queries.interval_planner import Prepared
+from everhold.queries.means.batch import OneMean
 from everhold.queries.query import ExecutionResult
 from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery, Schema

@@ -18,7 +18,7 @@ from everhold.display import left_in_words
 from everhold.errors import QueryRejected
 from everhold.operations import OPERATIONS
 from everhold.operations.operation import AnyQuery, HoldoutOperation, parameters
-from everhold.queries.means.mean import mean
+from everhold.queries.makers import mean
 from everhold_server.mcp.advice import (
     LANGUAGE,
     examples,

@@ -24,7 +24,7 @@ from everhold.mechanisms.described import TEXT_BITS
 from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechanism, warn_of_weak_promise
 from everhold.planning.request import PlanRequest
 from everhold.progress import progress
-from everhold.queries.query import MemberLevels
+from everhold.queries.interval_planner import MemberLevels
 from everhold.sealing.configuration import ALIKE, DEALT, LACKING, WARNED, bound_state, drawn_from_rows, schema_from
 from everhold.sealing.duplicates.splits import warn_of_matched_classes
 from everhold.sealing.intake.checks import lacking_rows

@@ -24,7 +24,8 @@ from everhold.ledger.acts import DECLARATION, LONGEST_FAMILY, Accounts, Declarat
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import has_public_levels, those_with
 from everhold.mechanisms.declared import SHARE, widest_declared
-from everhold.queries.query import MOST_SHOWN, MemberLevels, digest
+from everhold.queries.interval_planner import MemberLevels
+from everhold.queries.query import MOST_SHOWN, digest
 from everhold.queries.query_compiler import QueryCompiler
 from everhold.sealing.configuration import bound_state
 

@@ -14,8 +14,8 @@ from everhold.asking.query_executor import ask_apart
 from everhold.asking.session import USUAL_FIT
 from everhold.display import Display
 from everhold.errors import QueryRejected
+from everhold.queries.makers import difference
 from everhold.queries.means.batch import OneMean
-from everhold.queries.metrics.difference import difference
 from everhold.queries.metrics.models import no_false_alarms
 from everhold.queries.metrics.slices import (
     SliceAnswers,

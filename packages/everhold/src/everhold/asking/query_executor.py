@@ -22,14 +22,9 @@ from everhold.ledger.acts import ANALYST, ARRIVALS, Accounts, arrived, spending_
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import PublicLevels, State, has_public_levels
 from everhold.progress import progress
-from everhold.queries.query import (
-    IN_ONE_TRANSACTION,
-    AskedBefore,
-    ExecutionResult,
-    MemberLevels,
-    Pricing,
-    never_declared,
-)
+from everhold.queries.interval_planner import MemberLevels, never_declared
+from everhold.queries.procedures import AskedBefore
+from everhold.queries.query import IN_ONE_TRANSACTION, ExecutionResult, Pricing
 from everhold.queries.query_compiler import QueryCompiler
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import bound_state, state_from

@@ -21,8 +21,7 @@ from everhold.ledger.acts import ANALYST, CLOSED, DISCLOSED, RECOVERY, UNSEALING
 from everhold.ledger.head_file import HeadFile, Reached
 from everhold.ledger.store import all_entries
 from everhold.progress import progress
-from everhold.queries.query import digest, rows_of
-from everhold.queries.query_compiler import NOT_UNSEALABLE
+from everhold.queries.query import NOT_UNSEALABLE, digest, rows_of
 from everhold.sealing.configuration import bound_state, mechanism_from, state_from
 from everhold.sealing.duplicates.resealing import also_sealed_as
 from everhold.sealing.storage import KEY_FILE, StewardKey

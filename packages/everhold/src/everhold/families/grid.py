@@ -24,17 +24,16 @@ from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.families.points import Space, described, space_of
 from everhold.queries.code import behaviour_digest, content_digest, is_installed, version_of
-from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.metrics.models import Judge, open_rows, require_sklearn
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS
-from everhold.queries.query import digest
+from everhold.queries.query import RowwiseQuery, digest
 from everhold.sealing.rows.code_trials import calling_code, used_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.values.base import BoundQuery, Schema
 
 _COMPARED = 2_000  # training rows on which two fits are compared
@@ -61,7 +60,7 @@ class GridFamily(Family):
         """
         return PointQuery(self, self.space.point({**(point or {}), **more}))
 
-    def bind(self, compiler: QueryCompiler) -> BoundGrid:
+    def bind(self, compiler: CompileContext) -> BoundGrid:
         """Bind the space to one holdout, after checking that two fits at its first point give the same model."""
         first = self.space.first()
         models = [self.fit(compiler, first) for _ in range(2)]
@@ -74,7 +73,7 @@ class GridFamily(Family):
         self.bound(compiler, models[0])  # refused where the label has no such metric
         return BoundGrid(self.facts)
 
-    def bound(self, compiler: QueryCompiler, model: Any) -> BoundQuery:
+    def bound(self, compiler: CompileContext, model: Any) -> BoundQuery:
         """Return the bound query about the metric of a fitted model, not yet identified by its point.
 
         Raises:
@@ -83,7 +82,8 @@ class GridFamily(Family):
         asked = Judge(self.metric, compiler.schema).query(model)
         share = asked.share() if isinstance(asked, MetricQuery) else None
         if share is None:
-            return compiler.parsed(asked)
+            bound: BoundQuery = asked.bound_to(compiler)
+            return bound
         found = share.placed(compiler).as_one(compiler)
         if found is None:
             raise QueryRejected(
@@ -104,7 +104,7 @@ class GridFamily(Family):
             "features": None if self.features is None else list(self.features), "versions": _versions(self.estimator),
         }  # fmt: skip
 
-    def fit(self, compiler: QueryCompiler, point: Mapping[str, Any]) -> Any:
+    def fit(self, compiler: CompileContext, point: Mapping[str, Any]) -> Any:
         """Fit the estimator with the parameters of a point on all training rows, with one thread, and return it."""
         from sklearn.base import clone
         from threadpoolctl import threadpool_limits
@@ -134,7 +134,7 @@ class GridFamily(Family):
                 pinned[name] = 1
         return pinned
 
-    def model(self, compiler: QueryCompiler, point: Mapping[str, Any]) -> Any:
+    def model(self, compiler: CompileContext, point: Mapping[str, Any]) -> Any:
         """Return the model fitted at a point, a new copy at each call so that changing it changes no answer.
 
         The latest fits are kept, and copies of them are given away.
@@ -152,11 +152,11 @@ class GridFamily(Family):
             copied = model
         return self.fit(compiler, point) if copied is model else copied
 
-    def fit_digest(self, compiler: QueryCompiler, model: Any) -> str:
+    def fit_digest(self, compiler: CompileContext, model: Any) -> str:
         """Return the hash of a model's outputs for the first training rows, which the ledger keeps with the point."""
         return behaviour_digest([self.outputs(compiler, model)])
 
-    def outputs(self, compiler: QueryCompiler, model: Any) -> Any:
+    def outputs(self, compiler: CompileContext, model: Any) -> Any:
         """Return a model's predictions for the first training rows."""
         rows, _ = open_rows(compiler, self.features)
         with used_alone("predicts"), calling_code():
@@ -219,7 +219,7 @@ class PointQuery(RowwiseQuery):
             "ask(space.at(...)) or ask_many([...])"
         )
 
-    def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
+    def bound_to(self, compiler: CompileContext, *, part: bool = False) -> BoundQuery:
         """Fit the model and return the bound query about it, which is identified by the point alone.
 
         Raises:

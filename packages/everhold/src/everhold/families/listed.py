@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from everhold.arguments import as_float, brief, items_of
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
-from everhold.queries.means.batch import RowwiseQuery
+from everhold.queries.interval_planner import MemberLevels
 from everhold.queries.means.mean import MeanQuery, in_one_line
-from everhold.queries.query import MOST_SHOWN, MemberLevels, Query, digest
+from everhold.queries.query import MOST_SHOWN, Query, RowwiseQuery, digest
 from everhold.sealing.rows.code_trials import used_alone
 
 if TYPE_CHECKING:

@@ -44,7 +44,8 @@ from everhold.families.subgroups import SubgroupFamily, subgroups
 from everhold.families.texts import TextFamily, texts
 from everhold.mechanisms.declared import SHARE
 from everhold.queries import DETAILS, KINDS, Form
-from everhold.queries.means.mean import in_one_line, mean
+from everhold.queries.makers import mean
+from everhold.queries.means.mean import in_one_line
 from everhold.queries.scalars import SCALARS, plain, spelled
 from everhold.values.missing import Missing, MissingRule, checked_missing
 

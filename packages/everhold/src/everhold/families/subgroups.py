@@ -14,7 +14,8 @@ import numpy as np
 from everhold.arguments import as_float, as_whole, brief, items_of
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Categories, Family, categories_of
-from everhold.queries.means.mean import MeanQuery, mean, parsed
+from everhold.queries.makers import mean
+from everhold.queries.means.mean import MeanQuery, parsed
 from everhold.queries.procedures import takes_ratios
 from everhold.values.expressions.tree import ColumnKind, Node, Operation, RowValue
 from everhold.values.missing import have_values

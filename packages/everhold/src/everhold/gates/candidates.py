@@ -75,7 +75,7 @@ class Candidate:
         query = asked_of(metric.asked(predictions, training, compiler.schema), compiler)
         if isinstance(query, MetricQuery):
             return OutputCandidate.of(query, metric, compiler)
-        query = compiler.placed(query)
+        query = query.placed(compiler)
         bound = of_any_rows(compiler.bind(query), compiler.schema)
         check_metric(bound, metric)
         values = bound.training_values
@@ -147,14 +147,13 @@ def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | MetricQuery:
     """Return the query about one candidate in the form in which a gate compares candidates."""
     if not isinstance(query, Query):
         raise no_metric(query)
-    asked = query.as_metric()
-    if asked is not None and asked.metric.outcomes and asked.where is None and _pairs_outcomes(asked, compiler):
-        (model,) = asked.models
-        return OutcomeQuery.codes(asked.metric.name, model.predictions, model.training, asked.positive)
-    if asked is not None:
-        return asked
-    if not isinstance(query, LabelQuery):
-        raise no_metric(query)
+    if not isinstance(query, MetricQuery):
+        if not isinstance(query, LabelQuery):
+            raise no_metric(query)
+        return query
+    if query.metric.outcomes and query.where is None and _pairs_outcomes(query, compiler):
+        (model,) = query.models
+        return OutcomeQuery.codes(query.metric.name, model.predictions, model.training, query.positive)
     return query
 
 
@@ -286,7 +285,7 @@ class OutputCandidate(Candidate):
         check_estimand([bound], compiler.schema, compiler.mechanism)
         check_metric(bound, metric)
         opened = seen.open(compiler.training)
-        given = compiler.placed(query.models[0]).given(compiler.schema)
+        given = query.models[0].placed(compiler).given(compiler.schema)
         return cls(bound, given, None if opened is None else opened[0], reader)
 
     @property

@@ -102,7 +102,7 @@ _ARMS = same("arm", "treated", "control", "by", "groups", "given")
 _OWN = (
     Kind(
         "mean",
-        "everhold.queries.means.mean:mean",
+        "everhold.queries.makers:mean",
         Form.EXPRESSION,
         "The share of rows that meet a condition, or the mean of a number.",
         {**_RANGE, **same("given")},
@@ -150,7 +150,7 @@ _OWN = (
     ),
     Kind(
         "difference",
-        "everhold.queries.metrics.difference:difference",
+        "everhold.queries.makers:difference",
         Form.FLAG,
         "The first of two means minus the second, row by row (two of --mean, --error, ...).",
         {},
@@ -160,7 +160,7 @@ _OWN = (
     ),
     Kind(
         "ratio",
-        "everhold.queries.means.shares:ratio",
+        "everhold.queries.makers:ratio",
         Form.EXPRESSION,
         "The share of rows that meet a condition, among rows that meet another one (--given).",
         same(given="denominator"),

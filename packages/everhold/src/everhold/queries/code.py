@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.values.base import BoundQuery, RowFunction, Table
 
 _DIGITS = 20
@@ -311,7 +311,7 @@ _MOST_TRIED = 2_000  # training rows that a function is tried on in several orde
 _MOST_COMPARED = 10_000  # training rows for which an estimator's predictions are part of its identity
 
 
-def tried(bound: BoundQuery, function: RowFunction, compiler: QueryCompiler) -> BoundQuery:
+def tried(bound: BoundQuery, function: RowFunction, compiler: CompileContext) -> BoundQuery:
     """Run a code query on public rows and return it with its behaviour there as part of its identity.
 
     Raises:
@@ -337,7 +337,7 @@ def tried(bound: BoundQuery, function: RowFunction, compiler: QueryCompiler) -> 
 
 
 def observed(
-    function: RowFunction, names: Sequence[str], compiler: QueryCompiler, *, most: int | None = None
+    function: RowFunction, names: Sequence[str], compiler: CompileContext, *, most: int | None = None
 ) -> tuple[list[NDArray[Any]], Table | None]:
     """Run code on public rows, and return its values with these rows, or None for made-up rows.
 

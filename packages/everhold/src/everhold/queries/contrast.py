@@ -23,9 +23,9 @@ from everhold.guarantees.intervals.bets.joint import Units
 from everhold.guarantees.intervals.composites.parts import units_of
 from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
 from everhold.queries.derived import BoundDerived, Derived, Estimate, JointMeans, estimate_between
+from everhold.queries.makers import as_rowwise, ratio
 from everhold.queries.means.mean import condition, parsed, rows_that_meet
-from everhold.queries.means.shares import ShareQuery, in_ends, ratio
-from everhold.queries.metrics.difference import as_rowwise
+from everhold.queries.means.shares import ShareQuery, in_ends
 from everhold.queries.metrics.query import largest_group
 from everhold.queries.query import Query, QuerySpec
 from everhold.queries.statistic import OneNumber, evaluated
@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
     from everhold.mechanisms.evaluations import Evaluations
-    from everhold.queries.means.batch import Prepared, RowwiseQuery
-    from everhold.queries.query import ExecutionResult, QueryPlan
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.interval_planner import Prepared
+    from everhold.queries.query import CompileContext, ExecutionResult, QueryPlan, RowwiseQuery
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema
 
@@ -97,7 +96,7 @@ class ContrastQuery(Query["Answer"]):
             conditions = [f"{each} and ({self.given})" for each in conditions]
         return ratio(self.event, conditions[0]), ratio(self.event, conditions[1])
 
-    def check(self, compiler: QueryCompiler) -> None:
+    def check(self, compiler: CompileContext) -> None:
         """See `Query.check`. Each arm has to occur in the training rows."""
         if compiler.training is None or compiler.training.whole is not None:
             return
@@ -109,14 +108,14 @@ class ContrastQuery(Query["Answer"]):
                 )
 
     def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> OneNumber | Contrast:
         """Compile a difference as one query, with bets on both arms, if the mechanism takes it, else arm by arm."""
         if self.how == "difference" and tolerance is None and (one := self._as_one(compiler, guess)) is not None:
             return one
         return self.compile_apart(compiler, guess=guess, tolerance=tolerance)
 
-    def _as_one(self, compiler: QueryCompiler, guess: float | None) -> OneNumber | None:
+    def _as_one(self, compiler: CompileContext, guess: float | None) -> OneNumber | None:
         """Return the plan of the difference as one query, or None if the mechanism takes one arm at a time."""
         shares = [share.placed(compiler) for share in self.parts(compiler.schema)]
         arms = [arm for share in shares if (arm := share.as_one(compiler)) is not None]
@@ -126,7 +125,7 @@ class ContrastQuery(Query["Answer"]):
         return difference_of_arms(compiler, arms, shown=self._shown, width=at_one - at_zero, guess=guess)
 
     def compile_apart(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> Contrast:
         """Compile the arms separately: one query for each arm if the mechanism takes ratios, else two means each."""
         schema = compiler.schema
@@ -258,11 +257,11 @@ class ContrastsQuery(Query[Contrasts]):
         whole = self.whole.spec()
         return replace(whole, details={**whole.details, "by": self.by, "groups": self.groups})
 
-    def check(self, compiler: QueryCompiler) -> None:
+    def check(self, compiler: CompileContext) -> None:
         """See `Query.check`."""
         self.whole.check(compiler)
 
-    def each(self, compiler: QueryCompiler) -> dict[str, ContrastQuery]:
+    def each(self, compiler: CompileContext) -> dict[str, ContrastQuery]:
         """Return one contrast for each group, by the group's name.
 
         Raises:
@@ -277,7 +276,7 @@ class ContrastsQuery(Query[Contrasts]):
             found[_name(value)] = replace(self.whole, given=given)
         return found
 
-    def _values(self, compiler: QueryCompiler) -> Sequence[Value]:
+    def _values(self, compiler: CompileContext) -> Sequence[Value]:
         """Return the groups, as they are given or as the training rows show them."""
         kind = compiler.schema.columns.get(self.by)
         values: list[Value] = list(self.groups or ())
@@ -292,7 +291,7 @@ class ContrastsQuery(Query[Contrasts]):
         return values
 
     def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Contrasts]:
         """Compile the contrasts of all groups, which are answered together or not at all."""
         queries = self.each(compiler)
@@ -309,7 +308,10 @@ class ContrastsQuery(Query[Contrasts]):
         return self._plan(compiler, apart, lambda plan, told: plan.bound.combine(told))
 
     def _plan(
-        self, compiler: QueryCompiler, each: Mapping[str, Plan], combine: Callable[[Plan, Sequence[Estimate]], Estimate]
+        self,
+        compiler: CompileContext,
+        each: Mapping[str, Plan],
+        combine: Callable[[Plan, Sequence[Estimate]], Estimate],
     ) -> ByGroup[Plan]:
         """Build the plan of all groups from one plan for each group.
 
@@ -461,7 +463,7 @@ def risk_ratio(
 
 
 def difference_of_arms(
-    compiler: QueryCompiler, arms: Sequence[BoundQuery], *, shown: str, width: float, guess: float | None
+    compiler: CompileContext, arms: Sequence[BoundQuery], *, shown: str, width: float, guess: float | None
 ) -> OneNumber | None:
     """Return the plan of the difference as one query, or None if the arms are asked one by one.
 

@@ -16,15 +16,14 @@ from everhold.answers import Answer, QuotedPrice
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of
 from everhold.ledger.acts import DECLARED
-from everhold.queries.means.batch import Means, RowwiseQuery
-from everhold.queries.query import IN_ONE_TRANSACTION, Query, digest, rows_of
+from everhold.queries.means.batch import Means
+from everhold.queries.query import IN_ONE_TRANSACTION, Query, RowwiseQuery, digest, rows_of
 from everhold.values.base import clips_in_words
 
 if TYPE_CHECKING:
     from everhold.ledger import Entry
     from everhold.mechanisms import State
-    from everhold.queries.query import ExecutionResult, QueryPlan
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext, ExecutionResult, QueryPlan
     from everhold.values.base import Schema
 
 Result = TypeVar("Result", covariant=True)
@@ -78,7 +77,7 @@ class BoundDerived:
         """Return the SHA-256 of the description and of the fingerprints of the parts, in hex."""
         return digest({**self.description, "parts": list(parts)})
 
-    def check(self, compiler: QueryCompiler, *, guess: float | None, tolerance: float | None) -> None:
+    def check(self, compiler: CompileContext, *, guess: float | None, tolerance: float | None) -> None:
         """Check that no tolerance and no guess is given, and that the mechanism can answer the parts."""
         if tolerance is not None:
             raise QueryRejected(
@@ -119,7 +118,7 @@ class DerivedQuery(Query[Answer]):
         return self.bind(schema).parts
 
     def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
         """Compile all parts into one plan."""
         bound = self.bind(compiler.schema)

@@ -10,6 +10,8 @@ widen all later ones.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -24,9 +26,9 @@ from everhold.guarantees.intervals.bets.betting import Betting
 from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms import has_public_levels
 from everhold.mechanisms.described import Description
-from everhold.queries.means.batch import FailingShare, Prepared
-from everhold.queries.procedures import TrainingEvaluator, needs_of, procedure_for
-from everhold.queries.query import never_declared, paying
+from everhold.mechanisms.evaluations import Evaluations
+from everhold.queries.procedures import TrainingEvaluator, needs_of, paying, procedure_for
+from everhold.sealing.configuration import FAMILIES_GROW, LARGEST_GROUP
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.evaluation import models_in
 
@@ -34,9 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
+    from numpy.typing import NDArray
+
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
-    from everhold.queries.query import MemberLevels, Surprises
+    from everhold.queries.procedures import Surprises
+    from everhold.sealing.rows.table import StoredRows
 
 _OF_MODELS = ("kind", "loss", "low", "high", "label")  # what scores have to share to be off in the same way
 _SCORES = frozenset({"accuracy", "brier", "risk"})
@@ -45,6 +50,101 @@ _FEWEST = 2
 _PRIOR = 1.0  # as if one more surprise had found the estimate right
 _FREQUENT = 50  # entries of the ledger within which so many surprises are many
 _FURTHEST = 2.5  # times the reach of honest guesses
+
+
+def never_declared(bound: BoundQuery) -> None:
+    """Return None for every query, as the level in a holdout without declared families."""
+
+
+def never_asked(query: str, member: str) -> bool:
+    """Return False for every query: none was asked before it was declared."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLevels:
+    """Functions that give queries a level by their description (S10), and the numbers of rows they hold for.
+
+    Attributes:
+        level_of: ln(1 / level) of a member of a declared family; None for other queries.
+        level_if_released: `level_of` where the query were told; of silent ones the tree pays.
+        described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
+        asked_of_tree: Whether a query was asked before as one that is no member, by its fingerprint and the one
+            that the member has then.
+        first_rows: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
+        largest_group: Rows that no group exceeds then; 0 where rows are in no groups.
+    """
+
+    level_of: Callable[[BoundQuery], float | None] = never_declared
+    level_if_released: Callable[[BoundQuery], float | None] = never_declared
+    described_of: Callable[[BoundQuery], float | None] = never_declared
+    asked_of_tree: Callable[[str, str], bool] = never_asked
+    first_rows: int = 0
+    largest_group: int = 0
+
+    @classmethod
+    def recorded(cls, configuration: Mapping[str, Any]) -> MemberLevels:
+        """Build levels without any family from the settings of a holdout."""
+        first_rows, largest = configuration.get(FAMILIES_GROW, 0), configuration.get(LARGEST_GROUP, 0)
+        return cls(first_rows=first_rows, largest_group=largest)
+
+
+@dataclass(frozen=True, slots=True)
+class FailingShare:
+    """The plan for the share of rows on which a query's models fail, told with its answer (S16).
+
+    Attributes:
+        guess: In units of a mean: 0, because a model that fails on a training row is refused, or what was told last.
+        procedure: The procedure that makes its interval.
+    """
+
+    guess: float
+    procedure: Procedure
+
+    def evaluated(self, sealed: StoredRows, fails: NDArray[np.bool_], mechanism: Mechanism) -> Evaluations:
+        """Evaluate the share of failing rows on the sealed rows. The result is secret."""
+        group_by = mechanism.dependence.unit_column
+        if self.procedure.needs == "total":
+            total, seen = int(np.count_nonzero(fails)) * mechanism.unit, None
+        else:
+            grid = fails.astype(np.int64) * mechanism.unit
+            total, seen = sealed.summary(self.procedure.needs, grid, group_by=group_by, unit=mechanism.unit)
+        return Evaluations(
+            totals=np.array([[total]]), guesses=np.array([round(self.guess * mechanism.steps)]), rows=len(fails),
+            unit=mechanism.unit, procedures=[self.procedure], seen=[seen],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A mean with its guess and interval procedure, ready to be asked.
+
+    Attributes:
+        bound: The query about the holdout's rows.
+        guess: The public guess in grid units of a sum over the sealed rows; -1 where there is none.
+        from_training: Whether the guess is the training estimate.
+        tolerance: Half-width requested, in the units of a mean over [0, 1]; nan for the planned one.
+        procedure: The procedure that makes its interval; None for mechanisms that rest on noise.
+        estimate: The bare training estimate in grid units; -1 where there is none. The guess may have learned more.
+        declared: ln(1 / level) of a member of a declared family (S10); nan for other queries.
+        described: The event that a text has by its description (S10); None for other queries.
+        failing: The share of failing rows that is told with it; None for a query without models.
+    """
+
+    bound: BoundQuery
+    guess: int
+    from_training: bool
+    tolerance: float = math.nan
+    procedure: Procedure | None = None
+    estimate: int = -1
+    declared: float = math.nan
+    described: Description | None = None
+    failing: FailingShare | None = None
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the mean is a member of a declared family."""
+        return not math.isnan(self.declared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ What rests on noise has no procedure.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -37,15 +38,72 @@ from everhold.values.expressions.tree import Node, Operation, quoted
 from everhold.values.missing import tested
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Needs, Procedure
-    from everhold.mechanisms import Mechanism
-    from everhold.queries.query import AskedBefore
+    from everhold.mechanisms import Mechanism, Quote, State
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema
+
+
+Surprises: TypeAlias = "Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]]"
+"""Function that returns the latest surprises, newest first, as descriptions and answers."""
+
+
+def never_answered(query: str) -> bool:
+    """Return False for every query: none is known to be answered before."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBefore:
+    """Functions that tell what a ledger knows about earlier queries.
+
+    Attributes:
+        answered: Whether a query, by its fingerprint, has been answered before; reads the ledger.
+        remembered: Whether this process knows that it was; nothing is read.
+        surprises: Reads the latest surprises, newest first: descriptions and answers.
+    """
+
+    answered: Callable[[str], bool] = never_answered
+    remembered: Callable[[str], bool] = never_answered
+    surprises: Surprises = tuple
+
+
+class SellsTolerances(Protocol):
+    """A mechanism that sells answers of any requested half-width, marked by `Traits.sells_tolerances`."""
+
+    def scale_for(self, tolerance: float) -> float:
+        """Return the largest noise scale whose half-width is within the tolerance.
+
+        Raises:
+            ValueError: If the budget cannot pay for it.
+        """
+
+    def credits_for(self, scale: float) -> int:
+        """Return the price in credits of a mean with noise of this scale."""
+
+    def affords(self, state: State, price: int) -> int:
+        """Return how many further queries of this price the budget pays for."""
+
+    def quote_at(self, state: State, tolerance: float) -> Quote:
+        """Return the quote of a mean with a requested half-width."""
+
+
+def paying(mechanism: Mechanism) -> SellsTolerances:
+    """Return the mechanism, after checking that it sells answers by tolerance.
+
+    Raises:
+        QueryRejected: If it is another one.
+    """
+    if not mechanism.traits.sells_tolerances:
+        raise QueryRejected(
+            f"{mechanism.name} answers every query alike; expected a holdout that was created with "
+            "mechanism='privacy_budget' for tolerances and for whatever has a price of its own; nothing was charged"
+        )
+    return cast(SellsTolerances, mechanism)
 
 
 def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, unseen: bool = False) -> Needs:

@@ -10,33 +10,34 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.ledger.chain import canonical
-from everhold.sealing.configuration import FAMILIES_GROW, LARGEST_GROUP
+from everhold.queries.interval_planner import IntervalPlanner, MemberLevels, never_declared
+from everhold.queries.procedures import AskedBefore, TrainingEvaluator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Self
 
-    from everhold.answers import QuotedPrice
+    from everhold.answers import Answer, QuotedPrice
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Committed, Entry, EntryDraft, Outcome
     from everhold.ledger.acts import Accounts
-    from everhold.mechanisms import Mechanism, Quote, State
-    from everhold.queries.metrics.query import MetricQuery
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.mechanisms import Mechanism, State
+    from everhold.queries.interval_planner import Prepared
+    from everhold.queries.predictions.arrays import RowSpan
+    from everhold.queries.procedures import SellsTolerances
     from everhold.randomness import Noise
+    from everhold.sealing.rows.evaluated_rows import RowStore
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import BoundQuery
+    from everhold.values.base import BoundQuery, Clip, Schema, Table
 
 Result = TypeVar("Result", covariant=True)
-
-Surprises: TypeAlias = "Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]]"
-"""Function that returns the latest surprises, newest first, as descriptions and answers."""
 
 IN_ONE_TRANSACTION = 1_000
 """Number of new entries in one transaction, for which other writers wait and which an interruption keeps."""
@@ -63,71 +64,128 @@ class QuerySpec:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-def never_declared(bound: BoundQuery) -> None:
-    """Return None for every query, as the level in a holdout without declared families."""
+NOT_UNSEALABLE = (
+    "its queries have no interval of their own that could be told without the noise or the plan that the promise "
+    "rests on"
+)
+"""Reason, for messages, why a mechanism cannot be unsealed."""
 
 
-def never_answered(query: str) -> bool:
-    """Return False for every query: none is known to be answered before."""
-    return False
-
-
-def never_asked(query: str, member: str) -> bool:
-    """Return False for every query: none was asked before it was declared."""
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class AskedBefore:
-    """Functions that tell what a ledger knows about earlier queries.
+@dataclass(frozen=True)
+class CompileContext(ABC):
+    """What is known of a holdout where a query is compiled, from public facts and training rows only.
 
     Attributes:
-        answered: Whether a query, by its fingerprint, has been answered before; reads the ledger.
-        remembered: Whether this process knows that it was; nothing is read.
-        surprises: Reads the latest surprises, newest first: descriptions and answers.
+        schema: What is known about the rows.
+        mechanism: The mechanism that will answer.
+        training: The training rows, if there are any.
+        before: What is known of earlier queries.
+        silent: Whether nothing is told of the queries before the study is unsealed; then none needs a guess.
+        families: Levels that queries have by their description.
+        sealed: The sealed rows, for predictions that stay beside them and their public ids alone.
+        span: Place of the rows among all sealed rows, where rows arrived; None for all.
     """
 
-    answered: Callable[[str], bool] = never_answered
-    remembered: Callable[[str], bool] = never_answered
-    surprises: Surprises = tuple
+    schema: Schema
+    mechanism: Mechanism
+    training: StoredRows | None
+    before: AskedBefore = field(default_factory=AskedBefore)
+    silent: bool = False
+    families: MemberLevels = field(default_factory=MemberLevels)
+    sealed: RowStore | None = None
+    span: RowSpan | None = None
 
+    @cached_property
+    def planner(self) -> IntervalPlanner:
+        """The planner that gives bound queries their guesses and interval procedures."""
+        evaluator = TrainingEvaluator(self.schema, self.mechanism, self.training, self.before)
+        return IntervalPlanner(self.schema, self.mechanism, evaluator, self.families, self.silent)
 
-@dataclass(frozen=True, slots=True)
-class MemberLevels:
-    """Functions that give queries a level by their description (S10), and the numbers of rows they hold for.
+    def silently(self) -> Self:
+        """Return the context of silent queries, of which nothing is told before the study is unsealed.
 
-    Attributes:
-        level_of: ln(1 / level) of a member of a declared family; None for other queries.
-        level_if_released: `level_of` where the query were told; of silent ones the tree pays.
-        described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
-        asked_of_tree: Whether a query was asked before as one that is no member, by its fingerprint and the one
-            that the member has then.
-        first_rows: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
-        largest_group: Rows that no group exceeds then; 0 where rows are in no groups.
-    """
+        Raises:
+            QueryRejected: If the mechanism takes no such queries. Nothing is charged.
+        """
+        if not self.mechanism.traits.unsealable:
+            raise QueryRejected(
+                f"{self.mechanism.name} takes no silent queries: {NOT_UNSEALABLE}; expected silent=False, or a "
+                "holdout with another mechanism, such as guess_and_check; nothing was charged"
+            )
+        told = self.families.level_if_released if self.silent else self.families.level_of
+        families = replace(self.families, level_of=never_declared, level_if_released=told)
+        return replace(self, silent=True, families=families)
 
-    level_of: Callable[[BoundQuery], float | None] = never_declared
-    level_if_released: Callable[[BoundQuery], float | None] = never_declared
-    described_of: Callable[[BoundQuery], float | None] = never_declared
-    asked_of_tree: Callable[[str, str], bool] = never_asked
-    first_rows: int = 0
-    largest_group: int = 0
+    def columns_read(self, names: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the columns that a function reads, all but the row ids if none are named.
 
-    @classmethod
-    def recorded(cls, configuration: Mapping[str, Any]) -> MemberLevels:
-        """Build levels without any family from the settings of a holdout."""
-        first_rows, largest = configuration.get(FAMILIES_GROW, 0), configuration.get(LARGEST_GROUP, 0)
-        return cls(first_rows=first_rows, largest_group=largest)
+        Raises:
+            QueryRejected: If one of them does not exist, or there is none. Nothing is charged.
+        """
+        known = self.schema.asked
+        if names is None:
+            return tuple(known)
+        ordered = hasattr(names, "__len__") and hasattr(names, "__getitem__") and not isinstance(names, str)
+        if not ordered or not len(names) or any(name not in known for name in names):
+            raise QueryRejected(
+                f"columns is {brief(names)}; expected a list of some of {', '.join(known)}, or None for all; "
+                "nothing was charged"
+            )
+        return tuple(names)
+
+    def public_rows(self, names: Sequence[str], *, most: int) -> Table:
+        """Return the named columns of at most `most` training rows, or of two made-up rows if there are none."""
+        if self.training is not None:
+            return {name: column[:most] for name, column in self.training.table(names).items()}
+        from everhold.sealing.rows.code_trials import made_up_rows
+
+        made_up = made_up_rows(self.schema.columns)
+        return {name: made_up[name] for name in names}
+
+    @abstractmethod
+    def compile(self, query: Query[Result] | str, guess: float | None, tolerance: float | None) -> QueryPlan[Result]:
+        """Compile a query of any kind. A text is compiled as a `mean`.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
+
+    def is_declared(self, query: Query[Any]) -> bool:
+        """Return whether the query would be answered as a member of a declared family, without asking it."""
+        if self.families.level_of is never_declared:
+            return False
+        try:
+            return bool(self.compile(query, None, None).members)
+        except QueryRejected:
+            return False
+
+    @abstractmethod
+    def mean(self, query: RowwiseQuery, guess: float | None, tolerance: float | None) -> QueryPlan[Answer]:
+        """Compile one mean of row values that is asked for itself."""
+
+    @abstractmethod
+    def prepare(
+        self, queries: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None, *, together: bool = False
+    ) -> list[Prepared]:
+        """Bind means and prepare them with guesses and interval procedures, as the parts of one query or each alone."""
+
+    @abstractmethod
+    def bind(self, query: RowwiseQuery | str) -> BoundQuery:
+        """Return a mean bound to these rows, tried on public rows if it is code, and checked."""
+
+    @abstractmethod
+    def checked(self, bound: BoundQuery, *, part: bool) -> BoundQuery:
+        """Return a bound query after checking it, as a part of another one or alone, and trying it if it is code."""
+
+    @abstractmethod
+    def left_out(self, columns: Collection[str], within: RowwiseQuery | None = None) -> Clip:
+        """Return the note about rows left out because they have no value in one of these columns."""
 
 
 class Query(ABC, Generic[Result]):
     """A query as an analyst writes it, not yet compiled for a holdout."""
 
     __slots__ = ()
-
-    def as_metric(self) -> MetricQuery | None:
-        """Return the same query as a named metric of models, or None if it is no such metric."""
-        return None
 
     def spec(self) -> QuerySpec:
         """Return the kind and arguments from which the query can be built again.
@@ -141,7 +199,7 @@ class Query(ABC, Generic[Result]):
             "or ask where the rows are; nothing was charged"
         )
 
-    def check(self, compiler: QueryCompiler) -> None:  # most have nothing to check
+    def check(self, compiler: CompileContext) -> None:  # most have nothing to check
         """Check the query against public rows before it is declared.
 
         Raises:
@@ -150,7 +208,7 @@ class Query(ABC, Generic[Result]):
 
     @abstractmethod
     def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Result]:
         """Compile the query for one holdout, from public facts and training rows alone.
 
@@ -162,6 +220,58 @@ class Query(ABC, Generic[Result]):
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
         """
+
+
+class RowwiseQuery(Query["Answer"]):
+    """A mean of row values, as an analyst writes it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def bind(self, schema: Schema) -> BoundQuery:
+        """Return the bound query about rows of this schema.
+
+        Raises:
+            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
+        """
+
+    def bound_to(self, compiler: CompileContext, *, part: bool = False) -> BoundQuery:
+        """Return the bound query about the holdout's rows, tried on public rows if it is code.
+
+        Args:
+            compiler: The compiler of the holdout.
+            part: Whether the query is a part of another one, so that the mechanism need not take it alone.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
+        return compiler.checked(self.bind(compiler.schema), part=part)
+
+    def placed(self, compiler: CompileContext) -> Self:
+        """Return the query with its predictions, if it has any, put in the order of the rows.
+
+        Raises:
+            QueryRejected: If their ids are not those of the rows. Nothing is charged.
+        """
+        return self
+
+    def needed(self, schema: Schema) -> frozenset[str]:
+        """Return the columns whose missing values leave a row out, by the steward's rule.
+
+        Raises:
+            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
+        """
+        return frozenset()
+
+    def tested(self, schema: Schema) -> frozenset[str]:
+        """Return the columns for which the query itself tests whether a value is missing."""
+        return frozenset()
+
+    def compile(
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Answer]:
+        """Compile the mean with its guess, among rows that have a value if the steward leaves others out."""
+        return compiler.mean(self, guess, tolerance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,40 +450,6 @@ class QueryPlan(ABC, Generic[Result]):
             state: The mechanism's public state.
             stored: The entries that are in the ledger already, in order.
         """
-
-
-class SellsTolerances(Protocol):
-    """A mechanism that sells answers of any requested half-width, marked by `Traits.sells_tolerances`."""
-
-    def scale_for(self, tolerance: float) -> float:
-        """Return the largest noise scale whose half-width is within the tolerance.
-
-        Raises:
-            ValueError: If the budget cannot pay for it.
-        """
-
-    def credits_for(self, scale: float) -> int:
-        """Return the price in credits of a mean with noise of this scale."""
-
-    def affords(self, state: State, price: int) -> int:
-        """Return how many further queries of this price the budget pays for."""
-
-    def quote_at(self, state: State, tolerance: float) -> Quote:
-        """Return the quote of a mean with a requested half-width."""
-
-
-def paying(mechanism: Mechanism) -> SellsTolerances:
-    """Return the mechanism, after checking that it sells answers by tolerance.
-
-    Raises:
-        QueryRejected: If it is another one.
-    """
-    if not mechanism.traits.sells_tolerances:
-        raise QueryRejected(
-            f"{mechanism.name} answers every query alike; expected a holdout that was created with "
-            "mechanism='privacy_budget' for tolerances and for whatever has a price of its own; nothing was charged"
-        )
-    return cast(SellsTolerances, mechanism)
 
 
 def digest(description: Mapping[str, Any] | Sequence[str]) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,84 +13,30 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.mechanisms import those_with
 from everhold.progress import progress
-from everhold.queries.interval_planner import IntervalPlanner
-from everhold.queries.means.batch import Batch, Prepared, RowwiseQuery
+from everhold.queries.interval_planner import Prepared, never_declared
+from everhold.queries.means.batch import Batch, OneMean
 from everhold.queries.means.mean import MeanQuery, only_zero_to_one
-from everhold.queries.procedures import TrainingEvaluator
-from everhold.queries.query import AskedBefore, MemberLevels, Query, QueryPlan, never_declared
-from everhold.values.base import BoundQuery, Clip, Schema, kept_clips, with_clips
+from everhold.queries.query import CompileContext, Query, QueryPlan, RowwiseQuery
+from everhold.values.base import BoundQuery, Clip, kept_clips, with_clips
 from everhold.values.expressions import RowValue
 from everhold.values.expressions.tree import Expression, Node, Operation
 from everhold.values.missing import have_values, values_counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
     from typing import TypeVar
 
-    from everhold.mechanisms import Mechanism
-    from everhold.queries.metrics.label_query import LabelQuery
-    from everhold.queries.predictions.arrays import RowSpan
-    from everhold.sealing.rows.evaluated_rows import RowStore
-    from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import Table
+    from everhold.answers import Answer
+    from everhold.queries.means.shares import ShareQuery
 
-    AnyLabelQuery = TypeVar("AnyLabelQuery", bound=LabelQuery)
     Result = TypeVar("Result")
-
-NOT_UNSEALABLE = (
-    "its queries have no interval of their own that could be told without the noise or the plan that the promise "
-    "rests on"
-)
-"""Reason, for messages, why a mechanism cannot be unsealed."""
 
 _AT_ONCE = 1_000  # queries that are prepared together
 _VALUES_AT_ONCE = 32  # of them, where the values of all training rows are held in memory
 
 
-@dataclass(frozen=True)
-class QueryCompiler:
-    """A compiler of queries for one holdout, which reads public facts and training rows only.
-
-    Attributes:
-        schema: What is known about the rows.
-        mechanism: The mechanism that will answer.
-        training: The training rows, if there are any.
-        before: What is known of earlier queries.
-        silent: Whether nothing is told of the queries before the study is unsealed; then none needs a guess.
-        families: Levels that queries have by their description.
-        sealed: The sealed rows, for predictions that stay beside them and their public ids alone.
-        span: Place of the rows among all sealed rows, where rows arrived; None for all.
-    """
-
-    schema: Schema
-    mechanism: Mechanism
-    training: StoredRows | None
-    before: AskedBefore = field(default_factory=AskedBefore)
-    silent: bool = False
-    families: MemberLevels = field(default_factory=MemberLevels)
-    sealed: RowStore | None = None
-    span: RowSpan | None = None
-
-    @cached_property
-    def planner(self) -> IntervalPlanner:
-        """The planner that gives bound queries their guesses and interval procedures."""
-        evaluator = TrainingEvaluator(self.schema, self.mechanism, self.training, self.before)
-        return IntervalPlanner(self.schema, self.mechanism, evaluator, self.families, self.silent)
-
-    def silently(self) -> QueryCompiler:
-        """Return a compiler for silent queries, of which nothing is told before the study is unsealed.
-
-        Raises:
-            QueryRejected: If the mechanism takes no such queries. Nothing is charged.
-        """
-        if not self.mechanism.traits.unsealable:
-            raise QueryRejected(
-                f"{self.mechanism.name} takes no silent queries: {NOT_UNSEALABLE}; expected silent=False, or a "
-                "holdout with another mechanism, such as guess_and_check; nothing was charged"
-            )
-        told = self.families.level_if_released if self.silent else self.families.level_of
-        families = replace(self.families, level_of=never_declared, level_if_released=told)
-        return replace(self, silent=True, families=families)
+class QueryCompiler(CompileContext):
+    """A compiler of queries for one holdout, which reads public facts and training rows only."""
 
     def compile(self, query: Query[Result] | str, guess: float | None, tolerance: float | None) -> QueryPlan[Result]:
         """Compile a query of any kind into a plan. A text is compiled as a `mean`.
@@ -110,17 +55,8 @@ class QueryCompiler:
                 return self.compile(query, None, tolerance)
         return ready.silently() if self.silent else ready  # type: ignore[return-value]  # a text's is one, too
 
-    def is_declared(self, query: Query[Any]) -> bool:
-        """Return whether the query would be answered as a member of a declared family, without asking it."""
-        if self.families.level_of is never_declared:
-            return False
-        try:
-            return bool(self.compile(query, None, None).members)
-        except QueryRejected:
-            return False
-
-    def mean(self, query: RowwiseQuery, guess: float | None, tolerance: float | None) -> Prepared:
-        """Prepare one mean that is asked for itself.
+    def mean(self, query: RowwiseQuery, guess: float | None, tolerance: float | None) -> QueryPlan[Answer]:
+        """Compile one mean that is asked for itself, among rows that have a value if the steward leaves others out.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -128,6 +64,8 @@ class QueryCompiler:
         Warns:
             DependenceWarning: If its values on the training rows are worth fewer rows than is promised.
         """
+        if self.schema.missing and (needed := query.needed(self.schema)):
+            return self._among_complete(query, needed).compile(self, guess=guess, tolerance=tolerance)
         if not isinstance(query, MeanQuery):  # its predictions may wait in a file or in an engine
             from everhold.queries.predictions.columns import read_together
 
@@ -135,7 +73,15 @@ class QueryCompiler:
         bound = query.bound_to(self)
         check_estimand([bound], self.schema, self.mechanism)
         (prepared,) = self.planner.guessed([bound], [guess])
-        return prepared if tolerance is None else self.planner.requested(prepared, tolerance)
+        if tolerance is not None:
+            prepared = self.planner.requested(prepared, tolerance)
+        return OneMean([prepared], self.schema, self.mechanism)
+
+    def _among_complete(self, query: RowwiseQuery, needed: frozenset[str]) -> ShareQuery:
+        """Return the mean among rows that have a value in the columns that it needs."""
+        from everhold.queries.makers import ratio
+
+        return replace(ratio(query, have_values(needed)), left_out=self.left_out(needed))
 
     def batch(
         self,
@@ -162,14 +108,13 @@ class QueryCompiler:
 
     def prepare(
         self, queries: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None, *,
-        tolerance: float | None = None, together: bool = False, alone_each: bool = False,
+        together: bool = False, alone_each: bool = False,
     ) -> list[Prepared]:  # fmt: skip
         """Bind queries to the rows and prepare them with guesses and interval procedures.
 
         Args:
             queries: The queries.
             guesses: One guess or None for each of them.
-            tolerance: Half-width requested, the same for all.
             together: Whether they are the parts of one query, and not asked for themselves.
             alone_each: Whether each is asked for itself, so that the steward may leave rows without a value out.
 
@@ -192,7 +137,7 @@ class QueryCompiler:
 
         with progress("reading queries", len(queries)) as line:
             for query in read_together(queries, self.sealed, self.schema):
-                bound.append(self._of_complete_rows(query) if alone_each else self.parsed(query))
+                bound.append(self._of_complete_rows(query) if alone_each else self._bound(query))
                 if not together:
                     check_estimand(bound[-1:], self.schema, self.mechanism)
                 line(len(bound))
@@ -208,18 +153,15 @@ class QueryCompiler:
                 line(len(prepared))
         if together and len({each.is_member for each in prepared}) > 1:  # its parts share one step
             alone = replace(self, families=replace(self.families, level_of=never_declared))
-            return alone.prepare(queries, guesses, tolerance=tolerance, together=True)
-        return prepared if tolerance is None else [self.planner.requested(each, tolerance) for each in prepared]
+            return alone.prepare(queries, guesses, together=True)
+        return prepared
 
     def _of_complete_rows(self, query: RowwiseQuery | str) -> BoundQuery:
         """Bind the query, to the rows that have a value if the steward leaves others out."""
-        from everhold.queries.means.shares import ratio
-
         asked = MeanQuery(query) if isinstance(query, str) else query
         if not isinstance(asked, RowwiseQuery) or not (needed := asked.needed(self.schema)):
-            return self.parsed(query)
-        among = replace(ratio(asked, have_values(needed)), left_out=self.left_out(needed)).placed(self)
-        if (bound := among.as_one(self)) is None:
+            return self._bound(query)
+        if (bound := self._among_complete(asked, needed).placed(self).as_one(self)) is None:
             raise QueryRejected(
                 f"{brief(asked)} is about the rows that have a value, which is a query of two means here; expected it "
                 "in ask, one at a time; nothing was charged"
@@ -232,32 +174,24 @@ class QueryCompiler:
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
         """
-        bound = self.parsed(query)
+        bound = self._bound(query)
         check_estimand([bound], self.schema, self.mechanism)
         return bound
 
-    def parsed(self, query: RowwiseQuery | str, *, part: bool = False) -> BoundQuery:
-        """Return the query bound to these rows, without checking whether its estimand is allowed.
-
-        Args:
-            query: The query.
-            part: Whether the query is a part of another one, so that the mechanism need not take it alone.
-
-        Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
-        """
+    def _bound(self, query: RowwiseQuery | str) -> BoundQuery:
+        """Return the query bound to these rows, without checking whether its estimand is allowed."""
         if isinstance(query, str):
             query = MeanQuery(query)
         if not isinstance(query, RowwiseQuery):
             raise _no_query(query)
-        return query.bound_to(self, part=part)
+        return query.bound_to(self)
 
     def checked(self, bound: BoundQuery, *, part: bool) -> BoundQuery:
         """Return a bound query after checking it and trying it on public rows if it is code.
 
         Args:
             bound: The query about these rows.
-            part: As in `parsed`.
+            part: Whether it is a part of another query, so that the mechanism need not take it alone.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -343,50 +277,6 @@ class QueryCompiler:
         lacking, rows = self.training.counting(tests[0]).totals(tests, unit=1)[:, 0].tolist()
         return lacking / rows if rows else 0.0
 
-    def placed(self, query: AnyLabelQuery) -> AnyLabelQuery:
-        """Return the query with tables and columns of predictions put in the order of the rows.
-
-        Raises:
-            QueryRejected: If their ids are not those of the rows. Nothing is charged.
-        """
-        from everhold.queries.predictions.columns import read_together
-
-        row_id, training = self.schema.row_id, self.training
-        (query,) = read_together([query], self.sealed, self.schema)
-        ids = tuple if self.sealed is None or row_id is None else partial(self.sealed.row_ids, row_id)
-        placed = _placed(query.predictions, self.schema, ids, rows_are="sealed", span=self.span)
-        query = _with(query, predictions=placed)
-        if training is None:
-            return query
-        ids = tuple if row_id is None else partial(training.row_ids, row_id)
-        return _with(query, training=_placed(query.training, self.schema, ids, rows_are="training"))
-
-    def columns_read(self, names: Sequence[str] | None) -> tuple[str, ...]:
-        """Return the columns that a function reads, all but the row ids if none are named.
-
-        Raises:
-            QueryRejected: If one of them does not exist, or there is none. Nothing is charged.
-        """
-        known = self.schema.asked
-        if names is None:
-            return tuple(known)
-        ordered = hasattr(names, "__len__") and hasattr(names, "__getitem__") and not isinstance(names, str)
-        if not ordered or not len(names) or any(name not in known for name in names):
-            raise QueryRejected(
-                f"columns is {brief(names)}; expected a list of some of {', '.join(known)}, or None for all; "
-                "nothing was charged"
-            )
-        return tuple(names)
-
-    def public_rows(self, names: Sequence[str], *, most: int) -> Table:
-        """Return the named columns of at most `most` training rows, or of two made-up rows if there are none."""
-        if self.training is not None:
-            return {name: column[:most] for name, column in self.training.table(names).items()}
-        from everhold.sealing.rows.code_trials import made_up_rows
-
-        made_up = made_up_rows(self.schema.columns)
-        return {name: made_up[name] for name in names}
-
 
 def _check_silence(compiler: QueryCompiler) -> None:
     """Check that queries are asked silently if the mechanism tells nothing before the end."""
@@ -395,21 +285,6 @@ def _check_silence(compiler: QueryCompiler) -> None:
             f"nothing is told by {compiler.mechanism.name} before the study is unsealed; expected silent=True "
             "(--silent), which only registers the query; nothing was charged"
         )
-
-
-def _placed(
-    predictions: Any, schema: Schema, ids: Callable[[], Sequence[Any]], *, rows_are: str, span: RowSpan | None = None
-) -> Any:
-    """Return predictions in the order of the rows with these ids."""
-    from everhold.queries.predictions.arrays import prediction_table
-    from everhold.queries.predictions.columns import PredictionColumn
-
-    if isinstance(predictions, PredictionColumn):
-        return predictions.placed(schema, ids(), rows_are=rows_are, span=span)
-    table, others = prediction_table(predictions), tuple if span is None else span.ids
-    if table is not None:
-        predictions = table.in_order(schema.row_id, ids(), rows_are=rows_are, others=others)
-    return predictions if span is None else span.cut(predictions)
 
 
 def _no_query(thing: object) -> QueryRejected:
@@ -426,8 +301,3 @@ def _check_listed(what: str, values: object) -> None:
         raise QueryRejected(
             f"the {what} are {brief(values)}; expected a list with one of them for each query; nothing was charged"
         )
-
-
-def _with(query: AnyLabelQuery, **changes: Any) -> AnyLabelQuery:
-    changed: AnyLabelQuery = replace(query, **changes)  # type: ignore[type-var]  # all of its kinds are dataclasses
-    return changed

@@ -16,7 +16,8 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import DECLARED
 from everhold.mechanisms import PublicLevels, has_public_levels, those_with
 from everhold.mechanisms.labels import DEAREST, in_millionths
-from everhold.queries.query import MOST_SHOWN, ExecutionResult, MemberLevels, Pricing, QueryPlan, digest
+from everhold.queries.interval_planner import MemberLevels
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, QueryPlan, digest
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from everhold.ledger import Entry
     from everhold.mechanisms import State
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.randomness import Noise
     from everhold.values.base import Schema
 
@@ -110,7 +111,9 @@ class Paid(QueryResult):
         )
 
 
-def checks_guesses(compiler: QueryCompiler, what: str, *, guess: float | None, tolerance: float | None) -> PublicLevels:
+def checks_guesses(
+    compiler: CompileContext, what: str, *, guess: float | None, tolerance: float | None
+) -> PublicLevels:
     """Return the mechanism, after checking that it can answer from sealed rows without noise.
 
     Args:

@@ -21,9 +21,10 @@ from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.extensions import imported
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.means.batch import OneMean, Prepared
-from everhold.queries.procedures import statistic_procedure, takes_statistics
-from everhold.queries.query import Query, paying
+from everhold.queries.interval_planner import Prepared
+from everhold.queries.means.batch import OneMean
+from everhold.queries.procedures import paying, statistic_procedure, takes_statistics
+from everhold.queries.query import Query
 from everhold.values.base import BoundQuery, Clip, with_clips
 from everhold.values.evaluation import UNIT
 
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
 
     from everhold.mechanisms import Mechanism, State
     from everhold.mechanisms.base import Quote
-    from everhold.queries.query import QueryPlan
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext, QueryPlan
     from everhold.sealing.rows.table import StoredRows
 
 _MOST_STEPS = 2**62
@@ -157,14 +157,14 @@ class StatisticQuery(Query[Answer]):
     tolerance: float | None
 
     @abstractmethod
-    def bound_to(self, compiler: QueryCompiler) -> Statistic:
+    def bound_to(self, compiler: CompileContext) -> Statistic:
         """Return the statistic for one holdout."""
 
-    def check(self, compiler: QueryCompiler) -> None:
+    def check(self, compiler: CompileContext) -> None:
         """Check that public rows do not contradict the declared sensitivity. By default nothing is checked."""
 
     def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
         """Compile the statistic: sold by a mechanism that sells statistics, else held against its guess."""
         mechanism, schema = compiler.mechanism, compiler.schema

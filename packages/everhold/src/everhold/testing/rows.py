@@ -31,7 +31,7 @@ from everhold.values.expressions import ColumnKind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.queries.means.batch import RowwiseQuery
+    from everhold.queries.query import RowwiseQuery
 
 ROWS = 2_000
 KINDS = {

@@ -23,7 +23,7 @@ from everhold.ledger import verify
 from everhold.ledger.chain import canonical
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import answering
-from everhold.queries.means.batch import RowwiseQuery
+from everhold.queries.query import RowwiseQuery
 from everhold.sealing.rows.table import StoredRows
 from everhold_privacy.queries.choice import PrivateChoice, PrivateQuantileQuery
 from everhold_privacy.queries.priced import Price

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from everhold import QueryRejected
 from everhold.queries.derived import Estimate
+from everhold.queries.makers import mean
 from everhold.queries.means.distribution import correlation, covariance, variance
-from everhold.queries.means.mean import mean
 from everhold.values.base import Schema
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions import ColumnKind

@@ -11,7 +11,7 @@ from holdout_samples import ROWS, copied, create, rows
 from pyarrow import csv, parquet
 
 from everhold import QueryRejected, accuracy, brier, error, precision, predictions_in, risk
-from everhold.queries.metrics.difference import difference
+from everhold.queries.makers import difference
 from everhold.queries.predictions import columns as prediction_columns
 from everhold.queries.predictions.files import SomeColumns
 

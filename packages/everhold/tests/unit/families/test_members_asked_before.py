@@ -3,8 +3,9 @@
 import pytest
 
 from everhold import GuessAndCheck
-from everhold.queries.means.mean import mean
-from everhold.queries.query import AskedBefore, MemberLevels
+from everhold.queries.interval_planner import MemberLevels
+from everhold.queries.makers import mean
+from everhold.queries.procedures import AskedBefore
 from everhold.queries.query_compiler import QueryCompiler
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind

@@ -24,11 +24,10 @@ from everhold.ledger.acts import DECLARED
 from everhold.mechanisms import Source, has_public_levels
 from everhold.mechanisms.base import Quote
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.procedures import how_made, rows_worth, what_narrows
-from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying, rows_of
+from everhold.queries.procedures import how_made, paying, rows_worth, what_narrows
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, QueryPlan, RowwiseQuery, rows_of
 from everhold.values.base import Joined, Kept, clips_in_words, noted_clips
 from everhold.values.evaluation import failing_in_words
-from everhold.values.missing import have_values
 from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:
@@ -36,14 +35,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Self
 
-    from numpy.typing import NDArray
-
-    from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Committed, Entry
     from everhold.mechanisms import Mechanism, State
     from everhold.mechanisms.base import Replies
-    from everhold.mechanisms.described import Description
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.interval_planner import Prepared
+    from everhold.queries.query import CompileContext
     from everhold.randomness import Noise
     from everhold.sealing.rows.evaluated_rows import NotedRows
     from everhold.sealing.rows.table import StoredRows
@@ -55,113 +51,6 @@ _AT_ONCE = {"total": 10_000, "cells": 2_000, "apart": 2_000}  # means for which 
 _NUMBERS = 2**23  # of groups or pairs, of all means that are looked at in one go; no more of one mean than rows
 _MOST_SHORT = 1_000  # means of a short query; fewer than are evaluated in one go, so that a whole stays one
 _SHORT = 2**22  # row values that are computed while the ledger is locked: some 30 ms
-
-
-class RowwiseQuery(Query[Answer]):
-    """A mean of row values, as an analyst writes it."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def bind(self, schema: Schema) -> BoundQuery:
-        """Return the bound query about rows of this schema.
-
-        Raises:
-            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
-        """
-
-    def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
-        """Return the bound query about the holdout's rows, tried on public rows if it is code.
-
-        Args:
-            compiler: The compiler of the holdout.
-            part: Whether the query is a part of another one, so that the mechanism need not take it alone.
-
-        Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
-        """
-        return compiler.checked(self.bind(compiler.schema), part=part)
-
-    def needed(self, schema: Schema) -> frozenset[str]:
-        """Return the columns whose missing values leave a row out, by the steward's rule.
-
-        Raises:
-            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
-        """
-        return frozenset()
-
-    def tested(self, schema: Schema) -> frozenset[str]:
-        """Return the columns for which the query itself tests whether a value is missing."""
-        return frozenset()
-
-    def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
-    ) -> QueryPlan[Answer]:
-        """Compile the mean with its guess, among rows that have a value if the steward leaves others out."""
-        if compiler.schema.missing and (needed := self.needed(compiler.schema)):
-            from everhold.queries.means.shares import ratio
-
-            among = replace(ratio(self, have_values(needed)), left_out=compiler.left_out(needed))
-            return among.compile(compiler, guess=guess, tolerance=tolerance)
-        return OneMean([compiler.mean(self, guess, tolerance)], compiler.schema, compiler.mechanism)
-
-
-@dataclass(frozen=True, slots=True)
-class FailingShare:
-    """The plan for the share of rows on which a query's models fail, told with its answer (S16).
-
-    Attributes:
-        guess: In units of a mean: 0, because a model that fails on a training row is refused, or what was told last.
-        procedure: The procedure that makes its interval.
-    """
-
-    guess: float
-    procedure: Procedure
-
-    def evaluated(self, sealed: StoredRows, fails: NDArray[np.bool_], mechanism: Mechanism) -> Evaluations:
-        """Evaluate the share of failing rows on the sealed rows. The result is secret."""
-        group_by = mechanism.dependence.unit_column
-        if self.procedure.needs == "total":
-            total, seen = int(np.count_nonzero(fails)) * mechanism.unit, None
-        else:
-            grid = fails.astype(np.int64) * mechanism.unit
-            total, seen = sealed.summary(self.procedure.needs, grid, group_by=group_by, unit=mechanism.unit)
-        return Evaluations(
-            totals=np.array([[total]]), guesses=np.array([round(self.guess * mechanism.steps)]), rows=len(fails),
-            unit=mechanism.unit, procedures=[self.procedure], seen=[seen],
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A mean with its guess and interval procedure, ready to be asked.
-
-    Attributes:
-        bound: The query about the holdout's rows.
-        guess: The public guess in grid units of a sum over the sealed rows; -1 where there is none.
-        from_training: Whether the guess is the training estimate.
-        tolerance: Half-width requested, in the units of a mean over [0, 1]; nan for the planned one.
-        procedure: The procedure that makes its interval; None for mechanisms that rest on noise.
-        estimate: The bare training estimate in grid units; -1 where there is none. The guess may have learned more.
-        declared: ln(1 / level) of a member of a declared family (S10); nan for other queries.
-        described: The event that a text has by its description (S10); None for other queries.
-        failing: The share of failing rows that is told with it; None for a query without models.
-    """
-
-    bound: BoundQuery
-    guess: int
-    from_training: bool
-    tolerance: float = math.nan
-    procedure: Procedure | None = None
-    estimate: int = -1
-    declared: float = math.nan
-    described: Description | None = None
-    failing: FailingShare | None = None
-
-    @property
-    def is_member(self) -> bool:
-        """Whether the mean is a member of a declared family."""
-        return not math.isnan(self.declared)
 
 
 def _is_plain(bound: BoundQuery) -> bool:
@@ -501,16 +390,17 @@ class CombinedQuery(RowwiseQuery):
         first, second = self.operands
         return self.combined(first.bind(schema), second.bind(schema))
 
-    def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
+    def bound_to(self, compiler: CompileContext, *, part: bool = False) -> BoundQuery:
         """Return the bound query about the holdout's rows.
 
         Two arrays of predictions are set apart where they differ, to bet on each.
         """
-        from everhold.queries.predictions.public import set_apart
-
         first, second = self.operands
-        bound = self.combined(compiler.parsed(first, part=True), compiler.parsed(second, part=True))
-        bound = bound if part else set_apart(bound, compiler.schema, compiler.mechanism)
+        bound = self.combined(first.bound_to(compiler, part=True), second.bound_to(compiler, part=True))
+        if not part:
+            from everhold.queries.predictions.public import set_apart
+
+            bound = set_apart(bound, compiler.schema, compiler.mechanism)
         return compiler.checked(bound, part=part)
 
 

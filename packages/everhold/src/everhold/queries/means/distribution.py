@@ -19,9 +19,8 @@ from everhold.answers import Shares
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
 from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, JointMeans, estimate_between
-from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.means.mean import MeanQuery, bound_mean, in_one_line, parsed
-from everhold.queries.query import Query, QuerySpec
+from everhold.queries.query import Query, QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.queries.query import ExecutionResult
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext, ExecutionResult
 
     Floats: TypeAlias = NDArray[np.float64]
 
@@ -82,7 +80,7 @@ class HistogramQuery(Query[Shares]):
         """
         return tuple(self.shares(schema).values())
 
-    def compile(self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None) -> Bins:
+    def compile(self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None) -> Bins:
         """Compile all bins into one plan, priced as the sum of the bins and as wide as the widest."""
         shares = self.shares(compiler.schema)
         bound = BoundDerived("a histogram", {"kind": "histogram"}, tuple(shares.values()), _widest)

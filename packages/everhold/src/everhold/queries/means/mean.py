@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import secrets
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from everhold.arguments import brief, is_text
 from everhold.errors import QueryRejected
-from everhold.queries.means.batch import RowwiseQuery
-from everhold.queries.query import QuerySpec
+from everhold.queries.query import QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation
@@ -21,7 +20,6 @@ from everhold.values.missing import columns_needed, tested, with_values
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.queries.means.shares import ConditionalMean
     from everhold.sealing.rows.table import StoredRows
 
 _LONGEST_NAME = 1_000
@@ -160,68 +158,6 @@ class StatisticalQuery(RowwiseQuery):
             training=self.function,
             reads=tuple(schema.asked),
         )
-
-
-@overload
-def mean(of: str, *, low: float | None = None, high: float | None = None) -> MeanQuery: ...
-@overload
-def mean(of: str, *, low: float | None = None, high: float | None = None, given: str) -> ConditionalMean: ...
-@overload
-def mean(of: RowFunction, *, name: str | None = None) -> StatisticalQuery: ...
-@overload
-def mean(of: RowFunction, *, given: str, name: str | None = None) -> ConditionalMean: ...
-def mean(
-    of: str | RowFunction,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    given: str | None = None,
-    name: str | None = None,
-) -> MeanQuery | ConditionalMean | StatisticalQuery:
-    """Build the query for the mean over the population of an expression, or of a function of single rows.
-
-    A function is tried on the training rows before it meets sealed ones (without a training set on made-up rows), and
-    every fault is reported there. On sealed rows faults are never reported, because a report would be a free answer:
-    nan counts as 0, values are clipped, and a row on which the function fails counts as 0.
-
-    Args:
-        of: A condition such as ``"arr_delay > 15 and carrier = 'UA'"``, whose mean is a share, or a number such as
-            ``"arr_delay"``, which needs a range. Rows without a value are refused, left out or have one, as
-            ``eh.Rows(missing=...)`` says; what is null in sealed rows all the same, as after a division by zero, counts
-            as ``low``, for a condition as false. Or a function from a table (columns by name, NumPy arrays) to one
-            value in [0, 1] per row, each computed from its own row alone; for one that looks across rows nothing is
-            promised.
-        low: Numbers below count as this.
-        high: Numbers above count as this.
-        given: Take the mean only over rows that meet this condition. One query of a holdout that confirms guesses
-            and has training rows, see `ratio`; else two.
-        name: Of a function: functions of one name that are made of the same code and data, and give the same for public
-            rows, are one query. Without a name every new function is a new query. Files and settings that the
-            function reads while it runs are not looked at: take another name when they change.
-
-    Examples:
-        >>> mean("arr_delay", low=-60, high=180)
-        MeanQuery(text='arr_delay', low=-60, high=180)
-        >>> late = mean(lambda table: table["arr_delay"] > 15, name="late")
-    """
-    if not isinstance(of, str) and callable(of):
-        if low is not None or high is not None:
-            raise QueryRejected(
-                "a function gives values in [0, 1] and takes no range; expected mean(function), with the range in the "
-                "function itself; nothing was charged"
-            )
-        function = StatisticalQuery(of, name)
-        return function if given is None else _conditional(function, MeanQuery(given))
-    if name is not None:
-        raise QueryRejected("a name belongs to a function; expected mean(text) without one; nothing was charged")
-    asked = MeanQuery(of, low, high)
-    return asked if given is None else _conditional(asked, MeanQuery(given))
-
-
-def _conditional(part: MeanQuery | StatisticalQuery, given: MeanQuery) -> ConditionalMean:
-    from everhold.queries.means.shares import ConditionalMean
-
-    return ConditionalMean.of(part, given)
 
 
 # A condition that says which rows count: ``where="region = 'N'"``.

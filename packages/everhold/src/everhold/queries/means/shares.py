@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, share_of
-from everhold.queries.means.batch import CombinedQuery, OneMean, RowwiseQuery
+from everhold.queries.means.batch import CombinedQuery, OneMean
 from everhold.queries.means.mean import MeanQuery, StatisticalQuery, in_words, is_condition
-from everhold.queries.metrics.difference import as_rowwise
-from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.procedures import takes_ratios
-from everhold.queries.query import QuerySpec
+from everhold.queries.query import QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, Pair, Schema, kept_clips, with_clips
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
@@ -28,8 +26,7 @@ from everhold.values.missing import have_values
 
 if TYPE_CHECKING:
     from everhold.answers import Answer
-    from everhold.queries.query import QueryPlan
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext, QueryPlan
     from everhold.values.base import Clip
 
 
@@ -88,7 +85,7 @@ class ShareQuery(DerivedQuery):
     left_out: Clip | None = None
 
     def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
         """Compile the ratio as one query if the mechanism takes it, else as two means."""
         asked = self.placed(compiler)
@@ -101,14 +98,14 @@ class ShareQuery(DerivedQuery):
         """See `Query.spec`."""
         return QuerySpec("ratio", self.part, {"denominator": self.whole})
 
-    def placed(self, compiler: QueryCompiler) -> ShareQuery:
+    def placed(self, compiler: CompileContext) -> ShareQuery:
         """Return the query with tables of predictions in the order of the rows, among rows that count.
 
         Raises:
             QueryRejected: If it cannot be asked of these rows. Nothing is charged.
         """
         self.check_texts(compiler.schema)
-        asked = replace(self, part=_placed(compiler, self.part), whole=_placed(compiler, self.whole))
+        asked = replace(self, part=self.part.placed(compiler), whole=self.whole.placed(compiler))
         needed = self.part.needed(compiler.schema)
         if not (new := needed and needed - self.whole.tested(compiler.schema)):
             return asked
@@ -122,7 +119,7 @@ class ShareQuery(DerivedQuery):
             left_out=compiler.left_out(new, self.whole),
         )
 
-    def as_one(self, compiler: QueryCompiler) -> BoundQuery | None:
+    def as_one(self, compiler: CompileContext) -> BoundQuery | None:
         """Return the bound ratio as one query, or None if the mechanism takes two means.
 
         Raises:
@@ -130,7 +127,7 @@ class ShareQuery(DerivedQuery):
         """
         if not takes_ratios(compiler.mechanism):
             return None
-        bound = self.combined(compiler.parsed(self.part), compiler.parsed(self.whole))
+        bound = self.combined(self.part.bound_to(compiler), self.whole.bound_to(compiler))
         if not (compiler.schema.training_rows and bound.trained) and compiler.families.level_of(bound) is None:
             return None
         if self.left_out is not None:
@@ -187,10 +184,6 @@ class ShareQuery(DerivedQuery):
 
     def _in_words(self, part: BoundQuery, whole: BoundQuery) -> str:
         return f"{part.shown} over {whole.shown}" if self.shown is None else self.shown
-
-
-def _placed(compiler: QueryCompiler, query: RowwiseQuery) -> RowwiseQuery:
-    return compiler.placed(query) if isinstance(query, LabelQuery) else query
 
 
 def _as_answered(whole: BoundQuery) -> BoundQuery:
@@ -268,31 +261,3 @@ class ConditionalMean(ShareQuery):
         if isinstance(part, MeanQuery) and isinstance(given, MeanQuery) and is_condition(part, schema):
             return MeanQuery(f"({part.text}) and ({given.text})")
         return WithinQuery(part, given)
-
-
-# A ratio of two means, one query where the mechanism takes it as one.
-
-
-def ratio(numerator: RowwiseQuery | str, denominator: RowwiseQuery | str) -> ShareQuery:
-    """Build the query for the sum of a row value over rows that meet a condition, divided by the number of such rows.
-
-    The numerator is understood within the denominator: it counts only in rows where the denominator holds. So the ratio
-    is the mean of the numerator among those rows, in its own units. On a holdout that confirms guesses, and with
-    training rows, it is one query with at most one surprise; on one that rests on noise it is two means.
-
-    Args:
-        numerator: A condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`.
-        denominator: A condition, a function that returns booleans, an `accuracy` (the rows that are predicted right)
-            or an `error` (the rows that are missed).
-
-    Raises:
-        QueryRejected: If one of them is no mean of row values.
-
-    Examples:
-        >>> ratio("late = 1", "carrier = 'UA'").name
-        'a conditional mean'
-    """
-    part, whole = as_rowwise(numerator), as_rowwise(denominator)
-    if isinstance(part, MeanQuery) and isinstance(whole, MeanQuery):
-        return ConditionalMean.of(part, whole)
-    return ShareQuery(part, whole)

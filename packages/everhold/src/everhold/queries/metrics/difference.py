@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.arguments import as_float, brief
+from everhold.arguments import as_float
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.pairs.gains import GainDifference, counts_of_pairs, likely_pairs, outcome_codes
-from everhold.queries.means.batch import CombinedQuery, RowwiseQuery, in_units
-from everhold.queries.means.mean import MeanQuery, among, condition, rows_that_meet, share_that_meets
+from everhold.queries.means.batch import CombinedQuery, in_units
+from everhold.queries.means.mean import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.metrics.label_query import share_of_label
 from everhold.queries.metrics.row_scores import OutcomeQuery
-from everhold.queries.procedures import check_confirms_statistics, check_independent
-from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
+from everhold.queries.procedures import check_confirms_statistics, check_independent, paying
+from everhold.queries.query import QueryPlan, QuerySpec, RowwiseQuery
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery, Pair
 
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
     from everhold.guarantees.intervals.base import Cells
-    from everhold.queries.metrics.query import MetricQuery
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.metrics.registry import Metric
+    from everhold.queries.metrics.scored_rows import ScoredRows
+    from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
 
 
@@ -110,84 +111,30 @@ def _bracketed(bound: BoundQuery) -> str:
     return f"({bound.shown})" if _is_difference(bound) else bound.shown
 
 
-@overload
-def difference(first: RowwiseQuery | str, second: RowwiseQuery | str) -> DifferenceQuery: ...
-@overload
-def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQuery | MetricQuery: ...
-def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQuery | MetricQuery:
-    """Build the query for the mean of a paired difference: how much better or larger the first is, row by row.
-
-    One query, with one interval and at most one surprise. Two models that agree on most rows are told apart far more
-    sharply than by their two scores: only the rows on which they differ spread.
-
-    Args:
-        first: What is subtracted from: a condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`; an
-            `auc` without class counts; a `precision`, `recall` or `f1`; or a `metric` such as balanced accuracy or a
-            mean squared error.
-        second: What is subtracted: one of the same units, with a range of the same width.
-
-    Returns:
-        The query; its answer lies between -1 and 1, or between minus and plus the width of the range.
-
-    Raises:
-        QueryRejected: If one of them is no mean of row values.
-
-    Examples:
-        >>> better = difference("x > 1", "x > 2")
-        >>> from everhold.values.base import Schema
-        >>> from everhold.values.expressions import ColumnKind
-        >>> bound = better.bind(Schema(10, 0, {"x": ColumnKind.NUMBER}))
-        >>> sorted((bound.at_zero, bound.at_one))
-        [-1.0, 1.0]
-    """
-    both = [None if isinstance(each, str) else each.as_metric() for each in (first, second)]
-    if both[0] is not None and both[1] is not None:
-        return both[0].minus(both[1])
-    return DifferenceQuery(as_rowwise(first), as_rowwise(second))
-
-
-def as_rowwise(query: object) -> RowwiseQuery:
-    """Return a query as a mean of row values, after checking that it is one. A text becomes a `mean`.
-
-    Raises:
-        QueryRejected: If it is no such query. Nothing is charged.
-    """
-    asked = MeanQuery(query) if isinstance(query, str) else query
-    if not isinstance(asked, RowwiseQuery):
-        metric = asked.as_metric() if isinstance(asked, Query) else None
-        name = brief(query) if metric is None else metric.metric.name
-        if metric is not None and metric.metric.mean:
-            raise QueryRejected(f"{name} is here of weighted rows, or of some. Give all the same weight and where")
-        raise QueryRejected(
-            f"{name} is no mean of row values; expected a condition, mean(...), accuracy(...), error(...), "
-            "brier(...) or risk(...)"
-        )
-    return asked
-
-
 def difference_of_outcomes(
-    query: MetricQuery, compiler: QueryCompiler, *, guess: float | None, tolerance: float | None
-) -> QueryPlan[Answer]:
+    metric: Metric, models: Sequence[ScoredRows], where: str | None, compiler: CompileContext, *,
+    guess: float | None, tolerance: float | None,
+) -> QueryPlan[Answer]:  # fmt: skip
     """Compile the difference of two models in a rate, by pairs of outcomes of independent rows.
 
     Raises:
         QueryRejected: If nothing is promised. Nothing is charged.
     """
-    mechanism, schema, where, score = compiler.mechanism, compiler.schema, query.where, query.metric.name
+    mechanism, schema, score = compiler.mechanism, compiler.schema, metric.name
     name, instead = f"a difference in {score}", "a difference in accuracy"
     check_confirms_statistics(mechanism, name, instead=instead)
     check_independent(mechanism, name, instead=instead)
     if tolerance is not None:
         paying(mechanism)
     placed = [
-        compiler.placed(OutcomeQuery.codes(score, model.predictions, model.training, query.positive))
-        for model in query.models
+        OutcomeQuery.codes(score, model.predictions, model.training, models[0].positive).placed(compiler)
+        for model in models
     ]
     both = [compiler.bind(each) for each in placed]
     inside = None if where is None else condition(where, schema)
     training = [_open_codes(compiler, found, inside) for found in both]
     counting = schema.rows * share_that_meets(compiler.training, inside)
-    known, procedure = None, GainDifference(query.metric.outcomes, max(round(counting), 1), _planned(placed, compiler))
+    known, procedure = None, GainDifference(metric.outcomes, max(round(counting), 1), _planned(placed, compiler))
     if training[0] is not None and training[1] is not None:
         seen = procedure.cells(training[0], training[1])
         known = Fraction(1 + procedure.gain(seen)) / 2
@@ -212,7 +159,7 @@ def difference_of_outcomes(
     return OneNumber([prepared], schema, mechanism, sealed)
 
 
-def _planned(both: Sequence[OutcomeQuery], compiler: QueryCompiler) -> tuple[float, ...] | None:
+def _planned(both: Sequence[OutcomeQuery], compiler: CompileContext) -> tuple[float, ...] | None:
     """Return the likely pairs of outcomes of public predictions, or None if predictions are not public."""
     first, second = (query.given(compiler.schema) for query in both)
     if first is None or second is None:
@@ -222,7 +169,7 @@ def _planned(both: Sequence[OutcomeQuery], compiler: QueryCompiler) -> tuple[flo
     return likely_pairs(first == positive, second == positive, share)
 
 
-def _open_codes(compiler: QueryCompiler, bound: BoundQuery, inside: BoundQuery | None) -> NDArray[np.int64] | None:
+def _open_codes(compiler: CompileContext, bound: BoundQuery, inside: BoundQuery | None) -> NDArray[np.int64] | None:
     """Return codes of the outcomes of training rows that count, or None if they are unknown or none counts."""
     if compiler.training is None or not bound.trained:
         return None

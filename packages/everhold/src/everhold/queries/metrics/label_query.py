@@ -6,6 +6,7 @@ import hashlib
 import secrets
 from abc import abstractmethod
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,23 +15,32 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.code import content_digest
-from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.means.mean import in_one_line, rows_that_meet
 from everhold.queries.metrics.rules import label_node, one_if, prediction_node, sensible_classes
-from everhold.queries.predictions.arrays import PredictionTable, check_lengths, first_of, is_mixed, probabilities
-from everhold.queries.predictions.columns import GivenValues, Placed
+from everhold.queries.predictions.arrays import (
+    PredictionTable,
+    check_lengths,
+    first_of,
+    is_mixed,
+    prediction_table,
+    probabilities,
+)
+from everhold.queries.predictions.columns import GivenValues, Placed, PredictionColumn, read_together
+from everhold.queries.query import RowwiseQuery
 from everhold.sealing.rows.code_trials import EstimatedValues
 from everhold.values.base import BoundQuery, Joined, JoinedColumn, RowFunction, Schema, Table, same_length
 from everhold.values.expressions import RowValue
 from everhold.values.expressions.tree import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Self
 
     from numpy.typing import NDArray
 
     from everhold.mechanisms import Mechanism
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.predictions.arrays import RowSpan
+    from everhold.queries.query import CompileContext
 
 _UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows show it
 
@@ -137,9 +147,25 @@ class LabelQuery(RowwiseQuery):
         """Return labels as they are, or as 1 for the positive class and 0 for the rest."""
         return labels if self.positive is None else (np.asarray(labels) == self.positive).astype(np.float64)
 
-    def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
+    def bound_to(self, compiler: CompileContext, *, part: bool = False) -> BoundQuery:
         """Return the bound query about the holdout's rows, with predictions put in their order."""
-        return compiler.checked(compiler.placed(self).bind(compiler.schema), part=part)
+        return compiler.checked(self.placed(compiler).bind(compiler.schema), part=part)
+
+    def placed(self, compiler: CompileContext) -> Self:
+        """Return the query with tables and columns of predictions put in the order of the rows.
+
+        Raises:
+            QueryRejected: If their ids are not those of the rows. Nothing is charged.
+        """
+        schema, sealed, training = compiler.schema, compiler.sealed, compiler.training
+        (query,) = read_together([self], sealed, schema)
+        ids = tuple if sealed is None or schema.row_id is None else partial(sealed.row_ids, schema.row_id)
+        changes = {"predictions": _in_order(query.predictions, schema, ids, rows_are="sealed", span=compiler.span)}
+        if training is not None:
+            ids = tuple if schema.row_id is None else partial(training.row_ids, schema.row_id)
+            changes["training"] = _in_order(query.training, schema, ids, rows_are="training")
+        placed: Self = replace(query, **changes)
+        return placed
 
     @property
     def _of_probabilities(self) -> bool:
@@ -338,13 +364,25 @@ class LabelQuery(RowwiseQuery):
         return array
 
 
-def share_of_label(compiler: QueryCompiler, query: LabelQuery, inside: BoundQuery | None = None) -> float:
+def _in_order(
+    predictions: Any, schema: Schema, ids: Callable[[], Sequence[Any]], *, rows_are: str, span: RowSpan | None = None
+) -> Any:
+    """Return predictions in the order of the rows with these ids."""
+    if isinstance(predictions, PredictionColumn):
+        return predictions.placed(schema, ids(), rows_are=rows_are, span=span)
+    table, others = prediction_table(predictions), tuple if span is None else span.ids
+    if table is not None:
+        predictions = table.in_order(schema.row_id, ids(), rows_are=rows_are, others=others)
+    return predictions if span is None else span.cut(predictions)
+
+
+def share_of_label(compiler: CompileContext, query: LabelQuery, inside: BoundQuery | None = None) -> float:
     """Return the planned share of label 1, or of the query's positive class."""
     return shares_of_classes(compiler, query, (1.0,), inside)[0]
 
 
 def shares_of_classes(
-    compiler: QueryCompiler, query: LabelQuery, classes: Sequence[Any], inside: BoundQuery | None = None
+    compiler: CompileContext, query: LabelQuery, classes: Sequence[Any], inside: BoundQuery | None = None
 ) -> tuple[float, ...]:
     """Return the planned share of each class among training rows that count, never 0 or 1.
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.values.base import BoundQuery, Schema
 
 ModelQuery: TypeAlias = LabelQuery | RankingQuery | MetricQuery
@@ -245,7 +245,7 @@ def _changed(query: LabelQuery, **changes: Any) -> LabelQuery:
     return changed
 
 
-def open_rows(compiler: QueryCompiler, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
+def open_rows(compiler: CompileContext, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
     """Return the features of the training rows as a data frame, and their labels.
 
     Args:
@@ -274,7 +274,7 @@ def open_rows(compiler: QueryCompiler, features: Sequence[str] | None = None) ->
 
 
 def cross_validated(
-    compiler: QueryCompiler, estimator: Any, metric: Any, *, cv: Any, features: Sequence[str] | None
+    compiler: CompileContext, estimator: Any, metric: Any, *, cv: Any, features: Sequence[str] | None
 ) -> tuple[Any, float | None]:
     """Fit an estimator, and return the query about it with a guess if the query brings none itself.
 
@@ -313,7 +313,7 @@ def classifies(estimator: Any) -> bool:
         return hasattr(estimator, "classes_") or hasattr(estimator, "predict_proba")
 
 
-def groups_of(compiler: QueryCompiler) -> NDArray[Any] | None:
+def groups_of(compiler: CompileContext) -> NDArray[Any] | None:
     """Return the group or unit of each training row, or None if the dependence names no column for it."""
     column = compiler.mechanism.dependence.unit_column
     return None if column is None or compiler.training is None else compiler.training.table((column,))[column]

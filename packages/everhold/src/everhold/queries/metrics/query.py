@@ -17,7 +17,6 @@ import numpy as np
 from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.extensions import imported
-from everhold.queries.means.batch import RowwiseQuery
 from everhold.queries.means.mean import (
     MeanQuery,
     among,
@@ -27,6 +26,7 @@ from everhold.queries.means.mean import (
     share_that_meets,
 )
 from everhold.queries.means.shares import ShareQuery, WithinQuery
+from everhold.queries.metrics.difference import difference_of_outcomes
 from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by, shares_of_classes
 from everhold.queries.metrics.made_up_scores import likely_labels, made_up
 from everhold.queries.metrics.measures import measure_of
@@ -34,8 +34,8 @@ from everhold.queries.metrics.registry import LOG_CLIP, Metric
 from everhold.queries.metrics.row_scores import OutcomeQuery
 from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 from everhold.queries.metrics.scored_rows import BoundRows, ScoredRows, codes_of
-from everhold.queries.procedures import check_confirms_statistics, takes_ratios
-from everhold.queries.query import Query, QueryPlan, QuerySpec, paying
+from everhold.queries.procedures import check_confirms_statistics, paying, takes_ratios
+from everhold.queries.query import Query, QueryPlan, QuerySpec, RowwiseQuery
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery, with_clips
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Clip, Schema
 
@@ -122,10 +122,6 @@ class MetricQuery(Query["Answer"]):
             shown=f"{shown} among rows with {self.where}",
         )  # fmt: skip
 
-    def as_metric(self) -> MetricQuery:
-        """See `Query.as_metric`."""
-        return self
-
     def minus(self, other: MetricQuery) -> MetricQuery:
         """Return the query for the difference of two models.
 
@@ -164,7 +160,7 @@ class MetricQuery(Query["Answer"]):
         return QuerySpec("metric", model.predictions, details)
 
     def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
         """Compile the metric as one query with its guess.
 
@@ -178,9 +174,9 @@ class MetricQuery(Query["Answer"]):
             if as_means or share.placed(compiler).as_one(compiler) is not None:
                 return share.compile(compiler, guess=guess, tolerance=tolerance)
         if self._pairs_outcomes(compiler):
-            from everhold.queries.metrics.difference import difference_of_outcomes
-
-            return difference_of_outcomes(self, compiler, guess=guess, tolerance=tolerance)
+            return difference_of_outcomes(
+                self.metric, self.models, self.where, compiler, guess=guess, tolerance=tolerance
+            )
         reader = self.reader(compiler)
         if tolerance is not None:
             paying(mechanism)
@@ -213,7 +209,7 @@ class MetricQuery(Query["Answer"]):
             reads=tuple(dict.fromkeys((*(bound.reads or ()), *(weights.reads or ())))),
         )  # fmt: skip
 
-    def _weights(self, compiler: QueryCompiler) -> BoundQuery | None:
+    def _weights(self, compiler: CompileContext) -> BoundQuery | None:
         """Return the query for each row's weight as a share of the cap, or None without weights.
 
         Raises:
@@ -236,7 +232,7 @@ class MetricQuery(Query["Answer"]):
                 )
         return MeanQuery(self.weight, 0.0, cap).bind(compiler.schema)
 
-    def reader(self, compiler: QueryCompiler) -> ModelsReader:
+    def reader(self, compiler: CompileContext) -> ModelsReader:
         """Return a reader of predictions, labels and the condition for one holdout.
 
         Raises:
@@ -273,7 +269,7 @@ class MetricQuery(Query["Answer"]):
             self._weights(compiler),
         )  # fmt: skip
 
-    def is_promised(self, compiler: QueryCompiler) -> bool:
+    def is_promised(self, compiler: CompileContext) -> bool:
         """Return whether an interval is promised for these rows and this mechanism, whatever the predictions."""
         schema = compiler.schema
         try:
@@ -285,7 +281,7 @@ class MetricQuery(Query["Answer"]):
             return False
         return True
 
-    def _pairs_outcomes(self, compiler: QueryCompiler) -> bool:
+    def _pairs_outcomes(self, compiler: CompileContext) -> bool:
         """Return whether two models are compared by pairs of outcomes of rows with labels 0 and 1."""
         if len(self.models) == 1 or not self.metric.outcomes or self.weight is not None:
             return False
@@ -401,7 +397,7 @@ def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArra
     return float(low), float(high)
 
 
-def open_labels(compiler: QueryCompiler) -> NDArray[Any] | None:
+def open_labels(compiler: CompileContext) -> NDArray[Any] | None:
     """Return the labels of the training rows, or None if there are none."""
     schema, training = compiler.schema, compiler.training
     if training is None or schema.label is None:
@@ -570,7 +566,7 @@ class ModelsReader:
         given = [each[0].ravel() for each in found if each is not None]
         return np.concatenate(given) if given else None
 
-    def clips(self, compiler: QueryCompiler) -> list[Clip]:
+    def clips(self, compiler: CompileContext) -> list[Clip]:
         """Return the clips of the metric, with the share of training rows beyond."""
         labels = open_labels(compiler)
         coded, clips = None if labels is None else self.coded(labels), list[Any]()
@@ -607,7 +603,7 @@ class ModelsReader:
         order = rows.code.dealing_order() if dealt and measure_of(self.metric).by_rank else None
         return Judged(outputs, self.coded(labels), groups, counting, order)
 
-    def planned(self, compiler: QueryCompiler, guess: float | None) -> tuple[Fraction | None, Procedure]:
+    def planned(self, compiler: CompileContext, guess: float | None) -> tuple[Fraction | None, Procedure]:
         """Return the metric of the training rows, or None, and the interval procedure.
 
         Args:
@@ -640,7 +636,7 @@ class ModelsReader:
         return number, measure.procedure(seen, self.setting, sized, reach=reach)
 
     def _stand_in(
-        self, compiler: QueryCompiler, found: tuple[Judged, ...] | None, guess: float | None
+        self, compiler: CompileContext, found: tuple[Judged, ...] | None, guess: float | None
     ) -> tuple[Judged, ...] | None:
         """Return public rows that show the spread of values if no training row with known predictions counts."""
         measure, labels = measure_of(self.metric), open_labels(compiler)
@@ -663,7 +659,7 @@ class ModelsReader:
             for each in told if each is not None
         )  # fmt: skip
 
-    def _in_groups(self, rows: Judged, compiler: QueryCompiler) -> Judged:
+    def _in_groups(self, rows: Judged, compiler: CompileContext) -> Judged:
         """Return the rows in groups of the usual size if an AUC is of rows in groups, else unchanged."""
         if self.setting.dealt != "groups":
             return rows

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold.queries.metrics.registry import Metric
     from everhold.queries.metrics.score_parts import Floats, Judged, Setting, Sized
-    from everhold.queries.query import QueryPlan
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext, QueryPlan
 
 Number = TypeVar("Number", bound=np.generic)
 _HALF = 0.5
@@ -321,7 +320,7 @@ class RankingQuery(StatisticQuery):
         return QuerySpec(self.name, self.model.predictions, given)
 
     def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
         """Compile the statistic, for an AUC over all pairs and without counts where that is promised."""
         if self.name == "auc" and tolerance is None and self.tolerance is None:
@@ -330,7 +329,7 @@ class RankingQuery(StatisticQuery):
                 return area.compile(compiler, guess=guess)
         return StatisticQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
 
-    def bound_to(self, compiler: QueryCompiler) -> Statistic:
+    def bound_to(self, compiler: CompileContext) -> Statistic:
         """Return the statistic for one holdout."""
         MetricQuery(METRICS["f1" if self.name == "f1" else "roc_auc"], (self.model,)).check_labels(compiler.schema)
         rows, trained = BoundRows.of(self.model, compiler), None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +17,7 @@ from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.pairs.gains import RATIOS
 from everhold.queries.code import behaviour_digest, content_digest
 from everhold.queries.metrics.label_query import LabelQuery
+from everhold.queries.metrics.losses import LOSSES, Loss
 from everhold.queries.metrics.rules import (
     between,
     class_node,
@@ -36,48 +37,7 @@ from everhold.values.expressions.tree import Node, Operation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Loss = Callable[["NDArray[Any]", Any], "NDArray[Any]"]
-"""Function from predictions and labels to one loss per row, each from its own row alone."""
-
-
-def _absolute(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(np.abs(predictions - labels))
-
-
-def _squared(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(np.square(predictions - labels))
-
-
-def _log(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
-    with np.errstate(divide="ignore"):  # a probability of 0 for what happened costs inf, which is clipped
-        return np.asarray(-np.log(np.where(labels == 1, predictions, 1.0 - predictions)))
-
-
-LOSSES: dict[str, Loss] = {"absolute": _absolute, "squared": _squared, "log": _log}
-"""Losses by name."""
-
 _BRIER = "brier"
-
-
-def named_values(description: Mapping[str, Any]) -> Loss | None:
-    """Return the function from predictions and labels to row values of a named metric, or None if it is none.
-
-    Args:
-        description: The public description of the query.
-    """
-    if "positive" in description:
-        return None
-    kind, loss = description.get("kind"), description.get("loss")
-    if kind == "accuracy":
-        return lambda predictions, labels: np.asarray(predictions == labels, dtype=np.float64)
-    if kind == _BRIER:
-        return lambda predictions, labels: _squared(predictions.astype(np.float64), labels)
-    if kind != "risk" or loss not in LOSSES:
-        return None
-    low, width = description["low"], description["high"] - description["low"]
-    return lambda predictions, labels: (
-        (LOSSES[loss](predictions.astype(np.float64), np.asarray(labels, dtype=np.float64)) - low) / width
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.queries.metrics.registry import Outputs
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
 
 _SUM_OF_PROBABILITIES = 1e-3
@@ -202,10 +202,10 @@ class BoundRows:
     width: tuple[int, ...]
 
     @classmethod
-    def of(cls, rows: ScoredRows, compiler: QueryCompiler) -> BoundRows:
+    def of(cls, rows: ScoredRows, compiler: CompileContext) -> BoundRows:
         """Bind predictions to one holdout, and try an estimator on public rows."""
         schema = compiler.schema
-        placed = compiler.placed(rows)
+        placed = rows.placed(compiler)
         bound = placed.bind(schema)
         names = tuple(schema.asked) if bound.reads is None else bound.reads
         if (function := bound.sealed) is None:

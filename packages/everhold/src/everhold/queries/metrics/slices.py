@@ -15,23 +15,24 @@ from everhold.answers import Answer
 from everhold.arguments import brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
-from everhold.queries.means.batch import Batch, OneMean, RowwiseQuery
+from everhold.queries.makers import difference
+from everhold.queries.means.batch import Batch, OneMean
 from everhold.queries.means.mean import MeanQuery, check_where
 from everhold.queries.means.shares import ShareQuery, WithinQuery
-from everhold.queries.metrics.difference import DifferenceQuery, difference
+from everhold.queries.metrics.difference import DifferenceQuery
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.models import Judge, cross_validated
 from everhold.queries.metrics.query import MetricQuery, check_compared
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.row_scores import AccuracyQuery, LossQuery, risk
 from everhold.queries.metrics.scores import as_metric, scored
-from everhold.queries.query import Query, QueryPlan
+from everhold.queries.query import Query, QueryPlan, RowwiseQuery
 from everhold.queries.statistic import OneNumber, StatisticQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
 
 _MOST_SLICES = 1_000
 _OF_SEVERAL = "expected a metric that is a mean of rows: 'accuracy', 'error', 'brier', or a loss with its range"
@@ -78,7 +79,7 @@ def metric_by(metric: Any) -> str | Callable[..., Any]:
 
 
 def evaluation(
-    compiler: QueryCompiler, estimator: Any, metric: Any, *, cv: Any, features: Sequence[str] | None, sliced: bool
+    compiler: CompileContext, estimator: Any, metric: Any, *, cv: Any, features: Sequence[str] | None, sliced: bool
 ) -> tuple[Any, float | None]:
     """Fit an estimator, and return the query about it with a guess if the query brings none itself.
 
@@ -102,7 +103,7 @@ def evaluation(
 
 
 def comparison(
-    compiler: QueryCompiler, both: tuple[Any, Any], metric: Any, *, cv: Any, features: Sequence[str] | None
+    compiler: CompileContext, both: tuple[Any, Any], metric: Any, *, cv: Any, features: Sequence[str] | None
 ) -> DifferenceQuery | MetricQuery:
     """Build the query for the difference of two models or sets of predictions, row by row.
 
@@ -181,7 +182,7 @@ def in_slice(query: Any, where: str | None, *, guessed: bool = False) -> Any:
     raise QueryRejected(f"{_named(query)} is not asked of a slice; {_OF_SEVERAL}, or a score by its name")
 
 
-def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[Any, ...], str]]:
+def slices_of(compiler: CompileContext, by: Sequence[str]) -> list[tuple[tuple[Any, ...], str]]:
     """Return the slices in the training rows: values of the columns, and the condition that selects them.
 
     Raises:
@@ -215,7 +216,7 @@ def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[An
 
 
 def plans_of_slices(
-    compiler: QueryCompiler, queries: Mapping[str, Any], *, guess: float | None
+    compiler: CompileContext, queries: Mapping[str, Any], *, guess: float | None
 ) -> list[QueryPlan[Any]]:
     """Compile the queries of all slices before the first one is asked.
 
@@ -236,7 +237,7 @@ def plans_of_slices(
     return plans
 
 
-def as_one_step(compiler: QueryCompiler, queries: Sequence[Any], plans: Sequence[QueryPlan[Any]]) -> Batch | None:
+def as_one_step(compiler: CompileContext, queries: Sequence[Any], plans: Sequence[QueryPlan[Any]]) -> Batch | None:
     """Return queries of slices as one step (S9), or None for metrics that are asked one by one.
 
     Raises:

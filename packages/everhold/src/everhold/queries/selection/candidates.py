@@ -13,9 +13,10 @@ from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms.base import alike
-from everhold.queries.means.batch import Batch, OneMean, Prepared, RowwiseQuery
-from everhold.queries.metrics.difference import as_rowwise
-from everhold.queries.query import Query
+from everhold.queries.interval_planner import Prepared
+from everhold.queries.makers import as_rowwise
+from everhold.queries.means.batch import Batch, OneMean
+from everhold.queries.query import Query, RowwiseQuery
 from everhold.queries.statistic import OneNumber, evaluated
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import PublicLevels
     from everhold.queries.metrics.query import MetricQuery
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
@@ -73,8 +74,7 @@ def query_or_metric(candidate: Any, loss: Callable[[Any], Query[Any] | str] | No
             f"the loss is a {type(loss).__name__}; expected a function from a candidate to its query, such as error"
         )
     asked = candidate if loss is None else loss(candidate)
-    metric = None if not isinstance(asked, Query) else asked.as_metric()
-    return as_rowwise(asked) if metric is None else metric
+    return asked if isinstance(asked, MetricQuery) else as_rowwise(asked)
 
 
 def check_same_units(bound: Sequence[BoundQuery], what: str) -> None:
@@ -102,7 +102,7 @@ class Compared:
     numbers: tuple[OneNumber, ...] = ()
 
     @classmethod
-    def of(cls, compiler: QueryCompiler, queries: Iterable[Query[Any]], what: str) -> Compared:
+    def of(cls, compiler: CompileContext, queries: Iterable[Query[Any]], what: str) -> Compared:
         """Bind candidates to the rows, without guesses, and check that they can be compared.
 
         Raises:

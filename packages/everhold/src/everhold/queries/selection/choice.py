@@ -17,9 +17,9 @@ from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums
 from everhold.guarantees.intervals.bets.betting import Bets, Betting
 from everhold.guarantees.intervals.bets.in_order import betting_on
 from everhold.mechanisms.forced_labels import WIDENED, Around, order_nats
-from everhold.queries.means.batch import Prepared, RowwiseQuery
+from everhold.queries.interval_planner import Prepared
 from everhold.queries.metrics.difference import DifferenceQuery
-from everhold.queries.query import Query, QuerySpec, digest
+from everhold.queries.query import Query, QuerySpec, RowwiseQuery, digest
 from everhold.queries.results import OneEntry, Paid, checks_guesses
 from everhold.queries.selection.candidates import (
     Compared,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Needs, Procedure
     from everhold.mechanisms import PublicLevels
     from everhold.queries.metrics.query import MetricQuery
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery
 
@@ -125,7 +125,7 @@ class ChoiceQuery(Query[Choice]):
         return [query_or_metric(candidate, self.loss) for candidate in found]
 
     def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> ChoicePlan:
         """Compile the choice for the rows of one holdout."""
         mechanism = checks_guesses(compiler, "a choice", guess=guess, tolerance=tolerance)
@@ -345,13 +345,13 @@ class WinnerPairs:
         bound: The same for the holdout's rows.
     """
 
-    compiler: QueryCompiler
+    compiler: CompileContext
     queries: Sequence[RowwiseQuery]
     bound: Sequence[BoundQuery]
 
     @classmethod
     def of(
-        cls, compiler: QueryCompiler, queries: Sequence[RowwiseQuery], bound: Sequence[BoundQuery]
+        cls, compiler: CompileContext, queries: Sequence[RowwiseQuery], bound: Sequence[BoundQuery]
     ) -> WinnerPairs | None:
         """Return the pairs of a choice, or None if the mechanism has no narrow procedure for differences."""
         dependence = compiler.mechanism.dependence
@@ -445,11 +445,11 @@ class MetricPairs:
         queries: The candidates.
     """
 
-    compiler: QueryCompiler
+    compiler: CompileContext
     queries: Sequence[MetricQuery]
 
     @classmethod
-    def of(cls, compiler: QueryCompiler, queries: Sequence[MetricQuery]) -> MetricPairs | None:
+    def of(cls, compiler: CompileContext, queries: Sequence[MetricQuery]) -> MetricPairs | None:
         """Return the pairs of a choice, or None if the difference of two candidates is not one query."""
         made = cls(compiler.silently(), queries)
         try:

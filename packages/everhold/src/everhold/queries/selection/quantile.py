@@ -13,7 +13,7 @@ from everhold.arguments import as_float, as_whole, brief
 from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.mechanisms.forced_labels import steps_nats
-from everhold.queries.means.batch import Prepared
+from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.mean import MeanQuery, in_one_line, parsed
 from everhold.queries.query import Query, QuerySpec, digest
 from everhold.queries.results import OneEntry, Paid, checks_guesses
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
 
 _EDGES = 2_000  # of training values
@@ -89,7 +89,7 @@ class QuantileQuery(Query[Quantile]):
         return QuerySpec("quantile", self.text, given)
 
     def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QuantilePlan:
         """Compile the quantile for the rows of one holdout."""
         mechanism = checks_guesses(compiler, "a quantile", guess=guess, tolerance=tolerance)
@@ -115,7 +115,7 @@ class QuantileQuery(Query[Quantile]):
         (prepared,) = silent.prepare([_up_to(self.text, edges[at])], None)
         return QuantilePlan(compiler.schema, mechanism, self.text, level, edges, below, prepared, silent)
 
-    def _training_values(self, compiler: QueryCompiler) -> NDArray[np.float64] | None:
+    def _training_values(self, compiler: CompileContext) -> NDArray[np.float64] | None:
         """Return the sorted training values of a column, missing ones last, or None if they are unknown."""
         name = self.text.strip().strip('"')
         if compiler.training is None or name not in compiler.schema.asked:
@@ -178,7 +178,7 @@ class QuantilePlan(OneEntry[Quantile]):
     edges: NDArray[np.float64] = field(repr=False)
     below: NDArray[np.float64] = field(repr=False)
     prepared: Prepared = field(repr=False)
-    compiler: QueryCompiler = field(repr=False)
+    compiler: CompileContext = field(repr=False)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -209,7 +209,7 @@ class QuantilePlan(OneEntry[Quantile]):
     def _look(self, sealed: StoredRows, edges: NDArray[np.int64]) -> _CountedUpTo:
         prepared = [
             Prepared(
-                self.compiler.parsed(_up_to(self.text, self.edges[edge])), -1, from_training=False,
+                _up_to(self.text, self.edges[edge]).bound_to(self.compiler), -1, from_training=False,
                 procedure=self.prepared.procedure,
             )
             for edge in edges.tolist()

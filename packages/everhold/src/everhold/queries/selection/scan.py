@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Entry
     from everhold.mechanisms import PublicLevels, State
-    from everhold.queries.means.batch import RowwiseQuery
-    from everhold.queries.query import Pricing
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext, Pricing, RowwiseQuery
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema
@@ -165,7 +163,7 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
         return [query_of(each, None) for each in listed(self.candidates, what="candidates", most=_MOST_QUERIES)]
 
     def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> ScanPlan:
         """Compile the scan for the rows of one holdout."""
         mechanism = checks_guesses(compiler, "a scan", guess=guess, tolerance=tolerance)

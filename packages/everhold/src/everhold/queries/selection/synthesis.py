@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import PublicLevels
-    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema
     from everhold.values.universe import Column
@@ -121,7 +121,7 @@ class TableQuery(Query[Synthesis]):
         return QuerySpec("synthesize", self.universe, {"queries": self.marginals})
 
     def compile(
-        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> SynthesisPlan:
         """Compile the table for the rows of one holdout."""
         mechanism = checks_guesses(compiler, "a table", guess=guess, tolerance=tolerance)
@@ -261,7 +261,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
     universe: Universe
     marginals: int
     counts: QueryMatrix = field(repr=False)
-    compiler: QueryCompiler = field(repr=False)
+    compiler: CompileContext = field(repr=False)
 
     @cached_property
     def shares(self) -> CountShares:
