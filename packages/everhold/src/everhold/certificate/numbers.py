@@ -68,7 +68,7 @@ def counted(count: int, one: str) -> str:
         >>> counted(1000, "query"), counted(1, "surprise")
         ('1,000 queries', '1 surprise')
     """
-    many = f"{one.removesuffix('y')}ies" if one.endswith("query") else f"{one}s"
+    many = f"{one.removesuffix('y')}ies" if one.endswith("y") else f"{one}s"
     return f"{count:,} {one if count == 1 else many}"
 
 

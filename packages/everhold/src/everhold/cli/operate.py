@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from everhold.certificate.numbers import counted
 from everhold.cli.arguments import STORAGE_VARIABLE, FormatOption, address_of, storage_of
 from everhold.cli.failures import Misuse
 from everhold.cli.ledger import verified
@@ -266,7 +267,7 @@ def _checks_of(store: LedgerStore, url: str, name: str, rows: Path) -> Iterator[
     result = verified(url, name, None)
     keyed = "seals" in result["checked"]
     yield _check("steward's key", keyed, "there, and the right one" if keyed else "missing or wrong: restore it", name)
-    found = "; ".join(result["findings"]) or f"{result['entries']:,} entries, rows and newest head as written"
+    found = "; ".join(result["findings"]) or (f"{counted(result['entries'], 'entry')}, rows and newest head as written")
     yield _check("ledger and rows", result["ok"], found, name)
 
 
