@@ -16,6 +16,7 @@ from everhold.mechanisms.base import alike
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.makers import as_rowwise
 from everhold.queries.means.batch import Batch, OneMean
+from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.query import Query, RowwiseQuery
 from everhold.queries.statistic import OneNumber, evaluated
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import PublicLevels
-    from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
