@@ -1419,9 +1419,27 @@ MUTATIONS = [
         "    if False:",
         ("everhold/integration/queries/test_untrusted_files.py",),
     ),
+    Mutation(
+        "parts",
+        "whole groups go to one part",
+        "everhold/sealing/intake/dealing.py",
+        'ranks["unit"] = ranks.get("groups") or ranks.get("order") or "rowid"',
+        'ranks["unit"] = "rowid"',
+        ("everhold/integration/test_studies.py::test_each_row_is_in_one_part_and_groups_are_whole",),
+    ),
+    Mutation(
+        "parts",
+        "the whole is named by the digest of its parts",
+        "everhold/certificate/findings.py",
+        '(dealt["whole"] != digest_of_parts(every),',
+        "(False,",
+        (
+            "everhold/integration/test_studies.py::test_certificates_of_two_parts_name_the_same_whole_and_cannot_be_of_one_part",
+        ),
+    ),
 ]
 
-PROMISES = {"failing rows", "commit before answer", "seals", "secrets", "limits"}
+PROMISES = {"failing rows", "commit before answer", "seals", "secrets", "limits", "parts"}
 """Headings of `MUTATIONS` that are promises of the README and the guides, and no lines of docs/theory/index.md."""
 
 NOT_REMOVED = {

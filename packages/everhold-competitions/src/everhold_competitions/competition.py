@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from everhold.errors import HoldoutRejected
 from everhold.mechanisms import GuessAndCheck, Mechanism, Silent
 from everhold.queries.metrics.measures import measure_of
 from everhold.queries.metrics.registry import METRICS, REFUSED
+from everhold.sealing.intake.request import DealtPart
 
 NOTHING: Final = "none"
 LEADER: Final = "leader"
@@ -219,6 +220,12 @@ class Competition(Display):
                 f"{expected.name}, planned for the teams, so leave mechanism= out."
             )
         return expected.name, self.queries
+
+    order: ClassVar[None] = None
+
+    def parts(self, name: str, confidence: float) -> Sequence[DealtPart]:
+        """Return no parts: all rows are the competition's own."""
+        return ()
 
     def share(self, surprises: int) -> int:
         """Return the most surprises that one team may cause, by default a fair share of all planned ``surprises``.

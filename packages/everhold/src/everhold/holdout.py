@@ -39,7 +39,7 @@ from everhold.sealing.storage import (
     rows_folder,
     storage_url,
 )
-from everhold.studies import DealtTransport, create_dealt, dealt_parts, study_in
+from everhold.studies import DealtTransport, dealt_parts, parts_for_studies, study_in
 from everhold.values.base import Schema
 
 if TYPE_CHECKING:
@@ -189,10 +189,18 @@ class Holdout:
             planning=planning or Planning(),
         )  # fmt: skip
         make = partial(Creation, declared=declared, share=share)
-        if studies is not None:
-            return cast("Self", DealtHoldout(create_dealt(
-                storage, name, studies, request, study, make=make, allow_resealing=bool(allow_resealing)
-            )))  # fmt: skip
+        parts = [] if studies is None else parts_for_studies(name, studies, request, study)
+        parts += [part for each in extensions.values() for part in each.parts(name, confidence)]
+        if parts:
+            from everhold.asking.parts import create_parts
+
+            store, records = create_parts(
+                storage, name, parts, request, study, make=make, allow_resealing=bool(allow_resealing)
+            )
+            if studies is not None:
+                return cast("Self", DealtHoldout(DealtTransport(store, name, records)))
+            folder = rows_folder(store.url) / records[0].configuration["folder"]
+            return cls(LocalTransport(HoldoutSession(store, records[0], folder, checked=True)))
         creation = make(request, study)
         store, (record,) = record_all(storage, [(name, creation)], allow_resealing=bool(allow_resealing))
         folder = rows_folder(storage_url(storage)) / record.configuration["folder"]

@@ -7,26 +7,23 @@ one population, because chance alone dealt the rows, or whole groups of them.
 
 from __future__ import annotations
 
-import secrets
-import tempfile
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-import numpy as np
-
 from everhold.arguments import as_whole, brief
 from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import LedgerStore
+from everhold.mechanisms import MECHANISMS, GuessAndCheck
 from everhold.sealing.configuration import DEALT, schema_from
+from everhold.sealing.intake.request import DealtPart
 from everhold.sealing.sealed_files import sealed_note, write_note
-from everhold.sealing.storage import KEY_FILE, StewardKey, make_rows_folder, rows_folder, storage_url
+from everhold.sealing.storage import KEY_FILE, StewardKey, rows_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from everhold.asking.creation import Creation, StudyRequest
+    from everhold.asking.creation import StudyRequest
     from everhold.ledger import HoldoutRecord
     from everhold.operations.operation import HoldoutOperation
     from everhold.sealing.intake.request import SealRequest
@@ -140,71 +137,38 @@ def study_in(folder: Path, key: StewardKey) -> str | None:
     return None if note is None else note.decode()
 
 
-def create_dealt(
-    storage: str | Path, name: str, studies: Any, request: SealRequest, study: StudyRequest, *,
-    make: Callable[[SealRequest, StudyRequest], Creation], allow_resealing: bool,
-) -> DealtTransport:  # fmt: skip
-    """Deal the rows, and seal each part as a holdout of its own.
+def parts_for_studies(name: str, studies: Any, request: SealRequest, study: StudyRequest) -> list[DealtPart]:
+    """Return the parts of the studies that a table is dealt to. They share the probability of failure alike.
 
     Args:
-        storage: See there.
-        name: See there.
-        studies: See there.
+        name: Of the whole.
+        studies: How many there are.
         request: The rows.
-        study: What is planned for each study. They share its probability of failure, a part each.
-        make: From the rows of a part and its plan to its creation.
-        allow_resealing: See there.
+        study: What is planned for each study.
 
     Raises:
         HoldoutRejected: If the rows cannot be dealt so. Nothing was created.
         ValueError: If the number of studies cannot be used.
     """
-    from everhold.asking.creation import record_all
-    from everhold.asking.session import HoldoutSession
-    from everhold.sealing.intake.dealing import dealt_files
-
     number = as_whole(studies)
     if number is None or not 2 <= number <= _MOST:
         raise ValueError(f"studies is {brief(studies)}. Use a whole number from 2 to {_MOST}.")
-    model = study.dependence
-    if model is not None and not model.dealable:
+    if request.extensions or request.rows.stratified:
         raise HoldoutRejected(
-            f"Rows that are {model.rows_are} cannot be dealt by chance: each part would depend on the others. Seal "
-            "each period as a holdout of its own."
-        )
-    if request.extensions or study.planning.grows or request.rows.stratified:
-        raise HoldoutRejected(
-            "studies= deals rows by chance, which fits neither extensions nor grows= nor stratified=. Leave one of "
-            "them out."
+            "studies= deals rows by chance, which fits neither extensions nor stratified=. Leave one of them out."
         )
     if not (study.mechanism is None or isinstance(study.mechanism, str)):
         raise HoldoutRejected("studies= tunes a mechanism for each part. Pass its name instead of a mechanism.")
-    if hasattr(request.holdout, "sealing"):
-        raise HoldoutRejected("studies= deals rows of a file or a frame, and these stay in an engine. Bring them here.")
-    url = storage_url(storage)
-    one = replace(study, confidence=1.0 - (1.0 - study.confidence) / number)
-    make_rows_folder(rows_folder(url))
-    with ExitStack() as stack:
-        own = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=rows_folder(url), prefix=".dealt-")))
-        groups = None if study.dependence is None else study.dependence.group_column
-        files = dealt_files(request, own, number, groups=groups, rng=np.random.default_rng(request.seed))
-        request = replace(request, content_key=secrets.token_hex(32))
-        names = [f"{name}.{place}" for place in range(1, number + 1)]
-        creations = [
-            (
-                part,
-                make(
-                    replace(request, holdout=file, dealt={"of": name, "part": place, "parts": number}),
-                    one,
-                ),
-            )
-            for place, (part, file) in enumerate(zip(names, files, strict=True), 1)
-        ]
-        store, records = record_all(storage, creations, allow_resealing=allow_resealing)
-        for (_, creation), record in zip(creations, records, strict=True):
-            folder = rows_folder(url) / record.configuration["folder"]
-            creation.finish(HoldoutSession(store, record, folder, checked=True).executor, folder)
-    return DealtTransport(store, name, records)
+    kind = MECHANISMS.get(study.mechanism or GuessAndCheck.name)
+    if kind is not None and not kind.traits.unsealable:
+        raise HoldoutRejected(
+            f"Studies are silent and end by unsealing, which {kind.name} cannot do. Leave mechanism= out, or pass "
+            "'guess_and_check'."
+        )
+    confidence = 1.0 - (1.0 - study.confidence) / number
+    return [
+        DealtPart(name=f"{name}.{part}", share=1.0 / number, confidence=confidence) for part in range(1, number + 1)
+    ]
 
 
 def dealt_parts(store: LedgerStore, name: str) -> DealtTransport | None:

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.certificate.findings import dealt_findings
 from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
 from everhold.ledger.store import LedgerStore
+from everhold.sealing.configuration import digest_of_parts
 from everhold.sealing.intake.dealing import dealt_files
 from everhold.sealing.intake.request import SealRequest
 from everhold.sealing.storage import rows_folder
@@ -71,19 +73,21 @@ class AsIfDrawn:
         return np.array(self.drawn)
 
 
-@pytest.mark.parametrize("groups", [None, "patient"])
-def test_every_way_to_deal_is_as_likely_as_every_other(groups, tmp_path):
+@pytest.mark.parametrize(("groups", "share", "ways"), [(None, 0.5, 6), ("patient", 0.5, 6), ("patient", 0.75, 4)])
+def test_every_way_to_deal_is_as_likely_as_every_other(groups, share, ways, tmp_path):
     patients = [3, 0, 1, 2] if groups is None else [3, 0, 0, 1, 2, 3]
     request = SealRequest(holdout={"patient": np.array(patients)})
     seen = Counter()
     for order in permutations(range(4)):
         with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
-            paths = dealt_files(request, Path(folder), 2, groups=groups, rng=AsIfDrawn(order))
+            shares = [share, 1.0 - share]
+            paths, part = dealt_files(request, Path(folder), shares, groups=groups, rng=AsIfDrawn(order))
             first, second = (duckdb.read_parquet(str(path)).fetchnumpy()["patient"].tolist() for path in paths)
+        assert [first, second] == [np.array(patients)[part == side].tolist() for side in (0, 1)]
         assert sorted(first + second) == sorted(patients)
         seen[frozenset(first)] += 1
-    assert len(seen) == 6  # four choose two
-    assert set(seen.values()) == {4}
+    assert len(seen) == ways  # four choose two, or three
+    assert set(seen.values()) == {24 // ways}
 
 
 def test_the_studies_share_the_probability_of_failure(storage):
@@ -146,6 +150,26 @@ def test_nothing_is_created_if_one_part_cannot_be(tmp_path, monkeypatch):
     assert not rows_folder(url).exists() or not any(rows_folder(url).iterdir())
 
 
+def test_certificates_of_two_parts_name_the_same_whole_and_cannot_be_of_one_part(storage, tmp_path):
+    documents = []
+    for part in (1, 2):
+        with eh.Holdout.open(storage, f"clinic.{part}") as study:
+            certificate = study.certificate()
+        documents.append(certificate.to_dict()["rows"])
+        certificate.save(tmp_path / f"{part}.json")
+        assert eh.verify_certificate(tmp_path / f"{part}.json").ok
+        assert "no row is in two of them" in certificate.to_html()
+    first, second = (rows["dealt"] for rows in documents)
+    assert (first["of"], first["part"], second["part"]) == ("clinic", 1, 2)
+    assert first["whole"] == second["whole"] == digest_of_parts(first["all"])
+    assert first["all"] == [
+        [each.name, each.configuration["rows"], each.configuration["fingerprint"]] for each in parts_of(storage)
+    ]
+    for change in ({"part": 2}, {"whole": "0" * 64}, {"all": first["all"][:1] * 3}, {"all": first["all"][:2]}):
+        found = list(dealt_findings({**documents[0], "dealt": {**first, **change}}))
+        assert found, change
+
+
 def test_what_chance_cannot_deal_is_refused(storage, tmp_path):
     url = f"sqlite:///{tmp_path}/new.db"
     for settings, message in (
@@ -153,7 +177,7 @@ def test_what_chance_cannot_deal_is_refused(storage, tmp_path):
         ({"dependence": eh.Groups(3)}, "cannot be dealt by chance"),
         ({"dependence": eh.Groups("doctor")}, "no column 'doctor'"),
         ({"mechanism": eh.GuessAndCheck.tuned(rows=2_000, queries=10, surprises=2)}, "Pass its name"),
-        ({"planning": eh.Planning(grows=True)}, "Leave one of them out"),
+        ({"planning": eh.Planning(grows=True)}, "Leave grows= out"),
         ({"studies": 3_000}, "from 2 to 100"),
         ({"studies": 1}, "from 2 to 100"),
     ):

@@ -11,7 +11,7 @@ from everhold.asking.query_executor import first_noise
 from everhold.dependence import require_model
 from everhold.diagnosis.columns import declared_likeness
 from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence, warn_of_whole_groups
-from everhold.errors import HoldoutNotFound, HoldoutRejected, warn_caller, warnings_collected
+from everhold.errors import HoldoutNotFound, warn_caller, warnings_collected
 from everhold.estimand import check_features
 from everhold.extensions import extra_for
 from everhold.ledger import LedgerStore
@@ -25,7 +25,16 @@ from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechan
 from everhold.planning.request import PlanRequest
 from everhold.progress import progress
 from everhold.queries.interval_planner import MemberLevels
-from everhold.sealing.configuration import ALIKE, DEALT, LACKING, WARNED, bound_state, drawn_from_rows, schema_from
+from everhold.sealing.configuration import (
+    ALIKE,
+    DEALT,
+    LACKING,
+    WARNED,
+    bound_state,
+    drawn_from_rows,
+    name_the_whole,
+    schema_from,
+)
 from everhold.sealing.duplicates.splits import warn_of_matched_classes
 from everhold.sealing.intake.checks import lacking_rows
 from everhold.sealing.intake.create import seal
@@ -132,11 +141,6 @@ class Creation:
             from everhold.asking.arrivals.growth import growing
 
             chosen = growing(chosen, planning, declared=self.declared is not None)
-        if self.request.dealt and not chosen.traits.unsealable:
-            raise HoldoutRejected(
-                f"Studies are silent and end by unsealing, which {chosen.name} cannot do. Leave mechanism= out, or "
-                "pass 'guess_and_check'."
-            )
         check_features(self.request.rows.features, label=label, mechanism=chosen)
         check_worth(chosen, allow_vacuous=planning.allow_vacuous or self.mostly_declared, alike=self.alike)
         return chosen
@@ -210,11 +214,14 @@ def record_all(
             check_name_is_free(name, taken)
     with ExitStack() as stack:
         stack.enter_context(progress("sealing"))
-        new = []
+        sealed = []
         for place, (name, creation) in enumerate(creations):
             folder = stack.enter_context(new_folder(rows_folder(url), name))
             with warnings_collected() if place else nullcontext():  # of the same training rows
-                made = creation.seal(folder, others, allow_resealing=allow_resealing)
+                sealed.append((folder, creation.seal(folder, others, allow_resealing=allow_resealing)))
+        name_the_whole([(name, made.configuration) for (name, _), (_, made) in zip(creations, sealed, strict=True)])
+        new = []
+        for (name, creation), (folder, made) in zip(creations, sealed, strict=True):
             state = bound_state(made.mechanism.start(first_noise(creation.request.seed)), made.configuration)
             head_file = partial(_head_file, folder, made.key.seal_key)
             new.append(NewHoldout(name, made.configuration, state, made.key.seal_key, head_file))

@@ -32,7 +32,7 @@ from everhold.display import Display
 from everhold.errors import IntegrityError
 from everhold.ledger.acts import Accounts
 from everhold.ledger.chain import canonical
-from everhold.sealing.configuration import LACKING, WARNED, public_facts, rules_of, state_from
+from everhold.sealing.configuration import DEALT, LACKING, WARNED, public_facts, rules_of, state_from
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -296,6 +296,8 @@ def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict
     also: dict[str, Any] = {"also_sealed_as": sorted(also_sealed_as)} if also_sealed_as else {}
     if "stratified" in configuration:
         also["stratified"] = configuration["stratified"]
+    if DEALT in configuration:
+        also[DEALT] = configuration[DEALT]
     if lacking := configuration.get(LACKING):
         also[LACKING] = [[name, lacking[name]] for name, _ in configuration["columns"] if name in lacking]
     if rules := rules_of(configuration):

@@ -17,6 +17,7 @@ from everhold.certificate.rows import rows_that_arrived
 from everhold.dependence import MODELS, dependence_from_dict
 from everhold.estimand import PUBLIC
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Silent, State, has_public_levels, mechanism_from_dict
+from everhold.sealing.configuration import digest_of_parts
 from everhold.values.units import POINTS, RATES
 
 if TYPE_CHECKING:
@@ -365,6 +366,22 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
          "training rows are said to be in a table of an engine, and there is no such table, or too few rows in it"),
         (others is not None and (not others or others != sorted(set(others)) or rows["holdout"] in others),
          "the other holdouts with the same rows are not a sorted list of names other than its own"),
+    )  # fmt: skip
+    yield from dealt_findings(rows)
+
+
+def dealt_findings(rows: Mapping[str, Any]) -> Iterator[str]:
+    """Yield faults of what the section about rows says of the whole that these are a part of, none if they are all."""
+    if (dealt := rows.get("dealt")) is None:
+        return
+    every, own = dealt["all"], dealt["part"] - 1
+    yield from _found(
+        (len(every) != dealt["parts"] or not own < len(every)
+         or every[own] != [rows["holdout"], rows["rows"], rows["fingerprint"]],
+         "the rows are not the part of the whole that they are said to be"),
+        (len({name for name, _, _ in every}) != len(every) or len({each for *_, each in every}) != len(every),
+         "one part of the whole is listed twice"),
+        (dealt["whole"] != digest_of_parts(every), "the whole is not named by the digest of its parts"),
     )  # fmt: skip
 
 

@@ -180,6 +180,9 @@ _FACTS: dict[str, dict[str, Fits]] = {
         "label": _optional(_text), "row_id": _optional(_text), "features": _one_of(*FEATURES),
         "also_sealed_as?": _list(_text), "lacking?": _list(_list(_text, _count)),
         "missing?": _list(_list(_text, _text)), "warned?": _list(_text), "stratified?": _text,
+        "dealt?": _object({
+            "of": _text, "part": _some, "parts": _some, "whole": _hash, "all": _list(_list(_text, _some, _hash)),
+        }),
         "engine?": lambda value: _stays(value) or _grows(value),
         "training_table?": _object({"table": _text, "rows": _count}),
     },

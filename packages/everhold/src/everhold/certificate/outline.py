@@ -231,6 +231,15 @@ def _rows_items(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from labelled(
         {name: rows[name] for name in ("label", "row_id", "features", "stratified") if rows.get(name) is not None}
     )
+    if dealt := rows.get("dealt"):
+        yield "part", f"{dealt['part']} of the {dealt['parts']} parts of {dealt['of']!r}"
+        yield "the whole", (
+            f"{shown(sum(part[1] for part in dealt['all']))} rows, dealt before they were sealed; each is in one part, "
+            "and no row is in two of them"
+        )  # fmt: skip
+        yield "SHA-256 of the whole, by its parts", dealt["whole"]
+        for name, count, fingerprint in dealt["all"]:
+            yield f"part {name!r}", f"{shown(count)} rows, SHA-256 {fingerprint}"
     if rows.get("lacking"):
         yield "training rows without a value", ", ".join(f"{name}: {shown(count)}" for name, count in rows["lacking"])
     if rows.get("missing"):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from everhold.sealing.storage import StewardKey
 
 DEALT = "dealt"
-"""Setting of a part of dealt rows: of which holdout it is a part, which one, and how many there are."""
+"""Setting of a part of dealt rows: of which whole, which part of how many, and the fingerprints of all parts."""
 
 ALIKE = "alike"
 """Entry of a holdout with groups: how alike rows of one group are in the label, on the training rows."""
@@ -100,6 +100,23 @@ class SealedFiles:
     def guess_rows(self) -> int:
         """Number of all training rows, in the file or in a table."""
         return self.training_rows if self.training_table is None else int(self.training_table["rows"])
+
+
+def name_the_whole(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    """Write into the settings of dealt parts which parts there are, so that each of them names the whole.
+
+    Args:
+        parts: Names and settings of all that are sealed together.
+    """
+    every = [[name, made["rows"], made["fingerprint"]] for name, made in parts]
+    for _, made in parts:
+        if DEALT in made:
+            made[DEALT] |= {"whole": digest_of_parts(every), "all": every}
+
+
+def digest_of_parts(parts: Sequence[Sequence[Any]]) -> str:
+    """Return the SHA-256 that names a table by its parts: the name, the rows and the fingerprint of each."""
+    return hashlib.sha256(canonical([list(part) for part in parts]).encode()).hexdigest()
 
 
 def make_configuration(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-_NOTES = re.compile(r"(?:content|study|open-cases|(?:compared|arrival)(?:-[0-9]{6})?)\.json|known-.*")
+_NOTES = re.compile(r"(?:content|study|parts|open-cases|(?:compared|arrival)(?:-[0-9]{6})?)\.json|known-.*")
 _SEAL = 65  # bytes: a line of 64 hexadecimal digits
 
 

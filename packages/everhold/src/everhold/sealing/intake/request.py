@@ -80,8 +80,39 @@ class Planning:
     largest_group: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DealtPart:
+    """One part of rows that are dealt, which is sealed as a holdout of its own.
+
+    Attributes:
+        name: The holdout's name.
+        share: Its share of all rows or groups.
+        confidence: Probability with which its own intervals hold together.
+        extensions: Settings of its extensions by name.
+        allow_vacuous: Whether it is sealed even if it promises nothing.
+    """
+
+    name: str
+    share: float
+    confidence: float
+    extensions: Mapping[str, ExtensionSettings] = field(default_factory=dict)
+    allow_vacuous: bool = False
+
+
 class ExtensionSettings(Protocol):
     """Protocol of an extension's settings, which `Holdout.create` takes under the extension's name."""
+
+    def parts(self, name: str, confidence: float) -> Sequence[DealtPart]:
+        """Return the parts that the rows of a holdout are dealt into, its own first; empty where all rows are its own.
+
+        Args:
+            name: Of the holdout.
+            confidence: That was requested for it.
+        """
+
+    @property
+    def order(self) -> str | None:
+        """Column by whose order rows come to the last part first; None where chance deals them."""
 
     def plan(self, mechanism: Mechanism | str | None, queries: int) -> tuple[Mechanism | str | None, int]:
         """Return the mechanism and the number of queries to plan for, given those that were requested.
@@ -171,7 +202,7 @@ class SealRequest:
         dependence: Declared dependence of the rows; None if nothing is declared.
         seed: For simulations only: noise that can be predicted.
         extensions: Settings of extensions by name.
-        dealt: Of rows that were dealt for several studies, which part of which holdout they are.
+        dealt: Of rows that were dealt into parts, which part of which holdout they are.
         content_key: Key of the picture of the rows in a storage that has none, the same for all parts; secret.
 
     Raises:
