@@ -136,6 +136,7 @@ _TREES = "everhold/unit/mechanisms/test_suffixes.py"
 _CORE = "everhold/guarantees/intervals"
 _GATES = "everhold/integration/asking"
 _CHECKS = "everhold/unit/gates/test_checks.py"
+_MISSING = "everhold/unit/gates/test_missing.py"
 
 MUTATIONS = [
     Mutation(
@@ -695,6 +696,30 @@ MUTATIONS = [
         "labels=interim_label(_OTHERS) if marked else 0",
         "labels=0",
         (f"{_GATES}/test_checked_merges.py",),
+    ),
+    Mutation(
+        "Lemma N",
+        "only what both versions lack is left out",
+        "everhold/gates/cases/units.py",
+        "np.isinf(own) & np.isinf(beside)",
+        "np.isinf(own) | np.isinf(beside)",
+        (_MISSING,),
+    ),
+    Mutation(
+        "Lemma N",
+        "no result counts as the worst",
+        "everhold/gates/cases/results.py",
+        "return np.maximum(1.0 - inside if self.lower else inside, 0.0)",
+        "return np.where(np.isinf(values), 1.0, 1.0 - inside if self.lower else inside)",
+        (_MISSING,),
+    ),
+    Mutation(
+        "Lemma N",
+        "what is left out is no tie of the sizes",
+        "everhold/gates/cases/units.py",
+        "sizes = whole_sizes if kept is None else np.where(gone, whole_sizes, summed(kept))",
+        "sizes = whole_sizes",
+        (_MISSING,),
     ),
     Mutation(
         "Lemma Y",

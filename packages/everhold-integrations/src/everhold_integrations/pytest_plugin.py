@@ -51,6 +51,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--everhold-runs", metavar="N", type=int, default=1, help="Runs of each sealed test (1).")
     group.addoption("--everhold-better", metavar="METRIC", default="passed", help="Metric to improve (passed).")
     group.addoption("--everhold-units", default="runs", choices=["runs", "cases"], help="Population (runs).")
+    group.addoption(
+        "--everhold-missing", metavar="POLICY", default="refuse", choices=["refuse", "worst", "drop-case"],
+        help="With --everhold-seal: what becomes of sealed tests that crash (refuse).",
+    )  # fmt: skip
     group.addoption("--everhold-challenges", metavar="N", type=int, default=200, help="Planned challenges (200).")
     group.addoption(
         "--everhold-show", action="store_true",
@@ -219,10 +223,11 @@ class SealedCases:
         from everhold.gates.cases.results import counted
         from everhold.suites import seal_cases
 
-        gate, results = self._option("seal"), self._table()
+        gate, missing = self._option("seal"), self._option("missing")
+        results = self._table(missing)
         with seal_cases(
             self._storage(), self._option("holdout"), results=results, gate=gate, better=self._option("better"),
-            units=self._option("units"), challenges=self._option("challenges"),
+            units=self._option("units"), challenges=self._option("challenges"), missing=missing,
         ) as holdout:  # fmt: skip
             status = holdout.gate(name=gate).status()
         self._said = f"sealed: {counted(results)}\ngate {gate!r} is about {status['population']}"
@@ -233,7 +238,8 @@ class SealedCases:
         from everhold.suites import add_cases
 
         with Holdout.open(self._storage(), self._option("holdout")) as holdout:
-            arrived = add_cases(holdout, self._table(), gate=self._option("add"))
+            missing = holdout.gate(name=self._option("add")).suite.missing
+            arrived = add_cases(holdout, self._table(missing), gate=self._option("add"))
         self._said = f"added: {arrived.rows} cases to gate {self._option('add')!r}, {arrived.total} in all"
         return _PROMOTED
 
@@ -246,7 +252,7 @@ class SealedCases:
             raise ValueError("A test that is not sealed failed, so the gate was not challenged. Nothing was charged.")
         with Holdout.open(self._storage(), self._option("holdout")) as holdout:
             gate: Any = holdout.gate(name=self._option("gate"))
-            results = self._table()
+            results = self._table(gate.suite.missing)
             verdict: Verdict = gate.challenge(results, challenger=self._option("challenger"))
             status = gate.status()
         self._said = f"read {counted(results)}\n{verdict}"
@@ -255,12 +261,12 @@ class SealedCases:
                 file.write(markdown_of(verdict, status))
         return _PROMOTED if verdict.promoted else _SPENT if verdict.refused else _KEPT
 
-    def _table(self) -> dict[str, list[Any]]:
+    def _table(self, missing: str) -> dict[str, list[Any]]:
         from everhold.gates.cases.files import outcomes
 
         if not self._runs:
             raise ValueError(f"No test has the marker {_MARKER!r}. Mark the cases of the suite.")
-        return outcomes(replace(run, where=node) for (node, _, _), run in self._runs.items())
+        return outcomes((replace(run, where=node) for (node, _, _), run in self._runs.items()), missing=missing)
 
     def _option(self, name: str) -> Any:
         return self._config.getoption(f"--everhold-{name}")

@@ -429,9 +429,11 @@ class Holdout:
                 of them ``not_worse`` (slacks of guards, which share no level), ``baseline`` (results that guards are
                 held against; those of the first champion by default), ``at_most`` and ``at_least`` (guards against
                 numbers, also of ratios such as ``"cost / passed"``), ``units`` (``"cases"`` for new cases, ``"runs"``
-                for new runs of these cases),
-                ``ranges`` (low and high of each column; 0 and 1 by default) and ``lower`` (metrics of which less is
-                better; by default those of `everhold.gates.cases.results.LOWER`).
+                for new runs of these cases), ``ranges`` (low and high of each column; 0 and 1 by default), ``lower``
+                (metrics of which less is better; by default those of `everhold.gates.cases.results.LOWER`) and
+                ``missing``, what becomes of a run without a result, as None or an empty cell says, such as a crash:
+                ``"refuse"`` by default; ``"worst"`` counts it as the worst of the range; ``"drop-case"`` does, and
+                leaves out what both versions lack.
 
         Raises:
             QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.

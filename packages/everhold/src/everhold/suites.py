@@ -47,8 +47,8 @@ def seal_cases(
             runs: all runs have to be new. ``open``: share of the cases that stay open, drawn by chance, with whole
             groups, and as many of each stratum where ``strata`` names one for each case; see `Gate.open_cases` and
             `Gate.worth_asking`. The others are sealed. The claims are ``better`` or ``any_of``, ``not_worse``,
-            ``margin``, ``baseline``, ``units``, ``ranges`` and ``lower``, ``at_most`` and ``at_least``, as for
-            `Holdout.gate`.
+            ``margin``, ``baseline``, ``units``, ``ranges``, ``lower``, ``at_most``, ``at_least`` and ``missing``, as
+            for `Holdout.gate`.
 
     Returns:
         The holdout; its gate is ``holdout.gate(name=gate)``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -15,6 +15,9 @@ from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Steward, Viewer
 from everhold_server.web.pages import ENDINGS, Fields, Form, page, performed
 from everhold_server.web.views import SAID_OF, View
+
+if TYPE_CHECKING:
+    from everhold.holdout import Holdout
 
 router = APIRouter()
 
@@ -61,12 +64,16 @@ def challenge_with_results(
     request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form
 ) -> Response:
     """Let the results of a version challenge the champion of a gate about cases."""
-    verdict, fault, _ = performed(
-        request,
-        lambda: (holdouts.asked_by(name, principal), SendResults(
-            gate=fields.text("gate"), results=_results(fields), challenger=fields.some("challenger")
-        )),
-    )  # fmt: skip
+    gate = fields.text("gate")
+
+    def sent() -> tuple[Holdout, SendResults]:
+        asked = holdouts.asked_by(name, principal)
+        missing = asked.gate(name=gate).status().get("missing", "refuse")
+        return asked, SendResults(
+            gate=gate, results=_results(fields, missing), challenger=fields.some("challenger")
+        )  # fmt: skip
+
+    verdict, fault, _ = performed(request, sent)
     return _page(request, View.of(holdouts, name, principal), fault=fault, verdict=verdict)
 
 
@@ -85,12 +92,12 @@ def complete(request: Request, name: HoldoutName, holdouts: Holdouts, principal:
     return _page(request, View.of(holdouts, name, principal), fault=fault, completed=completed)
 
 
-def _results(fields: Fields) -> dict[str, list[Any]]:
+def _results(fields: Fields, missing: str) -> dict[str, list[Any]]:
     """Return the results of cases in a form's file, as columns."""
     file = fields.file(_RESULTS)
     if file is None:
         raise QueryRejected("no file of results; expected JUnit XML, promptfoo JSON or CSV")
-    return read_untrusted_results(file.rename(file.with_name("results")), name="the file")
+    return read_untrusted_results(file.rename(file.with_name("results")), name="the file", missing=missing)
 
 
 def _candidate(view: View, fields: Fields) -> Any:

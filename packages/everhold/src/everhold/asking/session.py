@@ -201,6 +201,7 @@ class CaseClaims(TypedDict, total=False):
     units: str
     ranges: Mapping[str, tuple[float, float]] | None
     lower: Iterable[str] | None
+    missing: str
 
 
 class GateTerms(CaseClaims, total=False):
@@ -224,7 +225,7 @@ class SuiteTerms(CaseClaims, total=False):
 
 
 USUAL_FIT = FitTerms(cv=5, features=None, where=None, guess=None, strict=False, silent=False)
-USUAL_GATE = GateTerms(units="cases", margin=0.0)
+USUAL_GATE = GateTerms(units="cases", margin=0.0, missing="refuse")
 USUAL_SUITE = {
     **USUAL_GATE, "challenges": 200, "surprises": None, "confidence": 0.95, "allow_resealing": False
 }  # fmt: skip

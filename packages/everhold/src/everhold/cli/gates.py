@@ -341,6 +341,10 @@ class ClaimOptions:
     ] = None
     units: Annotated[str, typer.Option(help="'runs': these cases, new runs; 'cases': cases like these.")] = "runs"
     margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0
+    missing: Annotated[
+        str,
+        typer.Option(help="Runs without a result: 'refuse', 'worst' counts them so, 'drop-case' not if both lack one."),
+    ] = "refuse"
     challenges: Annotated[int, typer.Option(help="Challenges that are planned.")] = 200
     open: Annotated[
         float | None,
@@ -357,6 +361,7 @@ class ClaimOptions:
         return {
             "better": self.better, "not_worse": slacks, "ranges": limits, "units": self.units, "margin": self.margin,
             "challenges": self.challenges, "at_most": most, "at_least": least, "open": self.open,
+            "missing": self.missing,
         }  # fmt: skip
 
 
@@ -384,11 +389,11 @@ class TableOptions:
         str | None, typer.Option(help="Column of clusters: cases of one cluster may depend on each other.")
     ] = None
 
-    def read(self, file: Path | None) -> Any:
-        """The results in a file; None without one."""
+    def read(self, file: Path | None, missing: str) -> Any:
+        """The results in a file, for a gate with this policy for runs without one. None without a file."""
         from everhold.gates.cases.files import Columns, read_case_file
 
-        return file and read_case_file(file, columns=Columns(**asdict(self)))
+        return file and read_case_file(file, columns=Columns(**asdict(self)), missing=missing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,18 +464,23 @@ def suite(
     if adding.baseline_results is not None and not adding.add:
         raise Misuse("--baseline-results belongs to --add; pass both, or none")
     storage = place.address()
-    with arguments_checked():
-        results = columns.read(file)
-        groups = None if columns.cluster is None else groups_in(results, columns.cluster)
+
+    def read(missing: str) -> tuple[Any, Any]:
+        results = columns.read(file, missing)
+        return results, None if columns.cluster is None else groups_in(results, columns.cluster)
+
     if adding.add:
         with arguments_checked(), opened_here(storage, place.holdout) as found:
-            fixed = columns.read(adding.baseline_results)
+            missing = found.gate(name=gate).suite.missing
+            results, groups = read(missing)
+            fixed = columns.read(adding.baseline_results, missing)
             add_cases(found, results, gate=gate, baseline=fixed, groups=groups)
             note(f"read {counted(results)}")
             show_record(found.gate(name=gate).status(), form)
         return
     terms = claims.terms()
     with arguments_checked():
+        results, groups = read(claims.missing)
         made = seal_cases(storage, place.holdout, results=results, gate=gate, groups=groups, **terms)
         with made:
             status = made.gate(name=gate).status()
@@ -509,11 +519,12 @@ def challenge_results(
     """
     with _left_with_codes(), arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
         asked = found.gate(name=gate)
-        results = columns.read(file)
+        missing = asked.status().get("missing", "refuse")
+        results = columns.read(file, missing)
         verdict = asked.challenge(
             results, challenger=challenger.challenger,
-            champion=columns.read(challenger.champion_results),
-            baseline=columns.read(challenger.baseline_results),
+            champion=columns.read(challenger.champion_results, missing),
+            baseline=columns.read(challenger.baseline_results, missing),
         )  # fmt: skip
         _tell(verdict, asked.status(), results, challenger.summary, form)
 
@@ -551,10 +562,11 @@ def check(
             raise Misuse("--champion-results belongs to 'everhold challenge'; a check is against the baseline")
         with arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
             asked = found.gate(name=gate)
-            results = columns.read(file)
+            missing = asked.status().get("missing", "refuse")
+            results = columns.read(file, missing)
             verdict = asked.check(
                 results, margin=margin, challenger=challenger.challenger,
-                baseline=columns.read(challenger.baseline_results),
+                baseline=columns.read(challenger.baseline_results, missing),
             )  # fmt: skip
             _tell(verdict, asked.status(), results, challenger.summary, form)
 

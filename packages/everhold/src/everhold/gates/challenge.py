@@ -463,6 +463,13 @@ NEW_CASES = "new cases"
 NEW_RUNS = "these cases, new runs"
 """Population: new runs of these very cases. A run is one unit."""
 
+MISSING = {
+    "refuse": "",
+    "worst": "no result counts as the worst",
+    "drop-case": "no result counts as the worst, and is left out where both versions have none",
+}
+"""Policies for runs without a result, such as crashes and timeouts, with what they add to a claim (Lemma N)."""
+
 RUNS_OF_THESE = "new runs of these cases"
 """Subject of a promise about `NEW_RUNS`."""
 
@@ -522,4 +529,5 @@ def claims_in_words(description: Mapping[str, Any]) -> str:
     slacks = description["not_worse"].items()
     held = [f"{name} at most {at_least(slack)} worse than the baseline" for name, slack in slacks]
     guards = ", ".join([*held, *description.get("limits", {})])
-    return f"{better} (guard: {guards})" if guards else str(better)
+    told = "; ".join(filter(None, [guards and f"guard: {guards}", MISSING[description.get("missing", "refuse")]]))
+    return f"{better} ({told})" if told else str(better)

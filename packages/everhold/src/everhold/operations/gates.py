@@ -210,6 +210,9 @@ class OpenCaseGate(
         Mapping[str, tuple[float, float]] | None, Param("Range of each metric, low and high; 0 to 1 if none.")
     ] = None
     lower: Annotated[Sequence[str] | None, Param("Metrics of which less is better.")] = None
+    missing: Annotated[
+        Literal["refuse", "worst", "drop-case"], Param("What becomes of runs without a result, such as crashes.")
+    ] = "refuse"
     challenges: _Challenges = None
     baseline: Annotated[AnyResults | None, Param("AnyResults that guards are held against.")] = None
 
@@ -220,7 +223,7 @@ class OpenCaseGate(
         gate = open_gate(
             session, self.name, better=self.better, any_of=self.any_of, not_worse=self.not_worse, margin=self.margin,
             units=self.units, lower=self.lower, challenges=self.challenges, ranges=self.ranges, at_most=self.at_most,
-            at_least=self.at_least, champion=self.champion, baseline=self.baseline,
+            at_least=self.at_least, missing=self.missing, champion=self.champion, baseline=self.baseline,
         )  # fmt: skip
         return gate.status()
 

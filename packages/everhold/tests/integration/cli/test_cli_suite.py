@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -97,6 +98,27 @@ def test_a_crashed_run_is_reported_anew_and_a_verdict_is_stored_once(storage, tm
     assert again.exit_code == 0
     assert "stored verdict of commit; these results were not read: promoted" in again.stdout
     assert "stored verdict of commit" in summary.read_text()
+
+
+def test_runs_without_a_result_count_as_the_suite_says_and_verdicts_name_it(tmp_path):
+    outage = tmp_path / "outage.xml"
+    outage.write_text(Path(junit(tmp_path / "a.xml", 10)).read_text().replace("<failure/>", "<error/>"))
+    for missing, said in (("worst", "no result counts as the worst"), ("drop-case", "left out where both")):
+        place = ("--storage", f"{tmp_path}/{missing}.db")
+        assert call("suite", outage, "--missing", missing, *place).exit_code == 0
+        told = call("check", outage, "--margin", "0.25", *place)
+        assert (told.exit_code, said in told.stdout) == (0 if missing == "worst" else 4, missing == "worst")
+        promoted = call("challenge", junit(tmp_path / "b.xml", 40), *place)
+        assert (promoted.exit_code, said in promoted.stdout) == (0, True)
+        skipped = tmp_path / "skipped.xml"
+        skipped.write_text(outage.read_text().replace("<error/>", "<skipped/>"))
+        assert call("challenge", skipped, *place).exit_code == 2
+        certificate = json.loads(
+            call("certificate", "show", f"{tmp_path}/{missing}.db", "suite", "--format", "json").stdout
+        )
+        assert said in json.dumps(certificate)
+    assert call("suite", outage, "--storage", f"{tmp_path}/refused.db").exit_code == 5
+    assert call("suite", outage, "--missing", "drop", "--storage", f"{tmp_path}/refused.db").exit_code == 5
 
 
 def test_a_value_beyond_its_range_is_refused_at_sealing_and_at_a_challenge(tmp_path):

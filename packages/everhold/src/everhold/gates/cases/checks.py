@@ -17,7 +17,7 @@ from everhold.display import at_least, at_most, left_in_words
 from everhold.errors import QueryRejected
 from everhold.gates.cases.evidence import ClaimChallenge, interim_label
 from everhold.gates.cases.steps import more_cases, reaches
-from everhold.gates.challenge import next_nats
+from everhold.gates.challenge import MISSING, next_nats
 from everhold.guarantees.intervals.pairs.claims import ClaimUnits, GateClaim
 from everhold.ledger import Outcome
 from everhold.ledger.acts import CHECK, KEPT, NOT_WORSE, REGRESSION, UNDECIDED, told_as
@@ -55,6 +55,7 @@ class CheckVerdict(QueryResult):
             as the baseline; 0 where the cases are enough for most such versions. None for a stored verdict.
         challenger: Name of the version.
         statement: The statement that the verdict rests on.
+        missing: What becomes of runs without a result, in words; empty where they are refused.
     """
 
     verdict: str
@@ -64,6 +65,7 @@ class CheckVerdict(QueryResult):
     cases_needed: int | None
     challenger: str
     statement: str
+    missing: str = ""
 
     def __bool__(self) -> bool:
         return self.verdict == NOT_WORSE
@@ -71,7 +73,7 @@ class CheckVerdict(QueryResult):
     def to_dict(self) -> dict[str, Any]:
         """Return the attributes by name."""
         named = ("verdict", "margin", "low", "high", "cases_needed", "challenger", "charged", "remaining", "query",
-                 "repeated", "about")  # fmt: skip
+                 "repeated", "about", "missing")  # fmt: skip
         return {name: getattr(self, name) for name in named}
 
     def __str__(self) -> str:
@@ -82,13 +84,15 @@ class CheckVerdict(QueryResult):
         return f"{stored}{self._found()}, charged {self.charged}, {left} left"
 
     def _found(self) -> str:
+        where = f", where {self.missing}" if self.missing else ""
         if self.verdict == NOT_WORSE:
             if self.margin < 0.0:
-                return f"better than the baseline by more than {at_least(-self.margin)} (proved)"
-            return f"not worse than the baseline by more than {at_most(self.margin)} (proved)"
+                return f"better than the baseline by more than {at_least(-self.margin)}{where} (proved)"
+            return f"not worse than the baseline by more than {at_most(self.margin)}{where} (proved)"
         if self.verdict == REGRESSION:
             guard = "" if self.high is not None else ", or a guard is violated"
-            return f"regression: worse than the baseline by more than {at_least(max(self.margin, 0.0))}{guard} (proved)"
+            worse = f"worse than the baseline by more than {at_least(max(self.margin, 0.0))}"
+            return f"regression: {worse}{guard}{where} (proved)"
         more = "" if not self.cases_needed else f": about {self.cases_needed:,} more cases would tell"
         return f"undecided{more}"
 
@@ -177,7 +181,7 @@ class Check(ClaimChallenge):
             cases_needed=self.cases_needed if found == UNDECIDED and not repeated else None,
             charged=0 if entry is None else entry.charged, remaining=result.remaining, query=self.query,
             repeated=repeated, confidence=self.mechanism.confidence, about=self.about,
-            shown=self.shown, statement=result.statement,
+            shown=self.shown, statement=result.statement, missing=MISSING[self.units.suite.missing],
         )  # fmt: skip
 
 

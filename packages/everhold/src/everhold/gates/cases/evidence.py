@@ -316,6 +316,7 @@ class CaseEvidence(Evidence[CaseVersion]):
             **({"open_cases": len(ids)} if (ids := self.open_cases.ids) else {}),
             "runs": suite.runs,
             "results": self.size,
+            "missing": suite.missing,
             "population": suite.population,
             "open": opened is not None,
             **({"open_challenge": told} if told else {}),

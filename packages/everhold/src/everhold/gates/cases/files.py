@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,8 +86,16 @@ class CaseRun:
     why: str = ""
 
 
-def outcomes(runs: Iterable[CaseRun]) -> dict[str, list[Any]]:
+def outcomes(
+    runs: Iterable[CaseRun], *, missing: str = "refuse", keep: str | None = None
+) -> dict[str, list[Any]]:  # fmt: skip
     """Return the table of the runs that count, each once.
+
+    Args:
+        runs: Of a file.
+        missing: Of the gate, see `everhold.gates.challenge.MISSING`: unless crashed runs are refused, each is a row
+            without numbers.
+        keep: Column that crashed runs have, too.
 
     Raises:
         CaseRejected: If a run is no outcome, or is there twice. Nothing was charged.
@@ -103,6 +111,9 @@ def outcomes(runs: Iterable[CaseRun]) -> dict[str, list[Any]]:
     refused: list[tuple[CaseRun, str, str]] = []
     seen: dict[tuple[Any, Any], str] = {}
     for run in runs:
+        if missing != "refuse" and run.fault == "crashed":
+            kept = {name: value for name, value in run.metrics.items() if name == keep}
+            run = replace(run, metrics=kept, fault=None)
         if run.fault is not None:
             refused.append((run, run.fault, run.why))
         elif (place := (run.case, None if run.run is None else str(run.run))) in seen:
@@ -210,8 +221,8 @@ def groups_in(results: Mapping[str, Sequence[Any]], column: str) -> dict[Any, An
 
 
 def read_case_file(
-    path: str | Path, *, kind: str | None = None, columns: Columns | None = None
-) -> dict[str, list[Any]]:  # fmt: skip
+    path: str | Path, *, kind: str | None = None, columns: Columns | None = None, missing: str = "refuse"
+) -> dict[str, list[Any]]:
     """Read the results of a file as a table.
 
     Args:
@@ -223,6 +234,7 @@ def read_case_file(
             lm-evaluation-harness, or a table, as ``*.parquet`` is. All but CSV need everhold-integrations.
         kind: Such as ``".xml"``; by default the ending of the path.
         columns: Of tables: which column says what, if they are not named ``case`` and ``run``.
+        missing: As for `outcomes`.
 
     Raises:
         QueryRejected: If it is none of these. Nothing was charged.
@@ -249,7 +261,8 @@ def read_case_file(
         raise _unreadable(path, f"It has more than {_MOST_BYTES // 2**20} MiB. Leave out what the suite does not need.")
     runs: list[CaseRun] = []
     try:
-        for run in reader(content, kind, columns or Columns()):
+        columns = columns or Columns()
+        for run in reader(content, kind, columns):
             runs.append(run)
             if len(runs) > _MOST_ROWS:
                 raise _unreadable(
@@ -257,7 +270,7 @@ def read_case_file(
                 )
         if not runs:
             raise _unreadable(path, "It has no results. Expected at least one case.")
-        return outcomes(runs)
+        return outcomes(runs, missing=missing, keep=columns.cluster)
     except (
         csv.Error, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError,
     ) as fault:  # fmt: skip
@@ -309,7 +322,7 @@ _MOST_VALUES = 2**19
 _FIRST_BYTES, _LONGEST_LINE = 2**10, 2**16
 
 
-def read_untrusted_results(path: Path, *, name: str) -> dict[str, list[Any]]:
+def read_untrusted_results(path: Path, *, name: str, missing: str = "refuse") -> dict[str, list[Any]]:
     """Read results of cases from a stranger's file, JUnit XML, promptfoo JSON or CSV, as `read_case_file` does.
 
     Raises:
@@ -317,13 +330,13 @@ def read_untrusted_results(path: Path, *, name: str) -> dict[str, list[Any]]:
         CaseRejected: If a case has no result. Nothing was charged.
     """
     found: dict[str, list[Any]] = read_in_worker(
-        "everhold.gates.cases.files:listed_results", path, name=name, limits=_LIMITS,
+        "everhold.gates.cases.files:listed_results", path, name=name, limits=_LIMITS, missing=missing,
         advice="expected the results of the cases of this suite and nothing else",
     )  # fmt: skip
     return found
 
 
-def listed_results(path: Path, *, name: str) -> dict[str, list[Any]]:
+def listed_results(path: Path, *, name: str, missing: str) -> dict[str, list[Any]]:
     """Return the results in a file by metric. The worker process runs this."""
     with path.open("rb") as file:
         begins = file.read(_FIRST_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
@@ -338,7 +351,7 @@ def listed_results(path: Path, *, name: str) -> dict[str, list[Any]]:
             raise QueryRejected(
                 f"{name} has more than {_MOST_STRANGE_COLUMNS} columns. Keep one for the case and one for each metric."
             )
-    found = read_case_file(path, kind=kind)
+    found = read_case_file(path, kind=kind, missing=missing)
     cells = sum(map(len, found.values()))
     if len(found) > _MOST_STRANGE_COLUMNS or cells > _MOST_VALUES:
         raise QueryRejected(

@@ -149,7 +149,7 @@ def often_disagrees(suite: CaseSuite, results: NDArray[np.float64]) -> bool:
     first = suite.first
     if suite.population != NEW_RUNS or first is None or not first.yes_no or suite.runs < 2:
         return False
-    passed = results[:, :, suite.metrics.index(first)].mean(axis=1)
+    passed = first.scaled(results[:, :, suite.metrics.index(first)]).mean(axis=1)
     differ = 2.0 * passed * (1.0 - passed) * suite.runs / (suite.runs - 1.0)
     return bool(differ.mean() >= _OFTEN)
 

@@ -13,7 +13,7 @@ from everhold.arguments import as_float, brief
 from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
 from everhold.gates.cases.evidence import CaseEvidence
 from everhold.gates.cases.results import CaseSuite, limits_for, metrics_for, runs_in, warn_of_copies
-from everhold.gates.challenge import NEW_CASES, NEW_RUNS, Opening, check_gates, claims_in_words
+from everhold.gates.challenge import MISSING, NEW_CASES, NEW_RUNS, Opening, check_gates, claims_in_words
 from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
 from everhold.gates.records import GateAccount, Gates, baseline_file
 from everhold.sealing.configuration import GROWS
@@ -43,6 +43,7 @@ class CaseRules:
     at_most: Mapping[str, float] | None = None
     at_least: Mapping[str, float] | None = None
     tail: bool = False
+    missing: str = "refuse"
 
     def suite(self, ids: Sequence[Any]) -> CaseSuite:
         """Build the suite of cases and claims, before there are results.
@@ -73,11 +74,16 @@ class CaseRules:
             )
         if not all(0.0 < as_float(slack) < width[name] for name, slack in not_worse.items()):
             raise QueryRejected("a guard's slack has to be above 0 and within its range; nothing was changed")
+        if self.missing not in MISSING or (self.missing != "refuse" and ratios):
+            raise QueryRejected(
+                f"missing is {brief(self.missing)}. Pass one of {', '.join(map(repr, MISSING))}; where a ratio is "
+                "compared, which has no worst value, only 'refuse'."
+            )
         slacks = {name: float(slack) for name, slack in not_worse.items()}
         fixed, numbers = limits_for(at_most, at_least, ranges=ranges)
         return CaseSuite(
             ids, (*metrics, *fixed), successes, float(self.margin), slacks, 1, _POPULATIONS[self.units], numbers,
-            ratios, self.tail,
+            ratios, self.tail, self.missing,
         )  # fmt: skip
 
 
@@ -155,7 +161,8 @@ def with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
     suite = replace(suite, runs=runs_in(champion))
     values = suite.values(champion)
     warn_of_copies(values)
-    yes_no = [bool(np.isin(values[:, :, place], (0.0, 1.0)).all()) for place in range(len(suite.metrics))]
+    yes_no = [bool(np.isin(values[:, :, place], (0.0, 1.0, metric.worst)).all())
+              for place, metric in enumerate(suite.metrics)]  # fmt: skip
     metrics = [
         replace(metric, yes_no=found and (metric.low, metric.high) == (0.0, 1.0) and not metric.parts)
         for metric, found in zip(suite.metrics, yes_no, strict=True)

@@ -46,6 +46,7 @@ class CaseSuite:
         limits: Guards against a fixed number: by the name of a metric, the number that its mean has to be above.
         ratios: By the name of a success or guard that is a ratio of means, its columns.
         tail: Whether the binomial tail proves successes about yes-or-no runs, in place of bets (Lemma Y).
+        missing: What becomes of runs without a result, a key of `everhold.gates.challenge.MISSING`.
     """
 
     ids: Sequence[Any] = field(repr=False)
@@ -58,6 +59,7 @@ class CaseSuite:
     limits: Mapping[str, float] = field(default_factory=dict)
     ratios: Mapping[str, CaseRatio] = field(default_factory=dict)
     tail: bool = False
+    missing: str = "refuse"
 
     @property
     def claims(self) -> list[GateClaim]:
@@ -99,6 +101,7 @@ class CaseSuite:
             "low": first.low, "high": first.high, **({"limits": dict(self.limits)} if self.limits else {}),
             **({"ratios": {name: asdict(ratio) for name, ratio in self.ratios.items()}} if self.ratios else {}),
             **({"tail": True} if self.tail else {}),
+            **({} if self.missing == "refuse" else {"missing": self.missing}),
         }  # fmt: skip
 
     @classmethod
@@ -109,11 +112,13 @@ class CaseSuite:
             described["margin"], described["not_worse"], described["runs"], described["population"],
             described.get("limits", {}),
             {name: CaseRatio(**ratio) for name, ratio in described.get("ratios", {}).items()},
-            described.get("tail", False),
+            described.get("tail", False), described.get("missing", "refuse"),
         )  # fmt: skip
 
     def values(self, results: Any, cases: Sequence[Any] | None = None) -> NDArray[np.float64]:
         """Return results as an array (cases, runs, metrics) of numbers within the metrics' ranges.
+
+        A run without a result, if such runs are not refused, is infinitely bad: `CaseMetric.scaled` makes it the worst.
 
         Args:
             results: A table or a mapping; see the module.
@@ -132,8 +137,18 @@ class CaseSuite:
             if len(runs) != self.runs:
                 fault = "doubled" if self.runs == 1 else "runs"
                 raise _rejected(case, fault, f"has {len(runs)} runs; expected {self.runs}, as for the champion")
-            found[place] = [[_number(run, metric, case) for metric in self.metrics] for run in runs]
+            found[place] = [
+                [metric.worst if self._lacks(run, metric) else _number(run, metric, case) for metric in self.metrics]
+                for run in runs
+            ]
         return found
+
+    def _lacks(self, run: Any, metric: CaseMetric) -> bool:
+        """Return whether a run has no result in a metric, and that is no error."""
+        if self.missing == "refuse":
+            return False
+        numbers = [run.get(name, 0.0) if isinstance(run, Mapping) else run for name in metric.columns]
+        return any(each is None or (isinstance(each, float) and math.isnan(each)) for each in numbers)
 
 
 def ids_in(results: Any) -> list[Any]:
@@ -385,10 +400,15 @@ class CaseMetric:
         """Rebuild the metric from what `described` returned."""
         return cls(**{**described, "parts": tuple(tuple(part) for part in described.get("parts", ()))})
 
+    @property
+    def worst(self) -> float:
+        """Number that stands for no result: infinitely bad."""
+        return math.inf if self.lower else -math.inf
+
     def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return numbers of the metric's range on the scale [0, 1], where more is better."""
+        """Return numbers of the metric's range on the scale [0, 1], where more is better and no result is 0."""
         inside = (values - self.low) / self.width
-        return 1.0 - inside if self.lower else inside
+        return np.maximum(1.0 - inside if self.lower else inside, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -549,7 +569,7 @@ def _first_numbers(suite: CaseSuite, values: NDArray[np.float64]) -> NDArray[np.
     name = suite.better[0]
     places = {metric.name: place for place, metric in enumerate(suite.metrics)}
     if name not in suite.ratios:
-        return values[:, :, places[name]]
+        return suite.metric(name).scaled(values[:, :, places[name]])
     top, bottom = (values[:, :, places[part]] for part in (suite.ratios[name].top, suite.ratios[name].bottom))
     return np.asarray(top - bottom * (top.mean() / max(bottom.mean(), 1e-300)))
 

@@ -250,6 +250,14 @@ class PairedResults:
         own = metric.scaled(self.challenger[:, :, self._place(metric)])
         return [own if claim.fixed else (1.0 + own - metric.scaled(other[:, :, self._place(metric)])) / 2.0]
 
+    def _kept(self, claim: GateClaim) -> NDArray[np.float64] | None:
+        """Return 1 for runs that count and 0 for those that both versions lack, or None if all count (Lemma N)."""
+        if self.plan.suite.missing != "drop-case" or claim.fixed:
+            return None
+        place = self._place(self.plan.suite.metric(claim.metric))
+        own, beside = (of[:, :, place] for of in (self.challenger, self.baseline if claim.guard else self.champion))
+        return np.asarray(1.0 - (np.isinf(own) & np.isinf(beside)))
+
     def _place(self, metric: CaseMetric) -> int:
         return self.plan.suite.metrics.index(metric)
 
@@ -269,8 +277,11 @@ class PairedResults:
         """
         suite, gone = self.plan.suite, np.zeros(len(sizes), dtype=bool) if spent is None else spent
         found: list[UnitValues] = []
+        whole_sizes = sizes
         for claim in suite.claims:
-            sums = np.stack([summed(each) for each in self._columns(claim)])
+            kept = self._kept(claim)
+            sums = np.stack([summed(each if kept is None else each * kept) for each in self._columns(claim)])
+            sizes = whole_sizes if kept is None else np.where(gone, whole_sizes, summed(kept))
             if claim.ratio:
                 ratio = suite.ratios[claim.metric]
                 top, bottom = ((m.low, m.high) for m in map(suite.metric, (ratio.top, ratio.bottom)))

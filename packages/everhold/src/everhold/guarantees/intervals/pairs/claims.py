@@ -80,7 +80,8 @@ class ClaimUnits:
 
     Attributes:
         sums: Shape (units,): sums of ``(1 + gain) / 2``, each from 0 to its size.
-        sizes: Shape (units,): number of cases in each unit; 1 where a unit is a case or a run.
+        sizes: Shape (units,): number of cases in each unit; 1 where a unit is a case or a run, and 0 where it is left
+            out, as a tie (Lemma N).
         largest: The largest size of all units of the suite, also of those that are not looked at yet.
         signs: True if units are independent, of one law, and each gain is -1, 0 or 1: then the exact sign test replaces
             the bet on a floor of 0. It is decided by public facts.
@@ -104,9 +105,9 @@ class ClaimUnits:
             looks: Numbers of units after which the capital is compared, rising.
         """
         if self.signs and claim.floor == 0.0 and len(looks) == 1:
-            return 0 if sign_nats(self.sums) >= nats + _ROUNDING else 1
+            return 0 if sign_nats(self.sums[self.sizes > 0.0]) >= nats + _ROUNDING else 1
         if self.tail and not claim.guard and len(looks) == 1:
-            events = round(2.0 * float(self.sums.sum()))
+            events = round(float((2.0 * self.sums + 1.0 - self.sizes).sum()))
             return 0 if tail_nats(events, 2 * len(self.sums), claim.null) >= nats + _ROUNDING else 1
         return first_look(log_capital(self, claim.null, stakes_for(planned, nats), looks), nats)
 
