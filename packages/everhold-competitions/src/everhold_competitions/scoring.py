@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from everhold.queries.metrics.difference import DifferenceQuery
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.predictions.public import set_apart
+from everhold.queries.statistic import joined
 from everhold.values.base import BoundQuery
 from everhold_competitions.metric_checks import made_up, mean_facts, named, of_gate
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold_competitions.competition import Competition
 
-_AT_ONCE = 64  # comparisons of means that are evaluated together
+_AT_ONCE, _NUMBERS_AT_ONCE = 64, 32  # means, and other scores, that are evaluated together
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,13 +213,13 @@ class NamedScoring(Scoring):
         name, _ = self._score
         return METRICS[name].greater
 
-    def query(self, predictions: Any, training: Any) -> Query[Any]:
+    def query(self, predictions: Any, training: Any) -> MetricQuery:
         """See `Scoring.query`."""
-        return self._asked(predictions, training)
+        return named(self._score, predictions, training)
 
     def entered(self, predictions: Any, training: Any) -> Entered:
         """See `Scoring.entered`."""
-        rows = self._asked(predictions, training).models[0].placed(self.compiler)
+        rows = self.query(predictions, training).models[0].placed(self.compiler)
         digest = rows.bind(self.compiler.schema).description["predictions"]
         given = rows.given(self.compiler.schema)
         assert given is not None
@@ -226,13 +227,11 @@ class NamedScoring(Scoring):
 
     def finals(self, predictions: Mapping[str, NDArray[Any]]) -> Iterator[tuple[QueryPlan[Any], int]]:
         """See `Scoring.finals`."""
-        silently = self.compiler.silently()
-        for each in predictions.values():
-            yield silently.compile(self.query(each, None), None, None), 1
-        if self._pair is None:
-            return
-        for first, second in combinations(self._ordered([*predictions]), 2):
-            yield silently.compile(self._difference(predictions[first], predictions[second]), None, None), 1
+        silently, asked = self.compiler.silently(), {each: self.query(of, None) for each, of in predictions.items()}
+        pairs = [] if self._pair is None else list(combinations(self._ordered([*asked]), 2))
+        queries = chain(asked.values(), (asked[first].minus(asked[second]) for first, second in pairs))
+        while plans := [silently.compile(query, None, None) for query in islice(queries, _NUMBERS_AT_ONCE)]:
+            yield from ((plan, len(plan.asked)) for plan in joined(plans))
 
     def _described(self, predicted: str) -> dict[str, Any]:
         return dict(_renamed(self.facts.description, {self._digests[0]: predicted}))
@@ -247,12 +246,6 @@ class NamedScoring(Scoring):
         score = self.competition.score
         assert score is not None
         return score
-
-    def _asked(self, predictions: Any, training: Any) -> MetricQuery:
-        return named(self._score, predictions, training)
-
-    def _difference(self, first: Any, second: Any) -> Query[Any]:
-        return self._asked(first, None).minus(self._asked(second, None))
 
     @cached_property
     def _made_up(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -272,7 +265,8 @@ class NamedScoring(Scoring):
         if not self.competition.comparisons:
             return None
         try:
-            return self._bound(self._difference(*self._made_up))
+            first, second = (self.query(each, None) for each in self._made_up)
+            return self._bound(first.minus(second))
         except QueryRejected:  # as a difference in F1 is where rows come in groups
             return None
 

@@ -7,7 +7,7 @@ the same seal, to be at hand in a transaction. The predictions themselves lie be
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 from everhold.ledger.acts import PROMOTED
@@ -56,6 +56,9 @@ class Team:
     chosen: int = 0
 
 
+_FIELDS = tuple(each.name for each in fields(Team))
+
+
 @dataclass(slots=True)
 class Submissions(LedgerExtension):
     """The state of all teams of a competition at one moment.
@@ -89,7 +92,10 @@ class Submissions(LedgerExtension):
         """Return the state as plain JSON data, or None if no submission was received."""
         if not self.entries:
             return None
-        return {"teams": [list(astuple(team)) for team in self.teams.values()], "closed": self.closed}
+        return {
+            "teams": [[*map(team.__getattribute__, _FIELDS)] for team in self.teams.values()],
+            "closed": self.closed,
+        }
 
     @property
     def entries(self) -> int:

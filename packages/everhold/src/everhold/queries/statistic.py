@@ -22,7 +22,7 @@ from everhold.errors import QueryRejected
 from everhold.extensions import imported
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.interval_planner import Prepared
-from everhold.queries.means.batch import OneMean
+from everhold.queries.means.batch import Batch, OneMean
 from everhold.queries.procedures import paying, statistic_procedure, takes_statistics
 from everhold.queries.query import Query
 from everhold.values.base import BoundQuery, Clip, with_clips
@@ -215,6 +215,33 @@ class OneNumber(OneMean):
         with self._noting() as noted:
             found = evaluated([self], sealed, silent=self.silent)
         return replace(found, failing=self._failing(self.prepared, noted, sealed)), list(self.prepared)
+
+
+@dataclass(frozen=True)
+class Numbers(Batch):
+    """A plan for several numbers of all rows that do not depend on each other's answers.
+
+    Attributes:
+        numbers: Their plans, in the order of `prepared`.
+    """
+
+    numbers: Sequence[OneNumber]
+
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
+        """See `QueryPlan.evaluate`."""
+        some = [self.prepared[place] for place in places]
+        with self._noting() as noted:
+            found = evaluated([self.numbers[place] for place in places], sealed, silent=self.silent)
+        return replace(found, failing=self._failing(some, noted, sealed)), some
+
+
+def joined(plans: Sequence[QueryPlan[Any]]) -> Sequence[QueryPlan[Any]]:
+    """Return plans that ask the same in fewer transactions: one where all are numbers, silent ones alike."""
+    numbers = [plan for plan in plans if isinstance(plan, OneNumber)]
+    if len(numbers) < len(plans):
+        return plans
+    prepared = [number.prepared[0] for number in numbers]
+    return [Numbers(prepared, numbers[0].schema, numbers[0].mechanism, numbers, silent=numbers[0].silent)]
 
 
 def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool) -> Evaluations:
