@@ -4,19 +4,28 @@ A reader's own limits are not hard, and a file can be made to crash or to exhaus
 ones. So a worker reads it, whose memory holds no key, no ledger and no sealed rows. What it found comes back as JSON,
 out of which nothing but numbers and texts can be made. A service, an MCP server and their pages read every file of a
 stranger with `read_in_worker`: predictions, results of cases, rows that are to be sealed, certificates.
+
+One process imports the readers, and splits off a worker for each file, which ends with it: so no file meets what
+another one left behind, and none waits for imports.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import itertools
 import json
 import math
 import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
+from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -28,14 +37,15 @@ from everhold.display import printable
 from everhold.errors import EverholdError, QueryRejected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 sender: ContextVar[str] = ContextVar("sender", default="")
 """Who sent the file, such as the token of a request: of each sender one file is read at a time."""
 
 _SLOWER = 3  # seconds on a clock for each of processor time: the machine may be busy
 _LONGEST_MESSAGE = 1_000
-_START = "from everhold.untrusted import work; work()"
+_START = "from everhold.untrusted import serve; serve()"
+_FORKS = hasattr(os, "fork")
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG", "LC_ALL")  # of the environment, which may hold passwords
 _AT_ONCE = max(os.cpu_count() or 1, 2)
 _BUSY: Counter[str] = Counter()
@@ -80,20 +90,14 @@ def read_in_worker(
     exceeded = refusal(f"{name} cannot be read with the memory and the time that a file gets; {advice}")
     if path.stat().st_size > limits.content:
         raise refusal(f"{name} has {path.stat().st_size:,} bytes; expected at most {limits.content:,}; {advice}")
-    environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
-    environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory(prefix="everhold-") as folder:
         into = Path(folder) / "found.json"
         job = {"reader": reader, "path": str(path.absolute()), "into": str(into), "name": name, "task": task}
         try:
             with _turn(sender.get()):
-                subprocess.run(
-                    [sys.executable, "-P", "-c", _START], input=json.dumps({**job, "limits": asdict(limits)}).encode(),
-                    env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                    timeout=_SLOWER * limits.seconds,
-                )  # fmt: skip
+                _READERS.read({**job, "limits": asdict(limits), "seconds": _SLOWER * limits.seconds})
             said = json.loads(into.read_bytes())
-        except (subprocess.SubprocessError, OSError, ValueError):
+        except (OSError, ValueError):
             raise exceeded from None
     if "refused" in said:
         kind = getattr(errors, said["refused"] or "-", None)
@@ -117,9 +121,122 @@ def _turn(of: str) -> Iterator[None]:
             _FREED.notify_all()
 
 
-def work() -> None:
-    """Read one file under hard limits and describe its content. The worker process runs this."""
-    job = json.load(sys.stdin)
+class _Readers:
+    """The process that splits off a worker for each file, started when it is needed. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._waiting: dict[int, Future[None]] = {}
+        self._numbers = itertools.count()
+
+    def read(self, job: Mapping[str, Any]) -> None:
+        """Have one file read, and wait for the end of its worker.
+
+        Raises:
+            OSError: If the process ends, or the worker does not.
+        """
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self.close()
+                self._process, self._waiting = self._started()
+            process, number, ended = self._process, next(self._numbers), Future[None]()
+            self._waiting[number] = ended
+            assert process.stdin is not None
+            process.stdin.write(json.dumps({**job, "number": number}).encode() + b"\n")
+            process.stdin.flush()
+        try:
+            ended.result(job["seconds"] + _SLOWER)
+        except TimeoutError:
+            process.kill()
+            raise
+
+    def close(self) -> None:
+        """End the process, if it was started."""
+        if self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+            self._process.wait()
+            self._process = None
+
+    def _started(self) -> tuple[subprocess.Popen[bytes], dict[int, Future[None]]]:
+        environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
+        environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
+        process, waiting = subprocess.Popen(
+            [sys.executable, "-P", "-c", _START], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, start_new_session=True,
+        ), dict[int, Future[None]]()  # fmt: skip
+        threading.Thread(target=_listen, args=(process, waiting), daemon=True).start()
+        return process, waiting
+
+
+def _listen(process: subprocess.Popen[bytes], waiting: dict[int, Future[None]]) -> None:
+    """Tell those who wait that their workers ended, and all of them when the process does."""
+    assert process.stdout is not None
+    with process.stdout as numbers:
+        for line in numbers:
+            waiting.pop(int(line)).set_result(None)
+    while waiting:
+        waiting.popitem()[1].set_exception(OSError("the process ended"))
+
+
+_READERS = _Readers()
+atexit.register(_READERS.close)
+
+
+def serve() -> None:
+    """Split off a worker for each job of standard input, and tell the number of each job whose worker ended.
+
+    The process that does this runs until its input ends. It kills workers that take too long.
+    """
+    if not _FORKS:
+        job = json.loads(sys.stdin.readline())
+        work(job)
+        sys.stdout.write(f"{job['number']}\n")
+        return
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    received, running = b"", dict[int, tuple[int, float]]()  # by the worker: number of the job, and its last moment
+    while True:
+        last = min((until for _, until in running.values()), default=math.inf)
+        ready, _, _ = select.select([0, woken], [], [], None if last == math.inf else max(last - time.monotonic(), 0.0))
+        if woken in ready:
+            os.read(woken, 2**12)
+        if 0 in ready:
+            if not (more := os.read(0, 2**16)):
+                for worker in running:
+                    os.kill(worker, signal.SIGKILL)
+                return
+            *lines, received = (received + more).split(b"\n")
+            for job in map(json.loads, lines):
+                with contextlib.suppress(ImportError):
+                    import_module(job["reader"].partition(":")[0])
+                if not (worker := os.fork()):
+                    _work_apart(job)
+                running[worker] = job["number"], time.monotonic() + job["seconds"]
+        for worker, (_, until) in running.items():
+            if time.monotonic() >= until:
+                os.kill(worker, signal.SIGKILL)
+        while running and (worker := os.waitpid(-1, os.WNOHANG)[0]):
+            os.write(1, b"%d\n" % running.pop(worker)[0])
+
+
+def _work_apart(job: dict[str, Any]) -> None:
+    """Read one file in a worker that was split off, and end it."""
+    try:
+        signal.set_wakeup_fd(-1)
+        os.closerange(0, 2**10)  # the pipes of the process that it comes from
+        for _ in range(3):
+            os.open(os.devnull, os.O_RDWR)
+        work(job)
+    finally:
+        os._exit(0)
+
+
+def work(job: dict[str, Any]) -> None:
+    """Read one file under hard limits and describe its content. A worker process runs this."""
     limits = ReadingLimits(**job["limits"])
     limit(memory=limits.memory, seconds=limits.seconds, written=limits.written)
     module, _, function = job["reader"].partition(":")

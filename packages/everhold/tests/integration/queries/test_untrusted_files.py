@@ -37,14 +37,51 @@ def test_a_table_comes_back_with_its_types_and_its_holes(table):
     assert list(table.parent.iterdir()) == [table]
 
 
-@pytest.mark.parametrize(
-    "code", ["import time; time.sleep(600)", "raise SystemExit(3)", "import os; os.abort()", "pass"]
-)
-def test_a_worker_that_hangs_or_dies_is_no_fault_of_ours(table, monkeypatch, code):
-    monkeypatch.setattr(untrusted, "_START", code)
+@pytest.fixture
+def readers(monkeypatch):
+    """Processes that run other code in place of the one that reads."""
+
+    def of(code):
+        monkeypatch.setattr(untrusted, "_START", code)
+        monkeypatch.setattr(untrusted, "_READERS", found := untrusted._Readers())
+        started.append(found)
+
+    started = []
+    yield of
+    for each in started:
+        each._process.kill()
+        each.close()
+
+
+@pytest.mark.parametrize("dies", ["time.sleep(600)", "sys.exit(3)", "os.abort()", "pass"])
+def test_a_worker_that_hangs_or_dies_is_no_fault_of_ours(table, monkeypatch, readers, dies):
     monkeypatch.setattr(untrusted, "_SLOWER", 0.025)
+    readers(f"import os, sys, time; from everhold import untrusted; untrusted.work = lambda job: {dies}; "
+            "untrusted.serve()")  # fmt: skip
     with pytest.raises(QueryRejected, match="nothing was charged"):
         read_untrusted(table, SCHEMA, name="model")
+
+
+@pytest.mark.parametrize("code", ["import time; time.sleep(600)", "raise SystemExit(3)", "pass"])
+def test_a_file_that_finds_no_process_is_refused_and_the_next_one_finds_a_new_one(table, monkeypatch, readers, code):
+    with monkeypatch.context() as patched:
+        patched.setattr(untrusted, "_SLOWER", 0.025)
+        readers(code)
+        with pytest.raises(QueryRejected, match="nothing was charged"):
+            read_untrusted(table, SCHEMA, name="model")
+        untrusted._READERS._process.wait(5)
+    monkeypatch.setattr(untrusted, "_START", "from everhold.untrusted import serve; serve()")
+    assert [*read_untrusted(table, SCHEMA, name="model").columns] == ["id", "late"]
+
+
+def test_no_file_meets_what_another_one_left_in_memory(table, readers):
+    readers("import everhold.untrusted as untrusted, sys; sys.left = []; plain = untrusted.work; "
+            "untrusted.work = lambda job: plain(sys.left.append(0) or {**job, 'name': str(len(sys.left))}); "
+            "untrusted.serve()")  # fmt: skip
+    table.write_bytes(b"")
+    for _ in range(2):
+        with pytest.raises(QueryRejected, match="1 is empty"):
+            read_untrusted(table, SCHEMA, name="model")
 
 
 MUCH_MEMORY, LARGE_FILE = "import mmap; mmap.mmap(-1, 2**34)", "open('x', 'wb').write(bytes(2**27))"
@@ -62,14 +99,13 @@ def test_the_limits_are_hard_and_without_them_nothing_stops_it(tmp_path, limited
     assert (run.returncode != 0) == limited
 
 
-def test_the_worker_s_environment_holds_no_password(table, monkeypatch):
+def test_the_worker_s_environment_holds_no_password(table, monkeypatch, readers):
     monkeypatch.setenv("EVERHOLD_TOKEN", "eh_secret")
-    monkeypatch.setattr(
-        untrusted, "_START",
-        "import json, os, sys; task = json.load(sys.stdin); "
-        "open(task['into'], 'w').write(json.dumps("
-        "{'refused': 'QueryRejected', 'message': ' '.join(sorted(os.environ)), 'data': {}}))",
-    )  # fmt: skip
+    readers(
+        "import json, os; from everhold import untrusted; "
+        "untrusted.work = lambda job: open(job['into'], 'w').write(json.dumps("
+        "{'refused': 'QueryRejected', 'message': ' '.join(sorted(os.environ)), 'data': {}})); untrusted.serve()"
+    )
     with pytest.raises(QueryRejected) as refused:
         read_untrusted(table, SCHEMA, name="model")
     assert "PATH" in str(refused.value)
