@@ -66,6 +66,8 @@ def queries():
         ],
         "risk_ratio": [eh.risk_ratio("x > 0", arm="y", treated=1, control=0.0, by="arm")],
         "variance": [eh.variance("x", low=-9, high=9), eh.variance("y = 1")],
+        "standard_deviation": [eh.standard_deviation("x", low=-9, high=9)],
+        "sharpe_ratio": [eh.sharpe_ratio("x", low=-9, high=9)],
         "covariance": [eh.covariance("x", "y = 1", low=-9, high=9)],
         "correlation": [eh.correlation("y = 1", "x", other_low=-9, other_high=9)],
         "histogram": [eh.histogram("x", [-np.inf, 0, 1.5], missing=False), eh.histogram("arm", ["A", "B"])],

@@ -189,6 +189,20 @@ _OWN = (
         _RANGE,
     ),
     Kind(
+        "standard_deviation",
+        "everhold.queries.means.distribution:standard_deviation",
+        Form.EXPRESSION,
+        "The standard deviation of a condition or of a number.",
+        _RANGE,
+    ),
+    Kind(
+        "sharpe_ratio",
+        "everhold.queries.means.distribution:sharpe_ratio",
+        Form.EXPRESSION,
+        "The mean of a number divided by its standard deviation.",
+        _RANGE,
+    ),
+    Kind(
         "covariance",
         "everhold.queries.means.distribution:covariance",
         Form.EXPRESSION,

@@ -1,4 +1,4 @@
-"""Variance, covariance, correlation: the right row values, and intervals that are the exact range over the box."""
+"""Variance, deviation, Sharpe ratio, covariance, correlation: the right row values, and the range over the box."""
 
 import math
 
@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from everhold import QueryRejected
 from everhold.queries.derived import Estimate
 from everhold.queries.makers import mean
-from everhold.queries.means.distribution import correlation, covariance, variance
+from everhold.queries.means.distribution import (
+    correlation,
+    covariance,
+    sharpe_ratio,
+    standard_deviation,
+    variance,
+)
 from everhold.values.base import Schema
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions import ColumnKind
@@ -48,6 +54,9 @@ RANGES = {"low": -10, "high": 10, "other_low": 0, "other_high": 8}
     [
         (variance("x", low=-10, high=10), X.var()),
         (variance("late"), LATE.var()),
+        (standard_deviation("x", low=-10, high=10), X.std()),
+        (sharpe_ratio("x", low=-10, high=10), X.mean() / X.std()),
+        (sharpe_ratio("late"), LATE.mean() / LATE.std()),
         (variance("x > 2"), np.var([0, 0, 1, 0, 0, 1, 1, 0])),
         (covariance("x", "y", **RANGES), np.cov(X, Y, bias=True)[0, 1]),
         (covariance("late", "x", other_low=-10, other_high=10), np.cov(LATE, X, bias=True)[0, 1]),
@@ -91,6 +100,7 @@ def test_spellings_share_a_digest_and_kinds_do_not():
     different = [
         variance("x", low=0, high=1), variance("x", low=0, high=2), covariance("late", "x > 2"),
         correlation("late", "x > 2"), variance("late"), mean("late"), mean("late", given="x > 2"),
+        standard_deviation("x", low=0, high=1), sharpe_ratio("x", low=0, high=1),
     ]  # fmt: skip
     assert len({fingerprint(query) for query in different}) == len(different)
 
@@ -126,6 +136,8 @@ PLAIN = Schema(8, 0, {"u": ColumnKind.NUMBER, "v": ColumnKind.NUMBER})
 UNIT_RANGES = {"low": 0, "high": 1, "other_low": 0, "other_high": 1}
 KINDS = {
     "variance": variance("u", low=0, high=1),
+    "standard_deviation": standard_deviation("u", low=0, high=1),
+    "sharpe_ratio": sharpe_ratio("u - 0.4", low=-0.4, high=0.6),
     "covariance": covariance("u", "v", **UNIT_RANGES),
     "correlation": correlation("u", "v", **UNIT_RANGES),
 }
@@ -145,12 +157,15 @@ def law(rng, points=6):
     deviations = math.sqrt(p @ centred_u**2), math.sqrt(p @ centred_v**2)
     truth = {"variance": deviations[0] ** 2, "covariance": p @ (centred_u * centred_v)}
     if min(deviations) > 1e-6:
+        truth["standard_deviation"], truth["sharpe_ratio"] = deviations[0], (means["u"] - 0.4) / deviations[0]
         truth["correlation"] = truth["covariance"] / math.prod(deviations)
     return means, truth
 
 
 PARTS = {
     "variance": ("u", "spread_u"),
+    "standard_deviation": ("u", "spread_u"),
+    "sharpe_ratio": ("u", "spread_u"),
     "covariance": ("u", "v", "product"),
     "correlation": ("u", "v", "product", "spread_u", "spread_v"),
 }
@@ -168,7 +183,8 @@ def test_the_interval_contains_the_parameter_of_every_law_whose_means_are_in_the
             high = min(means[name] + reach * rng.random(), 1.0)
             box.append(Estimate(rng.uniform(low, high), low, high))
         found = KINDS[kind].bind(PLAIN).combine(box)
-        room = 1e-9 if kind == "correlation" and reach == 0.0 else 1e-12
+        small = kind in ("variance", "covariance") or reach > 0.0  # the others divide by what rounding has moved
+        room = 1e-12 if small else 1e-9 * max(1.0, expected**2)
         assert found.low - room <= expected <= found.high + room
         assert found.low <= found.value <= found.high
 
@@ -180,6 +196,10 @@ def scanned(kind, box, steps):
     if kind == "variance":
         found = a * (1 - a) - rest[0] / 4
         return found[found >= 0]
+    if kind in ("standard_deviation", "sharpe_ratio"):
+        square = a * (1 - a) - rest[0] / 4
+        deviation = np.sqrt(square[square > 0])
+        return deviation if kind == "standard_deviation" else (a[square > 0] - 0.4) / deviation
     b, w = rest[:2]
     cov = (2 * w - 1 - (2 * a - 1) * (2 * b - 1)) / 4
     fits = (cov <= np.minimum(a * (1 - b), b * (1 - a))) & (cov >= -np.minimum(a * b, (1 - a) * (1 - b)))
@@ -194,6 +214,8 @@ def scanned(kind, box, steps):
     ("kind", "middle"),
     [
         ("variance", (0.5, 0.6)), ("variance", (0.1, 0.3)), ("variance", (0.97, 0.1)),
+        ("standard_deviation", (0.5, 0.6)), ("standard_deviation", (0.8, 0.2)),
+        ("sharpe_ratio", (0.5, 0.6)), ("sharpe_ratio", (0.41, 0.6)), ("sharpe_ratio", (0.2, 0.3)),
         ("covariance", (0.5, 0.5, 0.6)), ("covariance", (0.1, 0.2, 0.8)), ("covariance", (0.03, 0.9, 0.1)),
         ("covariance", (0.05, 0.5, 0.55)), ("covariance", (0.05, 0.5, 0.45)), ("covariance", (0.5, 0.95, 0.55)),
         ("correlation", (0.5, 0.5, 0.6, 0.6, 0.7)), ("correlation", (0.3, 0.6, 0.5, 0.5, 0.4)),
@@ -222,6 +244,9 @@ def test_the_middle_of_the_range_is_cheaper_than_through_the_mean_square():
 def test_boxes_that_no_law_fits_say_nothing():
     certain = [Estimate(0.0, 0.0, 0.0), Estimate(1.0, 1.0, 1.0)]
     assert KINDS["variance"].bind(PLAIN).combine(certain).value == 0.0
+    assert KINDS["standard_deviation"].bind(PLAIN).combine(certain).value == 0.0
+    found = KINDS["sharpe_ratio"].bind(PLAIN).combine(certain)
+    assert (found.low, found.value) == (-math.inf, found.value)
     impossible = [*(Estimate(m, m, m) for m in (0.0, 1.0, 1.0))]
     found = KINDS["covariance"].bind(PLAIN).combine(impossible)
     assert (found.low, found.high) == pytest.approx((-0.25, 0.25), abs=1e-12)

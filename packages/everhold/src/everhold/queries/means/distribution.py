@@ -1,13 +1,14 @@
-"""Queries about the distribution of columns: histograms, variance, covariance and correlation.
+"""Queries about the distribution of columns: histograms, variance, deviation, Sharpe ratio, covariance and correlation.
 
-A histogram asks a share for every bin, and all their intervals hold together. Variance, covariance and correlation are
-polynomials in a few means, with the exact range over the means' intervals: see `Variance` and `Covariance`.
+A histogram asks a share for every bin, and all their intervals hold together. The others are functions of a few means,
+with the range over the means' intervals: see `Variance` and `Covariance`.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -18,7 +19,7 @@ import numpy as np
 from everhold.answers import Shares
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
-from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, JointMeans, estimate_between
+from everhold.queries.derived import BoundDerived, Combine, DerivedQuery, Estimate, JointMeans, estimate_between
 from everhold.queries.means.mean import MeanQuery, bound_mean, in_one_line, parsed
 from everhold.queries.query import Query, QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, Schema
@@ -288,8 +289,8 @@ def _product(one: _Variable, other: _Variable) -> ExpressionMean:
 
 
 @dataclass(frozen=True, slots=True)
-class Variance(DerivedQuery):
-    """A query for the variance of a condition or of a clipped number, made by `variance`.
+class OfOne(DerivedQuery):
+    """A query for a statistic of a condition or of a clipped number, from its mean and its spread.
 
     Attributes:
         of: The mean of the same text.
@@ -297,21 +298,68 @@ class Variance(DerivedQuery):
 
     of: MeanQuery
 
+    name: ClassVar[str]
+
     def spec(self) -> QuerySpec:
         """See `Query.spec`."""
-        return QuerySpec("variance", self.of.text, {"low": self.of.low, "high": self.of.high})
+        return QuerySpec(self.name, self.of.text, {"low": self.of.low, "high": self.of.high})
 
     def bind(self, schema: Schema) -> BoundDerived:
-        """Return the variance made of its parts: one query for a condition, two for a number."""
+        """Return the statistic made of its parts: one query for a condition, two for a number."""
         variable = _Variable.read(self.of, schema)
-        area = _area(variable, variable)
+        words = self.name.replace("_", " ")
         return BoundDerived(
-            name="a variance",
-            description={"kind": "variance"},
+            name=f"a {words}",
+            description={"kind": self.name},
             parts=(self.of, *variable.spread()),
-            combine=lambda parts: _scaled(_variance(*parts), area, least=0.0),
-            shown=f"variance of {self.of.text}",
+            combine=self._combine(variable),
+            shown=f"{words} of {self.of.text}",
         )
+
+    @abstractmethod
+    def _combine(self, variable: _Variable) -> Combine:
+        """Return the function from the mean of u and of its spread, both in [0, 1], to the statistic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variance(OfOne):
+    """A query for a variance, made by `variance`."""
+
+    name: ClassVar[str] = "variance"
+
+    def _combine(self, variable: _Variable) -> Combine:
+        area = _area(variable, variable)
+        return lambda parts: _scaled(_variance(*parts), area, least=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class StandardDeviation(OfOne):
+    """A query for a standard deviation, the root of a variance, made by `standard_deviation`."""
+
+    name: ClassVar[str] = "standard_deviation"
+
+    def _combine(self, variable: _Variable) -> Combine:
+        width = variable.value.width
+        _area(variable, variable)
+
+        def root(parts: Sequence[Estimate]) -> Estimate:
+            square = _variance(*parts)
+            ends = (math.sqrt(end) for end in (square.value, square.low, square.high))
+            return _scaled(Estimate(*ends), width, least=0.0)
+
+        return root
+
+
+@dataclass(frozen=True, slots=True)
+class SharpeRatio(OfOne):
+    """A query for a mean divided by the standard deviation, made by `sharpe_ratio`."""
+
+    name: ClassVar[str] = "sharpe_ratio"
+
+    def _combine(self, variable: _Variable) -> Combine:
+        _area(variable, variable)
+        zero = -variable.value.low / variable.value.width  # where u stands for the number 0
+        return lambda parts: _sharpe_ratio(zero, *parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +438,21 @@ def _variance(mean: Estimate, spread: Estimate = _NO_SPREAD) -> Estimate:
         most=0.25,
         slack=_SLACK,
     )
+
+
+def _sharpe_ratio(zero: float, mean: Estimate, spread: Estimate = _NO_SPREAD) -> Estimate:
+    """Estimate ``(E u - zero) / sqrt(var u)`` over all cells of the mean; infinite where the variance may be 0."""
+    cells = _cells(mean)
+    smallest, largest = (np.sqrt(np.maximum(ends, 0.0)) for ends in _cell_variances(cells, spread))
+    possible = _cell_variances(cells, spread)[1] >= 0.0
+    low, high = cells[0] - zero - _SLACK, cells[1] - zero + _SLACK
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least, most = low / np.where(low < 0.0, smallest, largest), high / np.where(high > 0.0, smallest, largest)
+    square = _variance(mean, spread).value
+    value = (mean.value - zero) / math.sqrt(square) if square > 0.0 else 0.0
+    ends = (float(least[possible].min()), float(most[possible].max())) if possible.any() else (math.nan, math.nan)
+    slack = 4.0 * sys.float_info.epsilon * max((abs(end) for end in ends if math.isfinite(end)), default=0.0)
+    return estimate_between(value, *ends, least=-math.inf, most=math.inf, slack=slack)
 
 
 def _covariance(x: Estimate, y: Estimate, product: Estimate) -> Estimate:
@@ -492,6 +555,31 @@ def variance(text: str, *, low: float | None = None, high: float | None = None) 
         Variance(of=MeanQuery(text='arr_delay', low=-60, high=180))
     """
     return Variance(MeanQuery(text, low, high))
+
+
+def standard_deviation(text: str, *, low: float | None = None, high: float | None = None) -> StandardDeviation:
+    """Build the query for the standard deviation over the population, the root of the variance, in the number's units.
+
+    Args:
+        text: As for `variance`.
+        low: Numbers below count as this.
+        high: Numbers above count as this.
+    """
+    return StandardDeviation(MeanQuery(text, low, high))
+
+
+def sharpe_ratio(text: str, *, low: float | None = None, high: float | None = None) -> SharpeRatio:
+    """Build the query for the mean divided by the standard deviation, over the population.
+
+    For daily returns it is the ratio of a day, and times the root of 252 that of a year. Its interval has no end where
+    the rows cannot tell the standard deviation from 0.
+
+    Args:
+        text: As for `variance`, such as a return in excess of the riskless one.
+        low: Numbers below count as this.
+        high: Numbers above count as this.
+    """
+    return SharpeRatio(MeanQuery(text, low, high))
 
 
 def covariance(
