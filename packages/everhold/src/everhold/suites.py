@@ -149,7 +149,7 @@ def add_cases(
     cases, added = _added(found, results, "the champion")
     _, fixed = ([], None) if baseline is None else _added(found, baseline, "the baseline", cases)
     found.check_addition(fixed)
-    if {CASE, "position"} != set(holdout.schema.columns) - {_GROUP}:
+    if not is_suite(holdout):
         raise QueryRejected(
             "the holdout has columns that seal_cases does not make; expected a suite of seal_cases; append the rows "
             "with append(), and pass the champion's results to complete(); nothing was changed"
@@ -157,6 +157,11 @@ def add_cases(
     arrived = holdout.append(_table(cases, groups, first=len(found.suite.ids)))
     found.complete(added, baseline=fixed)
     return arrived
+
+
+def is_suite(holdout: Holdout) -> bool:
+    """Return whether a holdout has the columns of a suite of `seal_cases`."""
+    return {CASE, "position"} == set(holdout.schema.columns) - {_GROUP}
 
 
 def _repeated(

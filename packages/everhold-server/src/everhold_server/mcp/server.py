@@ -22,8 +22,11 @@ from starlette.responses import JSONResponse
 from everhold.arguments import brief
 from everhold.errors import EverholdError, warnings_collected
 from everhold.strict_json import JsonFault, read_json
+from everhold.suites import is_suite
 from everhold_server.mcp.advice import INSTRUCTIONS
-from everhold_server.mcp.tools import CaseTools, ChampionTools, Tools, tools_of
+from everhold_server.mcp.suite_tools import INSTRUCTIONS as OF_SUITES
+from everhold_server.mcp.suite_tools import CaseTools
+from everhold_server.mcp.tools import ChampionTools, Tools, tools_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,23 +49,44 @@ _UNEXPECTED = (
     "charged is in the ledger; call status, and ask the same again: what was answered already is free"
 )
 _FREE = "nothing was charged"
-_FREE_TOOLS = ("describe", "quote", "status", "certificate", "next_cases", "cases_left")
+_FREE_TOOLS = ("describe", "quote", "status", "certificate", "worth_asking")
 
 
 class _Server(MCPServer[Any]):
-    """The SDK's server, whose errors are everhold's own words."""
+    """The SDK's server, whose errors are everhold's own words.
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
+    Args:
+        tools: The tools.
+        instructions: How to use them.
+        advice: For tools by name: from a gate's name to the next call, which a refusal then names.
+    """
+
+    def __init__(
+        self, tools: Sequence[Tool], instructions: str, advice: Mapping[str, Callable[[str | None], str]]
+    ) -> None:
         from everhold import __version__
 
-        self._schemas = {tool.name: tool.parameters for tool in tools}
+        self._schemas, self._advice = {tool.name: tool.parameters for tool in tools}, advice
         super().__init__(
-            "everhold", title="everhold", version=__version__, instructions=INSTRUCTIONS, tools=list(tools),
+            "everhold", title="everhold", version=__version__, instructions=instructions, tools=list(tools),
             log_level="ERROR",
         )  # fmt: skip
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        try:
+            return await self._called(name, arguments, context)
+        except ToolError as fault:
+            message = str(fault)
+        if name in self._advice and message != _UNEXPECTED:
+            gate = arguments.get("gate")
+            step = await anyio.to_thread.run_sync(self._advice[name], gate if isinstance(gate, str) else None)
+            message = f"{message.removesuffix('.')}. Next: {step}."
+        raise ToolError(message)  # outside, so that nothing of the fault goes along
+
+    async def _called(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None
     ) -> CallToolResult | InputRequiredResult:
         schema = self._schemas.get(name)
         if schema is None:
@@ -100,13 +124,20 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
         'guess'
         >>> holdout.close(); folder.cleanup()
     """
-    tools, cases, (acts, free) = Tools(holdout, predictions), CaseTools(holdout), tools_of(holdout)
-    methods: tuple[Callable[..., Any], ...] = (  # always all: gates may be opened and rows may arrive later
-        tools.describe, tools.quote, tools.ask, tools.challenge, tools.status, tools.certificate, cases.open_challenge,
-        cases.report, cases.withdraw, cases.next_cases, cases.cases_left,
-        *acts, *free, ChampionTools(holdout, predictions).complete,
-    )  # fmt: skip
-    return _Server([_tool(method, free=method in free or method.__name__ in _FREE_TOOLS) for method in methods])
+    cases = CaseTools(holdout)
+    loop: tuple[Callable[..., Any], ...] = (cases.worth_asking, cases.open_challenge, cases.report, cases.withdraw)
+    methods: list[Callable[..., Any]]
+    free: list[Callable[..., Any]]
+    if is_suite(holdout):
+        methods, free, instructions = [cases.describe, *loop, cases.status], [], OF_SUITES
+    else:  # always all: gates may be opened and rows may arrive later
+        tools, (acts, free) = Tools(holdout, predictions), tools_of(holdout)
+        methods = [tools.describe, tools.quote, tools.ask, tools.challenge, tools.status, tools.certificate, *loop,
+                   *acts, *free, ChampionTools(holdout, predictions).complete]  # fmt: skip
+        instructions = INSTRUCTIONS
+    made = [_tool(method, free=method in free or method.__name__ in _FREE_TOOLS) for method in methods]
+    of_cases = (each.__name__ for each in methods if getattr(each, "__self__", None) is cases)
+    return _Server(made, instructions, dict.fromkeys(of_cases, cases.advice))
 
 
 def serve_stdio(server: MCPServer[Any]) -> None:
@@ -249,7 +280,21 @@ def _tool(method: Callable[..., Any], *, free: bool = False) -> Tool:
         _guarded(method), name=method.__name__, description=_description(method), annotations=hints
     )
     tool.parameters["additionalProperties"] = False
+    for schema in (tool.parameters, tool.output_schema):
+        _drop_titles(schema)
     return tool
+
+
+def _drop_titles(schema: Any) -> None:
+    """Remove the titles of a schema, which repeat the names in other letters."""
+    if isinstance(schema, list):
+        for each in schema:
+            _drop_titles(each)
+    elif isinstance(schema, dict):
+        if isinstance(schema.get("title"), str):
+            del schema["title"]
+        for each in schema.values():
+            _drop_titles(each)
 
 
 def _description(method: Callable[..., Any]) -> str:

@@ -33,9 +33,6 @@ from everhold_server.wire.reading import annotated
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from everhold.gates.cases.open_challenge import OpenChallenge
-    from everhold.gates.challenge import Verdict
-    from everhold.gates.gate import Gate
     from everhold.holdout import Holdout
     from everhold.queries.means.mean import MeanQuery
     from everhold.queries.means.shares import ConditionalMean
@@ -121,25 +118,11 @@ class VerdictOutput(Output):
 
 
 class CompletedOutput(Output):
-    """A gate whose champion got values for rows that arrived, or results of cases that it had not run."""
+    """A gate whose champion got values for rows that arrived."""
 
     gate: Annotated[str, Field(description="Name of the gate.")]
     champion: Annotated[str, Field(description="SHA-256 of the champion, which stays the same.")]
-    rows_left: Annotated[int, Field(description="Rows, or cases, for which it still has none: 0.")]
-
-
-class CasesOutput(_Led):
-    """Cases of an open challenge."""
-
-    cases: Annotated[list[str], Field(description="Ids of the cases to run next; none after the end.")]
-    says: Annotated[str, Field(description="The result in one sentence.")]
-
-
-class ReportOutput(Output):
-    """Reply to reported results."""
-
-    verdict: Annotated[str, Field(description="'go on', 'promoted', 'kept' or 'refused'.")]
-    reported: Annotated[int | None, Field(description="Cases that were reported so far; null after a withdrawal.")]
+    rows_left: Annotated[int, Field(description="Rows for which it still has none: 0.")]
 
 
 class StatusOutput(Output):
@@ -355,105 +338,8 @@ def mean_of(query: str, low: float | None, high: float | None, given: str | None
     return mean(query, low=low, high=high) if given is None else mean(query, low=low, high=high, given=given)
 
 
-Challenger = Annotated[
-    str, Field(description="Name of your version, such as its commit. It must be finished before it is opened.")
-]
-Results = Annotated[
-    dict[str, list[dict[str, float | None]]],
-    Field(description="For each case that was handed out: one object of metrics for each run; null if a run crashed."),
-]
-NewResults = Annotated[
-    dict[str, list[dict[str, float | None]]] | None,
-    Field(description="The same for new runs of the champion, or of the baseline; null to use the stored ones."),
-]
-
-
-_OPEN = "change your version and call open_challenge under a new name"
-
-
-class CaseTools:
-    """Tools of an agent for gates about cases."""
-
-    def __init__(self, holdout: Holdout) -> None:
-        self._holdout = holdout
-
-    def open_challenge(self, challenger: Challenger, gate: GateName = None) -> CasesOutput:
-        """Challenge a gate about cases with a version that ends as early as is proved, and get the first cases to run.
-
-        It costs two of the planned queries, and a surprise if it is promoted; all of it is reserved now. Opened again
-        under the same name, it goes on where it is. Only you and the steward can report for it or withdraw it.
-        """
-        found = self._gate(gate)
-        return self._output(found, found.open(challenger))
-
-    def next_cases(self, challenger: Challenger, gate: GateName = None) -> CasesOutput:
-        """Say which cases to run next; the same ones until they are reported. Free."""
-        return self._output(self._gate(gate), self._opened(challenger, gate))
-
-    def report(
-        self, challenger: Challenger, results: Results, gate: GateName = None, champion: NewResults = None,
-        baseline: NewResults = None,
-    ) -> ReportOutput:  # fmt: skip
-        """Report the results of the cases that were handed out last: go on, promoted or kept.
-
-        If you ran the present champion yourself, you know its stored results. Then run it anew on these cases and pass
-        them as champion, and as baseline those of the first champion where the gate has guards.
-        'promoted' is proved and costs a surprise; 'kept' promises nothing. No score and no failed claim is told.
-        """
-        reply = self._opened(challenger, gate).report(results, champion=champion, baseline=baseline)
-        return self._ended(gate, reply.verdict, str(reply), reported=reply.reported)
-
-    def withdraw(self, challenger: Challenger, gate: GateName = None) -> ReportOutput:
-        """End an open challenge as kept, so that the gate takes others. Status names the one that is open.
-
-        The two queries that it reserved stay spent; the surprise comes back.
-        """
-        verdict = self._opened(challenger, gate).withdraw()
-        return self._ended(gate, verdict, str(verdict), reported=None)
-
-    def cases_left(self, gate: GateName = None) -> CasesOutput:
-        """Say which cases the champion has no results for, as it was promoted early or cases were added. Free."""
-        cases = [str(case) for case in self._gate(gate).cases_left()]
-        says = f"the champion has no results for {len(cases)} cases" if cases else "the champion has results for all"
-        step = "run the champion on these cases and pass the results to complete" if cases else _OPEN
-        return {"cases": cases, "says": says, "next": step}
-
-    def _output(self, gate: Gate, opened: OpenChallenge) -> CasesOutput:
-        cases: list[Any] = opened.next_cases()
-        whole = gate.status()["results"]
-        says = f"run {len(cases)} cases of {whole}" if cases else f"it has ended: {opened.verdict}"
-        run = "run each of these cases as often as the champion was, then report"
-        step = run if cases else self._after(gate, opened.verdict)
-        return {"cases": [str(case) for case in cases], "says": says, "next": step}
-
-    def _ended(self, gate: str | None, told: Verdict | None, says: str, *, reported: int | None) -> ReportOutput:
-        """Return the reply to a report, or to the end of a challenge."""
-        found = self._gate(gate)
-        word = "go on" if told is None else "refused" if told.refused else "promoted" if told.promoted else "kept"
-        step = "run next_cases and report them" if told is None else self._after(found, told)
-        left = dict(found.status()["remaining"])
-        return {"verdict": word, "reported": reported, "left": left, "says": says, "next": step}
-
-    def _after(self, gate: Gate, told: Verdict | None) -> str:
-        """Return a sentence on what to do after a challenge has ended."""
-        if told is not None and told.promoted and told.champion == gate.champion and gate.cases_left():
-            return "run the cases of cases_left and pass the results to complete; then open_challenge again"
-        return _OPEN
-
-    def _opened(self, challenger: str, gate: str | None) -> OpenChallenge:
-        """Return a challenge that is or was open, without opening one."""
-        found = self._gate(gate).find_open(challenger)
-        if found is None:
-            raise QueryRejected(f"No challenge {challenger!r} is open. Call open_challenge first, or see status.")
-        return found
-
-    def _gate(self, name: str | None) -> Gate:
-        found: Gate = gate_named(self._holdout, name, cases=True)
-        return found
-
-
 class ChampionTools:
-    """Tools for what a champion lacks: values for rows that arrived, or results of cases that it has not run.
+    """Tools for values that a champion lacks, of rows that arrived.
 
     Args:
         holdout: On whose behalf it was opened, the agent acts.
@@ -464,30 +350,22 @@ class ChampionTools:
         self._holdout, self._predictions = holdout, predictions
 
     def complete(
-        self, results: NewResults = None, rule: Rule = None, predictions: Predictions = None, file: File = None,
-        gate: GateName = None, baseline: NewResults = None,
+        self, rule: Rule = None, predictions: Predictions = None, file: File = None, gate: GateName = None
     ) -> CompletedOutput:  # fmt: skip
-        """Give what the champion lacks; the gate refuses challenges before. Free.
+        """Give a champion's values for rows that arrived; the gate refuses challenges before. Free, for the steward.
 
-        Of a gate about cases: its results on cases_left, by whoever promoted it or the steward, and those of the
-        baseline for cases that were added where there are guards. Of a gate about rows, by the steward: exactly one of
-        the rule that the champion is, and its predictions for the rows that arrived alone. They must come from the same
-        model, made without sealed labels, and cannot be changed afterwards.
+        Exactly one of the rule that the champion is, and its predictions for the rows that arrived alone. They must
+        come from the same model, made without sealed labels, and cannot be changed afterwards.
         """
-        found = gate_named(self._holdout, gate, cases=results is not None)
-        if results is not None:
-            found.complete(results, baseline=baseline)
-            left, what, step = len(found.cases_left()), "results of all cases", "open_challenge with another version"
-        else:
-            found.complete(
-                candidate(self._holdout.schema, self._predictions, rule=rule, predictions=predictions, file=file)
-            )
-            left, what = found.status()["rows_left"], "values for all rows"
-            step = "challenge the champion with a model for all rows"
+        found = gate_named(self._holdout, gate)
+        found.complete(
+            candidate(self._holdout.schema, self._predictions, rule=rule, predictions=predictions, file=file)
+        )
         status = found.status()
         return {
-            "gate": status["gate"], "champion": status["champion"], "rows_left": left,
-            "left": dict(status["remaining"]), "says": f"the champion of gate {found.name!r} has {what}", "next": step,
+            "gate": status["gate"], "champion": status["champion"], "rows_left": status["rows_left"],
+            "left": dict(status["remaining"]), "says": f"the champion of gate {found.name!r} has values for all rows",
+            "next": "challenge the champion with a model for all rows",
         }  # fmt: skip
 
 

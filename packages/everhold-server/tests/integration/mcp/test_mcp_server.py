@@ -51,8 +51,8 @@ def listed(holdout):
 def test_schemas_say_what_every_argument_and_every_result_means(holdout):
     tools, instructions = listed(holdout)
     assert [tool.name for tool in tools] == [
-        "describe", "quote", "ask", "challenge", "status", "certificate", "open_challenge", "report", "withdraw",
-        "next_cases", "cases_left", "over_time", "drift", "complete",
+        "describe", "quote", "ask", "challenge", "status", "certificate", "worth_asking", "open_challenge", "report",
+        "withdraw", "over_time", "drift", "complete",
     ]  # fmt: skip
     assert instructions == INSTRUCTIONS
     for tool in tools:

@@ -86,6 +86,11 @@ class OpenChallenge:
         return f"OpenChallenge({self._evidence.name!r}, {self._version.name!r})"
 
     @property
+    def challenger(self) -> str:
+        """The challenger's name."""
+        return str(self._version.name)
+
+    @property
     def verdict(self) -> Verdict | None:
         """The verdict, or None while the challenge is open."""
         if self._verdict is None and self._opened(head := self._executor.ledger.head()) is None:
@@ -102,6 +107,16 @@ class OpenChallenge:
             return []
         ids = self._evidence.units.suite.ids
         return [ids[place] for place in self._handed_out(opened).cases(len(opened.results))]
+
+    def cases_left(self) -> list[Any]:
+        """Return the ids of cases that the version has not run, if it is the champion. See `Gate.cases_left`."""
+        gate = self._executor.ledger.head().accounts.of(Gates).by_name[self._evidence.name]
+        return self._evidence.left(gate) if gate.champion == self._version.digest else []
+
+    def complete(self, results: Any, *, baseline: Any = None) -> None:
+        """Give the results of `cases_left`. See `Gate.complete`."""
+        gate = self._executor.ledger.head().accounts.of(Gates).by_name[self._evidence.name]
+        self._evidence.complete(gate, results, baseline=baseline)
 
     def report(self, results: Any, *, champion: Any = None, baseline: Any = None) -> Progress:
         """Report the results of the cases that were handed out last.
@@ -357,9 +372,10 @@ def _checked(evidence: CaseEvidence, version: Version, looks: int, head: Head) -
 def _looks(units: UnitPlan, batch: int | None) -> int:
     """Check the number of units in a batch, and return how many looks that makes."""
     wanted = max(math.ceil(units.count / _USUAL_LOOKS), 1) if batch is None else as_whole(batch)
-    if wanted is None or not 1 <= wanted <= units.count:
-        raise QueryRejected(f"The batch is {brief(batch)}. Pass a whole number from 1 to the {units.count} units.")
-    return math.ceil(units.count / wanted)
+    cases = len(units.suite.ids)
+    if wanted is None or not 1 <= wanted <= cases:
+        raise QueryRejected(f"The batch is {brief(batch)}. Pass a whole number from 1 to the {cases} cases.")
+    return max(math.ceil(units.count / wanted), 1)
 
 
 def _file(opened: Opened, look: int, results: str) -> str:
