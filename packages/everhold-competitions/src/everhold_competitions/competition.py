@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,12 +12,14 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
-from everhold.display import Display
+from everhold.display import Display, at_most
 from everhold.errors import HoldoutRejected
-from everhold.mechanisms import GuessAndCheck, Mechanism, Silent
+from everhold.mechanisms import GuessAndCheck, Mechanism, Silent, State, has_public_levels
 from everhold.queries.metrics.measures import measure_of
 from everhold.queries.metrics.registry import METRICS, REFUSED
-from everhold.sealing.intake.request import DealtPart
+from everhold.queries.metrics.score_parts import Setting
+from everhold.sealing.intake.request import DealtPart, ExtensionSettings
+from everhold_competitions.ladder import Ladder
 
 NOTHING: Final = "none"
 LEADER: Final = "leader"
@@ -31,7 +34,11 @@ _OF_RISK = {"loss", "low", "high"}
 _KEYS = ("loss", "score", "low", "high", "clip", "bins", "rate")
 _MOST = 10**6  # submissions that are planned, in all
 _TEAMS, _EACH = 50, 20
+_STEPS = (10, 20, 25, 40, 50, 100, 200, 250, 400, 500, 1_000)  # of a public score, from 0 to 1
+_TOO_WIDE = 0.25  # half-width of a final score of public rows that leave too few others
+_FINER = 10  # times as many steps where the range of a metric is wide beside its scores
 _LONGEST_RULES = 20_000
+_WHERE_SET = ("public", "public_by", "deadline", "rules")
 _LARGEST = 1e150  # number of a range, so that squares are finite
 
 
@@ -49,6 +56,10 @@ class Competition(Display):
         submissions: Most submissions of one team.
         surprises_per_team: Most surprises that telling one team may cost; None for the share that `share` states, and
             with ``"none"``, where nothing is told.
+        public: With ``"score"``: share of the rows, or of their groups, that public scores are about. The final board
+            is about the others, of which nothing is told before the end. None for scores of the rows of the final
+            board, each of which a team has to guess.
+        public_by: Column by whose order the public rows come first, such as a day; None where chance deals them.
         deadline: Time after which no submission is received, in ISO 8601 with its offset from UTC, such as
             ``"2026-12-01T12:00:00+00:00"``; None for no other end than that of the study.
         rules: What teams are told of the competition, as plain text.
@@ -65,6 +76,8 @@ class Competition(Display):
     teams: int = _TEAMS
     submissions: int = _EACH
     surprises_per_team: int | None = None
+    public: float | None = None
+    public_by: str | None = None
     deadline: str | None = None
     rules: str | None = None
 
@@ -85,6 +98,7 @@ class Competition(Display):
                     f"{what} is {brief(value)}; expected a whole number from {least} to {_MOST:,}; nothing was created"
                 )
             object.__setattr__(self, what, int(value))
+        self._check_public()
         self._check_surprises()
         object.__setattr__(self, "deadline", _checked_deadline(self.deadline))
         rules = self.rules
@@ -107,17 +121,32 @@ class Competition(Display):
         return self.deadline is not None and now > datetime.fromisoformat(self.deadline)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the terms as plain JSON data, without a deadline or rules that are not set."""
+        """Return the terms as plain JSON data, without those that need not be set."""
         every = Display.to_dict(self)
-        return {name: value for name, value in every.items() if value is not None or name not in ("deadline", "rules")}
+        return {name: value for name, value in every.items() if value is not None or name not in _WHERE_SET}
+
+    def _check_public(self) -> None:
+        if self.public is None:
+            if self.public_by is not None:
+                raise ValueError("public_by says which rows are public, and there are none. Pass public=0.3 with it.")
+            return
+        if self.feedback != SCORE:
+            raise ValueError(
+                f"public={brief(self.public)} gives rows for public scores, and feedback={self.feedback!r} tells no "
+                "scores. Pass feedback='score', or leave public out."
+            )
+        if not 0.0 < as_float(self.public) < 1.0:
+            raise ValueError(f"public is {brief(self.public)}. Use a share between 0 and 1.")
+        if self.public_by is not None and not isinstance(self.public_by, str):
+            raise ValueError(f"public_by is {brief(self.public_by)}. Pass the name of a column.")
+        object.__setattr__(self, "public", float(self.public))
 
     def _check_surprises(self) -> None:
         if self.surprises_per_team is None:
             return
-        if self.feedback == NOTHING:
-            raise ValueError(
-                "surprises_per_team limits what teams are told, and feedback='none' tells them nothing. Leave it out."
-            )
+        if not self.spends:
+            told = "public scores cost none" if self.public else "feedback='none' tells them nothing"
+            raise ValueError(f"surprises_per_team limits what teams are told, and {told}. Leave it out.")
         if not 1 <= (as_whole(self.surprises_per_team) or 0) <= _MOST:
             raise ValueError(
                 f"surprises_per_team is {brief(self.surprises_per_team)}; expected a whole number from 1 to "
@@ -187,6 +216,11 @@ class Competition(Display):
         return metric_in_words({"kind": self.metric})
 
     @property
+    def spends(self) -> bool:
+        """Whether what teams are told is about the rows of the final board, and paid from its level."""
+        return self.feedback != NOTHING and self.public is None
+
+    @property
     def comparisons(self) -> int:
         """Number of pairs of teams that are compared at the end, 0 for scores that cannot compare two models."""
         if self.score is not None and METRICS[self.score[0]].two == "none":
@@ -200,8 +234,8 @@ class Competition(Display):
 
     @property
     def queries(self) -> int:
-        """Number of queries of the whole competition: those of its end, and one for each submission with feedback."""
-        return self.closing + (0 if self.feedback == NOTHING else self.teams * self.submissions)
+        """Number of queries about the rows of the final board: those of the end, and one for each told submission."""
+        return self.closing + (self.teams * self.submissions if self.spends else 0)
 
     def plan(self, mechanism: Mechanism | str | None, queries: int) -> tuple[str, int]:
         """Return the name of the mechanism that answers, and the number of queries for which it is planned.
@@ -211,9 +245,11 @@ class Competition(Display):
             queries: Ignored: the number follows from the teams and their submissions.
 
         Raises:
-            HoldoutRejected: If that mechanism cannot keep such a competition.
+            HoldoutRejected: If that mechanism cannot keep such a competition, or its deadline is over.
         """
-        expected = Silent if self.feedback == NOTHING else GuessAndCheck
+        if self.is_past(datetime.now(UTC)):
+            raise HoldoutRejected(f"The deadline, {self.deadline}, is over. Use a time to come.")
+        expected = GuessAndCheck if self.spends else Silent
         if mechanism is not None and mechanism != expected.name:
             raise HoldoutRejected(
                 f"A mechanism cannot be chosen for a competition with feedback={self.feedback!r}. It is "
@@ -221,11 +257,24 @@ class Competition(Display):
             )
         return expected.name, self.queries
 
-    order: ClassVar[None] = None
+    @property
+    def order(self) -> str | None:
+        """Column by whose order the public rows come first; None where chance deals them."""
+        return self.public_by
 
     def parts(self, name: str, confidence: float) -> Sequence[DealtPart]:
-        """Return no parts: all rows are the competition's own."""
-        return ()
+        """Return the rows of the final board and the public rows, or no parts where there are no public rows."""
+        if self.public is None:
+            return ()
+        public = PublicTerms(self, name)
+        own: dict[str, ExtensionSettings] = {"competition": self}
+        return (
+            DealtPart(name=name, share=1.0 - self.public, confidence=confidence, extensions=own),
+            DealtPart(
+                name=public.name, share=self.public, confidence=confidence, extensions={"competition": public},
+                allow_vacuous=True,
+            ),
+        )  # fmt: skip
 
     def share(self, surprises: int) -> int:
         """Return the most surprises that one team may cause, by default a fair share of all planned ``surprises``.
@@ -246,6 +295,28 @@ class Competition(Display):
             return self.surprises_per_team
         return max(surprises // self.teams, 1) if self.feedback == SCORE else (surprises + 1) // 2
 
+    def final_radius(self, mechanism: Mechanism, at: float) -> float:
+        """Return the half-width that a score on the final board is expected to have, at the worst planned use.
+
+        That is when all submissions were told, and teams caused all surprises that their shares and the budget allow.
+
+        Args:
+            mechanism: Of the rows of the final board.
+            at: The population's value of a share, such as an accuracy.
+        """
+        if mechanism.planned_surprises is None or not has_public_levels(mechanism):
+            return mechanism.expected_radius(at)
+        told, cost = self.teams * self.submissions, mechanism.cells.cost
+        fits, beyond = 0, min(self.teams * self.share(mechanism.planned_surprises), told) + 1
+        while beyond - fits > 1:  # the last one that leaves room for the end
+            middle = (fits + beyond) // 2
+            before = State(told - 1, middle - 1, 0, (middle - 1) * cost)
+            room = mechanism.accounts.leaves_capacity(before, self.closing, [mechanism.procedure])
+            fits, beyond = (middle, beyond) if room else (fits, middle)
+        nats = float(mechanism.nats(told + self.closing, fits, fits * cost / 1e6))
+        low, high = mechanism.yes_no_procedure.expected(at, nats)
+        return (high - low) / 2.0 + mechanism.rounding
+
     def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
         """Return the terms as plain JSON data to be recorded, with the number of surprises that each team may cause."""
         planned = mechanism.planned_surprises
@@ -260,7 +331,72 @@ class Competition(Display):
         from everhold_competitions.metric_checks import check_mechanism
 
         check_mechanism(self.score, mechanism)
-        return mechanism.with_first(self.teams)
+        planned = mechanism.with_first(self.teams)
+        if self.public is not None and (reach := planned.expected_radius(0.5)) >= _TOO_WIDE:
+            raise HoldoutRejected(
+                f"public={self.public:g} leaves {mechanism.rows:,} rows for the final board, where a score near 0.5 is "
+                f"expected within {at_most(reach)}. Use a smaller public part, plan for fewer teams, or seal more rows."
+            )
+        return planned
+
+    @property
+    def rises(self) -> bool:
+        """Whether a larger number is better on the ledger's scale from 0 to 1."""
+        if self.score is None:
+            return self.metric in ("accuracy", "error")  # an error is the share of right rows, turned round
+        name, given = self.score
+        made = Setting(clip=given.get("clip", 1.0), low=given.get("low", 0.0), high=given.get("high", 1.0))
+        zero, one = METRICS[name].ends(made)
+        return METRICS[name].greater == (one > zero)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicTerms:
+    """Terms of the public rows of a competition, which are a holdout of their own.
+
+    Attributes:
+        terms: Of the competition.
+        of: Name of the holdout with the rows of the final board.
+    """
+
+    terms: Competition
+    of: str
+
+    order: ClassVar[None] = None
+
+    @property
+    def name(self) -> str:
+        """Name of the holdout with the public rows."""
+        return f"{self.of}.public"
+
+    def parts(self, name: str, confidence: float) -> Sequence[DealtPart]:
+        """Return no parts, because they are one."""
+        return ()
+
+    def plan(self, mechanism: Mechanism | str | None, queries: int) -> tuple[str, int]:
+        """Return the Ladder, for all submissions of all teams."""
+        return Ladder.name, self.terms.teams * self.terms.submissions
+
+    def adjust(self, mechanism: Mechanism) -> Mechanism:
+        """Return the Ladder with one for each team, whose step is about a standard error of a share of one half."""
+        from everhold_competitions.metric_checks import check_mechanism
+
+        score = self.terms.score
+        plain = score is not None and not {"low", "clip"} & {*METRICS[score[0]].settings}
+        is_share = plain or self.terms.metric in ("accuracy", "error")
+        most = 2.0 * math.sqrt(mechanism.effective_rows(mechanism.rows))
+        grid = max((steps for steps in _STEPS if steps <= most), default=_STEPS[0])
+        made = Ladder(
+            rows=mechanism.rows, queries=mechanism.queries, confidence=mechanism.confidence, unit=mechanism.unit,
+            dependence=mechanism.dependence, grid=grid if is_share else _FINER * grid,
+            better="higher" if self.terms.rises else "lower", teams=self.terms.teams,
+        )  # fmt: skip
+        check_mechanism(score, made)
+        return made
+
+    def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
+        """Return the terms as plain JSON data to be recorded."""
+        return {**self.terms.to_dict(), "of": self.of}
 
 
 def _checked_deadline(deadline: Any) -> str | None:

@@ -66,7 +66,16 @@ class CompetitionOptions:
             "with --feedback score, and half of them with leader."
         ),
     ] = None
-
+    public: Annotated[
+        float | None,
+        typer.Option(
+            help="With --feedback score: scores are about this share of the rows, and the final board about the others."
+        ),
+    ] = None
+    public_by: Annotated[
+        str | None,
+        typer.Option(help="Column by whose order the public rows come first, such as a day; by chance by default."),
+    ] = None
     deadline: Annotated[
         str | None, typer.Option(help="No submission is received after this time, such as 2026-12-01T12:00:00+00:00.")
     ] = None
@@ -79,7 +88,9 @@ class CompetitionOptions:
             Misuse: If an option belongs to another one, which was not given.
         """
         losses = given_options(self, "loss", "low", "high")
-        given = given_options(self, "metric", "teams", "submissions", "surprises_per_team", "deadline", "rules")
+        given = given_options(
+            self, "metric", "teams", "submissions", "surprises_per_team", "public", "public_by", "deadline", "rules"
+        )
         if self.feedback is None:
             if given or losses:
                 option = next(iter({**given, **losses})).replace("_", "-")
@@ -100,7 +111,12 @@ class CompetitionOptions:
         return {"feedback": self.feedback.value, **given}
 
     def advise(self, created: Holdout) -> None:
-        """Print on stderr how precise the final leaderboard will be, if nothing is told before the end."""
-        if self.feedback is Feedback.NONE and not created.is_served and self.metric in (None, "accuracy", "error"):
-            near = " and ".join(f"{at_most(created.mechanism.expected_radius(at))} near {at}" for at in (0.5, 0.9))
-            note(f"on the final leaderboard a score is within {near}")
+        """Print on stderr how precise the final leaderboard will be, at the worst planned use of the feedback."""
+        if self.feedback is None or created.is_served or self.metric not in (None, "accuracy", "error"):
+            return
+        terms = created.status()["competition"]
+        near = " and ".join(f"{at_most(width)} near {at}" for at, width in terms["final_width"].items())
+        worst = "" if terms["feedback"] == "none" or "told" in terms else ", if teams cause all planned surprises"
+        note(f"on the final leaderboard a score is within {near}{worst}")
+        if "told" in terms:
+            note(terms["told"])

@@ -1,4 +1,7 @@
-"""The Ladder: every submission is answered with the best score so far, and only a clear improvement shows (S3)."""
+"""The Ladder: every submission is answered with the best score so far, and only a clear improvement shows (S3).
+
+Teams may share one ladder, or have one each, whose standing comes with the query.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from everhold.guarantees.description_length import LadderTree, hoeffding_radius, log_ladder_size
+from everhold.guarantees.description_length import LadderTree, QueryTree, hoeffding_radius, log_ladder_size
+from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits, whole
 from everhold.mechanisms.checks_guesses import with_best_grid
+from everhold.mechanisms.labels import in_millionths
 from everhold.mechanisms.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -31,9 +36,14 @@ class BestAccounting(Accounting["Ladder"]):
     """Accounting of the Ladder: a submission counts against the budget only if it becomes the new best."""
 
     def reachable(self, state: State) -> bool:
-        """Return whether a state can occur, with at most as many new bests as levels or submissions."""
-        most = min(state.asked, self.mechanism.tree.levels)
+        """Return whether a state can occur, with no more new bests than submissions, or levels of a shared ladder."""
+        most = state.asked if self.mechanism.teams > 1 else min(state.asked, self.mechanism.tree.levels)
         return state.charged <= most and state.asked <= self.mechanism.queries
+
+    def labels_of(self, surprises: int, *, forced: int = 0, failing: bool = True) -> tuple[int, float]:
+        """Return the least and the most that the labels of so many new bests cost, in millionths of a nat."""
+        dearest = math.log(self.mechanism.grid + 1) + self.mechanism.cost_of_ends
+        return 0, 0 if self.mechanism.teams == 1 else surprises * in_millionths(dearest)
 
     def losable(self, *, queries: int, charges: int) -> bool:
         """Return whether recovery can go on after these losses, which it can unless a new best was lost."""
@@ -120,10 +130,16 @@ class Ladder(Mechanism):
 
     Between two queries R is kept in ``State.carried_noise``, as a multiple of eta. It is public.
 
+    With several ``teams`` each has a ladder of its own: R is the team's best, and comes with the query as its guess. A
+    first submission has none and is always a new best. The tree is that of guess and check (S8): a new best is paid for
+    by all later submissions of all teams, as its label, one of the better levels. Scores that are no means are answered
+    like this as well; the label of a new best then also has both ends of its interval, rounded outwards.
+
     Attributes:
         grid: Number of steps between 0 and 1; ``eta = 1 / grid``.
         margin: By how many half steps a new best has to be better: 2 as published, 1 for the smaller radius.
         better: Whether "lower" sealed means (losses) or "higher" ones (scores) are better.
+        teams: Number of ladders, one for each team; 1 for a ladder that all submissions share.
 
     Examples:
         >>> mechanism = Ladder.tuned(rows=20_000, queries=1_000)
@@ -134,6 +150,7 @@ class Ladder(Mechanism):
     grid: int
     margin: int = 2
     better: Literal["lower", "higher"] = "lower"
+    teams: int = 1
 
     name: ClassVar[str] = "ladder"
     statement: ClassVar[str] = "S3"
@@ -155,19 +172,19 @@ class Ladder(Mechanism):
             "breaks its bound, and none that was asked does."
         ),
         sentence=(
-            "Until {submissions} are used up, the best score shown is at all times within {radius} of the {best} "
-            "among all submissions so far, {holds}."
+            "Until {submissions} are used up, the best score shown, of all or of a team, is at all times within "
+            "{radius} of the {best} among the submissions that it is the best of, {holds}."
         ),
         no_privacy="no noise is added to the answers",
         note="of the best score so far; others are bounded from one side",
     )
     traits: ClassVar[Traits] = Traits(one_sided=True, adds_noise=False, sources=("standing", "holdout"))
     accounting: ClassVar[type[Accounting[Any]]] = BestAccounting
-    largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "grid": 10**9}
+    largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "grid": 10**9, "teams": 10**6}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole(self, "grid", "margin")
+        whole(self, "grid", "margin", "teams")
         if self.better not in ("lower", "higher"):
             raise ValueError(f"better is {self.better!r}; expected 'lower' for losses or 'higher' for scores")
 
@@ -184,6 +201,8 @@ class Ladder(Mechanism):
 
         Accuracy and error have the same row values, so they belong on a ladder on which higher ones are better.
         """
+        if self.teams > 1:
+            return ""
         right = bound.description.get("kind") == "accuracy"  # of error, too: the answer is turned round
         if {bound.at_zero, bound.at_one} == {0.0, 1.0} and right == (self.better == "higher"):
             return ""
@@ -203,13 +222,36 @@ class Ladder(Mechanism):
         """How much better than the best so far a submission has to be."""
         return 0.5 * self.margin / self.grid
 
-    def log_inverse_level(self, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
-        """Return the logarithm of one over the probability of failure that each submission has."""
+    @property
+    def bets(self) -> bool:
+        """Whether every query has an interval procedure of its own, as where teams have ladders of their own."""
+        return self.teams > 1
+
+    def in_force(self, procedure: Procedure) -> Procedure:
+        """Return the procedure that really makes the interval of a query."""
+        return procedure if self.teams > 1 else super().in_force(procedure)
+
+    def log_inverse_level(self, asked: ArrayLike, released: ArrayLike, labels: ArrayLike = 0.0) -> NDArray[np.float64]:
+        """Return the logarithm of one over the probability of failure that each submission has.
+
+        Args:
+            asked: Its number, from 1.
+            released: New bests before it.
+            labels: What their labels cost, in nats, where teams have ladders of their own.
+        """
+        if self.teams > 1:
+            tree = QueryTree(queries=self.queries)
+            return tree.log_inverse_weight(asked=asked, surprises=released, labels=labels) - math.log(self.beta)
         return self.tree.log_inverse_weight(asked=asked, released=released) - math.log(self.beta)
 
     @property
     def _last_log_inverse_level(self) -> float:
         """Bound on `log_inverse_level` of all planned submissions: half of the weight lies on the planned tree."""
+        if self.teams > 1:  # each submission but the last is a new best with the dearest label
+            rises = self.queries - 1
+            return float(
+                self.log_inverse_level(self.queries, rises, rises * (math.log(self.grid + 1) + self.cost_of_ends))
+            )
         size = log_ladder_size(queries=self.queries, levels=self.grid + 1)
         return size + math.log(2.0) - math.log(self.beta)
 
@@ -220,6 +262,8 @@ class Ladder(Mechanism):
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Answer a batch of submissions: all that leave the best as it is at once, and each new best by itself."""
+        if self.teams > 1:
+            return self._answer_teams(state, evaluations)
         board = Scoreboard(self, Replies.refused(len(evaluations)), self.procedures_of(evaluations))
         count = min(len(evaluations), self.queries - state.asked)
         losses = evaluations.totals.sum(axis=1)[:count]
@@ -236,6 +280,37 @@ class Ladder(Mechanism):
                 state = board.climb(state, int(losses[done]), done)
                 done += 1
         return state, board.replies
+
+    def _answer_teams(self, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
+        """Answer submissions one after the other, each by the ladder whose standing is the guess of the query."""
+        board = Scoreboard(self, Replies.refused(len(evaluations)), self.procedures_of(evaluations))
+        steps, grid, turned = self.steps, self.grid, self.better == "higher"
+        for place in range(min(len(evaluations), self.queries - state.asked)):
+            total, guess = int(evaluations.totals[place].sum()), int(evaluations.guesses[place])
+            loss, told = (steps - total, steps - guess) if turned else (total, guess)
+            standing = grid + 1 if guess < 0 else (2 * told * grid + steps) // (2 * steps)
+            rises = guess < 0 or 2 * loss * grid < (2 * standing - self.margin) * steps
+            best = (2 * loss * grid + steps) // (2 * steps) if rises else standing
+            cost = math.log(max(standing, 1)) if rises else 0.0
+            nats = float(self.log_inverse_level(state.asked + 1, state.charged, state.labels / 1e6))
+            shown, half, procedure = np.array([best / grid]), 0.5 / grid, board.procedures[place]
+            ends = np.zeros(1), np.ones(1)
+            if isinstance(procedure, OfMeans):
+                span = (shown - half, shown + half) if rises else (shown - self.step, ends[1])
+                ends = self.not_excluded([procedure], *span, nats=[nats])
+            elif rises:
+                low, high = procedure.interval(evaluations.summary(place, procedure, total / steps), nats)
+                outwards = math.floor((low - self.rounding) * grid), math.ceil((high + self.rounding) * grid)
+                of_loss = (grid - outwards[1], grid - outwards[0]) if turned else outwards
+                ends, cost = (np.array([of_loss[0] / grid]), np.array([of_loss[1] / grid])), cost + self.cost_of_ends
+            board.put(slice(place, place + 1), shown, ends, Source.HOLDOUT if rises else Source.STANDING)
+            state = state.after(charged=int(rises), labels=in_millionths(cost))
+        return state, board.replies
+
+    @property
+    def cost_of_ends(self) -> float:
+        """What both ends of an interval cost as a part of a label, in nats."""
+        return 2.0 * math.log(self.grid + 1)
 
     def best(self, state: State) -> tuple[float, float, float]:
         """Return the best score so far, and the ends of an interval for the best population value of all submissions.
@@ -256,7 +331,7 @@ class Ladder(Mechanism):
 
     def promise(self) -> Promise:
         """Return the promise about the best score so far, which holds after every submission at once."""
-        reach = self._reach(self._last_log_inverse_level)
+        reach = min(self._reach(self._last_log_inverse_level), 1.0 - self.step)
         details = {"step": self.step, "concentration": reach - self.rounding}
         return self._promised(self.step + reach, {**details, "radius_of_a_new_best": 0.5 / self.grid + reach})
 

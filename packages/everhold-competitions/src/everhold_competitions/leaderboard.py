@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import estimand_in_words
+from everhold.certificate.words import public_in_words
 from everhold.display import Display, at_least, at_most, printable_lines, rounded
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Leaderboard(Display):
         about: What scores are about, where that is not the population.
         deadline: Time after which no submission is received, if there is one.
         rules: What teams are told of the competition.
+        public: Of a competition with public rows, what is said of them: holdout, rows, step and confidence.
     """
 
     holdout: str
@@ -95,6 +97,7 @@ class Leaderboard(Display):
     about: str | None = None
     deadline: str | None = None
     rules: str | None = None
+    public: Mapping[str, Any] | None = None
 
     def __len__(self) -> int:
         return len(self.standings)
@@ -109,7 +112,7 @@ class Leaderboard(Display):
         """Return plain JSON data: ``{"rows": [{"team", "score", "low", "high", "rank"}], "metric", "final", ...}``."""
         rest = ("holdout", "metric", "higher_is_better", "feedback", "final", "confidence", "statement", "about")
         rows = [{name: getattr(row, name) for name in _STABLE} for row in self.standings]
-        told = {name: text for name in ("deadline", "rules") if (text := getattr(self, name)) is not None}
+        told = {name: text for name in ("deadline", "rules", "public") if (text := getattr(self, name)) is not None}
         return {"rows": rows, **{name: getattr(self, name) for name in rest}, **told}
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -145,6 +148,8 @@ class Leaderboard(Display):
                 "these rows cannot tell who is better. Not everyone on a place above is proved to be better "
                 f"than everyone below; the comparisons say who is. {self._about}"
             )
+        if self.public is not None:
+            return f"Not final. A place on this board proves nothing. {public_in_words(self.public)}"
         if self.feedback == "score":
             return (
                 f"Not final. {sure} every interval holds; a team stands behind those whose interval lies beyond its "
@@ -168,8 +173,9 @@ class Leaderboard(Display):
     def terms(self) -> str:
         """Return deadline and rules as a text, empty where there are none. The lines of the rules are kept."""
         deadline = "" if self.deadline is None else f"Deadline: {self.deadline}"
+        public = public_in_words(self.public) if self.public is not None and self.final else ""
         rules = "" if self.rules is None else f"Rules:\n{printable_lines(self.rules)}"
-        return "\n".join(filter(None, (deadline, rules)))
+        return "\n".join(filter(None, (deadline, public, rules)))
 
     def summary(self) -> str:
         """Return the precision of the final leaderboard in one sentence, or an empty text before the end."""

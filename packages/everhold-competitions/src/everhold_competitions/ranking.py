@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     Told = tuple[float | None, float, float]
 
 
+_NOTHING = None, None, None  # score and interval of a team that was told nothing
+
+
 def leaderboard(contest: CompetitionSession) -> Leaderboard:
     """Return the leaderboard as it stands now. Nothing is asked or charged."""
     executor, head = contest.executor, contest.executor.ledger.head()
@@ -42,6 +45,13 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
         comparisons = _comparisons(contest, teams, told, {each.team: each for each in standings})
         better = {team.name: 0 for team in teams} | _times_beaten(comparisons)
         better = {name: times for name, times in better.items() if _named(standings, name).score is not None}
+    elif contest.public is not None:
+        scores = contest.public.scores()
+        standings = []
+        for team in teams:
+            score, low, high = scores.get(team.name, _NOTHING)
+            standings.append(RankingRow(team.name, score, low, high, None, team.received))
+        better = _behind_scores(standings, higher_is_better=contest.scoring.higher_is_better)
     elif contest.competition.feedback == SCORE:
         standings = [_ranking_row(contest, team, _answered(contest, team)) for team in teams]
         better = _behind_intervals(standings, higher_is_better=contest.scoring.higher_is_better)
@@ -56,6 +66,7 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
         confidence=executor.mechanism.confidence, statement=executor.promise.statement,
         about=about_of(executor.schema, by_position=True),
         deadline=contest.competition.deadline, rules=contest.competition.rules,
+        public=None if contest.public is None else contest.public.facts,
     )  # fmt: skip
 
 
@@ -73,6 +84,7 @@ def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
         "submissions": contest.competition.submissions,
         "acts": accounts.of(Submissions).entries,
         "rows": rows,
+        **({} if contest.public is None else {"public": contest.public.facts}),
     }
 
 
@@ -184,6 +196,13 @@ def _behind_intervals(standings: list[RankingRow], *, higher_is_better: bool) ->
     known = [row for row in standings if row.low is not None]
     pairs = [_apart(*pair, higher_is_better=higher_is_better) for pair in combinations(known, 2)]
     return {row.team: 0 for row in known} | _times_beaten(pairs)
+
+
+def _behind_scores(standings: list[RankingRow], *, higher_is_better: bool) -> dict[str, int]:
+    """Return for each team with a public score the number of teams whose score is better, which proves nothing."""
+    sign = 1.0 if higher_is_better else -1.0
+    known = {row.team: sign * row.score for row in standings if row.score is not None}
+    return {team: sum(other > own for other in known.values()) for team, own in known.items()}
 
 
 def _behind_leaders(contest: CompetitionSession, teams: list[Team]) -> dict[str, int]:

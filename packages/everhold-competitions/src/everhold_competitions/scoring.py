@@ -44,11 +44,15 @@ class Entered:
         digest: Their SHA-256.
         predictions: In the order of the rows.
         candidate: The same, as a gate compares it; None where the metric is no mean of row values.
+        public: Predictions for the public rows, where there are some.
+        public_digest: Their SHA-256; empty where there are none.
     """
 
     digest: str
     predictions: NDArray[Any] = field(repr=False)
     candidate: Candidate | None = None
+    public: Any = field(default=None, repr=False)
+    public_digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,11 @@ class Scoring(ABC):
     @abstractmethod
     def _pair_described(self, first: str, second: str) -> dict[str, Any]:
         """Return the description of the query that compares predictions with these two SHA-256."""
+
+    @property
+    def standing(self) -> float | None:
+        """The public score of a team before its first submission; None where that one is told whatever it is."""
+        return None
 
     @property
     def rises(self) -> bool:
@@ -233,6 +242,13 @@ class NamedScoring(Scoring):
         while plans := [silently.compile(query, None, None) for query in islice(queries, _NUMBERS_AT_ONCE)]:
             yield from ((plan, len(plan.asked)) for plan in joined(plans))
 
+    @property
+    def standing(self) -> float | None:
+        """The worst score of a ratio, which is one query only if it has a guess."""
+        if not METRICS[self._score[0]].rate:
+            return None
+        return self.facts.at_zero if self.rises else self.facts.at_one
+
     def _described(self, predicted: str) -> dict[str, Any]:
         return dict(_renamed(self.facts.description, {self._digests[0]: predicted}))
 
@@ -271,7 +287,10 @@ class NamedScoring(Scoring):
             return None
 
     def _bound(self, query: Query[Any]) -> BoundQuery:
-        plan = self.compiler.silently().compile(query, None, None)
+        if self.compiler.mechanism.traits.unsealable:
+            plan = self.compiler.silently().compile(query, None, None)
+        else:  # where public scores are told
+            plan = self.compiler.compile(query, 0.5 if METRICS[self._score[0]].rate else None, None)
         assert isinstance(plan, OneMean)
         return plan.prepared[0].bound
 

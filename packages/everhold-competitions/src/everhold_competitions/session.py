@@ -26,6 +26,7 @@ from everhold.progress import progress
 from everhold.queries.means.batch import OneMean
 from everhold.queries.query import Outdated, digest
 from everhold_competitions.competition import LEADER, NOTHING, SCORE, Competition
+from everhold_competitions.public_scores import PublicScores
 from everhold_competitions.scoring import Entered, MeanScoring, Scoring, scoring_of
 from everhold_competitions.submission_result import FormatReport, Submission, without_guess
 from everhold_competitions.team_limits import TeamLimited, surprises_left
@@ -54,7 +55,7 @@ class Receiving:
 
     session: CompetitionSession
 
-    def receive(self, team: str, predicted: str) -> bool:
+    def receive(self, team: str, predicted: str, public: str) -> bool:
         """Record a submission in the ledger, and return False if the same one was received before.
 
         The last one is final. Where leaders are told, one that leads at present stays final until the team hands in
@@ -63,18 +64,20 @@ class Receiving:
         while True:
             accounts = self.session.accounts()
             final = self._is_final(accounts, team, predicted)
-            public: dict[str, Any] = {"kind": SUBMISSION, "team": team, "predictions": predicted, "final": final}
-            if self.session.competition.feedback == NOTHING and team in accounts.parts:
-                public[ANALYST] = team  # nothing is told, so the submission itself is what the allotment pays for
-            public["act"] = secrets.token_hex(16)
-            act = EntryDraft(digest(public), {**public, "shown": f"submission of team {team!r}"})
+            said: dict[str, Any] = {"kind": SUBMISSION, "team": team, "predictions": predicted, "final": final}
+            if public:
+                said["public"] = public
+            if not self.session.competition.spends and team in accounts.parts:
+                said[ANALYST] = team  # nothing is told of it here, so it is itself what the allotment pays for
+            said["act"] = secrets.token_hex(16)
+            act = EntryDraft(digest(said), {**said, "shown": f"submission of team {team!r}"})
             try:
                 (entry,) = self.session.executor.ledger.commit([act], partial(self._step, act))
             except Outdated:  # another process changed the leader meanwhile
                 continue
             return entry is not None
 
-    def capacity_for(self, accounts: Accounts, team: str, predicted: str) -> Team | None:
+    def capacity_for(self, accounts: Accounts, team: str, predicted: str, public: str) -> Team | None:
         """Check that a team may submit these predictions now, and return the team, or None for a new one.
 
         Raises:
@@ -82,7 +85,7 @@ class Receiving:
         """
         competition, teams = self.session.competition, accounts.of(Submissions).teams
         known, part = teams.get(team), accounts.parts.get(team)
-        if known is not None and self._is_repeat(accounts, known, predicted):
+        if known is not None and self._is_repeat(accounts, known, predicted, public):
             return known
         if accounts.closed or accounts.of(Submissions).closed:
             raise QueryRejected(f"the competition is over: no submission is taken any more; {NOTHING_RECEIVED}")
@@ -106,9 +109,9 @@ class Receiving:
             raise QueryRejected(f"{SPENT} ({NOTHING_RECEIVED})")
         return known
 
-    def _is_repeat(self, accounts: Accounts, team: Team, predicted: str) -> bool:
+    def _is_repeat(self, accounts: Accounts, team: Team, predicted: str, public: str) -> bool:
         """Return whether a submission repeats the team's latest one and receiving it would change nothing."""
-        if team.latest != predicted:
+        if (team.latest, team.public) != (predicted, public):
             return False
         over = accounts.closed or accounts.of(Submissions).closed
         return over or team.final == predicted or self.session.leads(accounts, team.final)
@@ -119,14 +122,14 @@ class Receiving:
 
     def _step(self, act: EntryDraft, data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
         """Decide inside the ledger's transaction whether there is room for a submission, and receive it."""
-        accounts, public = Accounts.from_state(data), act.description
-        team, predicted = public["team"], public["predictions"]
-        known = self.capacity_for(accounts, team, predicted)
-        if known is not None and self._is_repeat(accounts, known, predicted):
+        accounts, said = Accounts.from_state(data), act.description
+        team, predicted, public = said["team"], said["predictions"], said.get("public", "")
+        known = self.capacity_for(accounts, team, predicted, public)
+        if known is not None and self._is_repeat(accounts, known, predicted, public):
             return data, [None]
-        if public["final"] != self._is_final(accounts, team, predicted):
+        if said["final"] != self._is_final(accounts, team, predicted):
             raise Outdated
-        if broken := accounts.replay(public, {"source": SUBMISSION}, 0):
+        if broken := accounts.replay(said, {"source": SUBMISSION}, 0):
             raise QueryRejected(f"{broken}; {NOTHING_RECEIVED}; submit again")
         return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": SUBMISSION}, 0)]
 
@@ -147,6 +150,8 @@ class TeamFeedback:
             IntegrityError: If the leader's file is missing or was altered. Nothing was received or charged.
         """
         executor, competition, predicted = self.session.executor, self.session.competition, entered.digest
+        if self.session.public is not None:
+            return partial(self._answer_public, self.session.public, entered, team)
         if competition.feedback == NOTHING:
             return dict
         if team in self.session.accounts().parts:
@@ -166,6 +171,10 @@ class TeamFeedback:
         ready = executor.compiler.compile(self.session.scoring.query(predictions, training), guess, None)
         assert isinstance(ready, OneMean)
         return partial(self._answer_score, executor, limited(ready))
+
+    def _answer_public(self, public: PublicScores, entered: Entered, team: str) -> dict[str, Any]:
+        answer = public.tell(team, entered.public, entered.digest)
+        return {"answer": answer, "refused": answer.refused, "public_rows": public.facts["rows"]}
 
     def _answer_score(self, executor: QueryExecutor, ready: QueryPlan[Answer]) -> dict[str, Any]:
         answer = executor.ask(ready)
@@ -245,12 +254,16 @@ class CompetitionSession:
     Attributes:
         executor: The holdout at work, as the steward has it.
         competition: What was fixed when the rows were sealed.
+        files: Predictions of submissions.
+        champions: Predictions of leaders.
+        public: The public rows, where there are some.
     """
 
     executor: QueryExecutor
     competition: Competition
     files: SubmissionStore
     champions: ModelStore
+    public: PublicScores | None = None
 
     def check(self, predictions: Any, *, team: str) -> FormatReport:
         """Check whether predictions would be received, and return a report. No label is read and nothing is kept.
@@ -262,9 +275,9 @@ class CompetitionSession:
         team = checked_name(team, of="team")
         entered = self._entered(predictions, None)
         accounts = self.accounts()
-        known = Receiving(self).capacity_for(accounts, team, entered.digest)
+        known = Receiving(self).capacity_for(accounts, team, entered.digest, entered.public_digest)
         return FormatReport(
-            rows=self.executor.schema.rows, joined_by=self.executor.schema.row_id, metric=self.competition.in_words,
+            rows=self.rows, joined_by=self.executor.schema.row_id, metric=self.competition.in_words,
             values=_described(entered.predictions), team=team, left=self.left(known),
             surprises_left=surprises_left(accounts, team, self.share),
         )  # fmt: skip
@@ -286,6 +299,8 @@ class CompetitionSession:
             ValueError: If the team's name cannot be used.
         """
         team = checked_name(team, of="team")
+        if guess is not None and self.public is not None:
+            raise QueryRejected(f"A public score needs no guess. Leave it out; {NOTHING_RECEIVED}")
         if guess is not None and self.competition.feedback != SCORE:
             raise QueryRejected(
                 f"a guess belongs to a competition that tells scores, and this one tells {self.competition.feedback}; "
@@ -323,13 +338,13 @@ class CompetitionSession:
     ) -> Submission:
         predicted = entered.digest
         receiving, feedback = Receiving(self), TeamFeedback(self)
-        before = receiving.capacity_for(self.accounts(), team, predicted)
+        before = receiving.capacity_for(self.accounts(), team, predicted, entered.public_digest)
         self.files.keep(predicted, entered.predictions)  # of a repeated one, too: its file may be lost
-        if guess is None and before is not None and self.competition.feedback == SCORE:
+        if guess is None and before is not None and self.public is None and self.competition.feedback == SCORE:
             guess = feedback.last_feedback(before)
         # what is wrong with it is refused here
         answering = feedback.answering(entered, team, predictions, guess, training)
-        repeated = not receiving.receive(team, predicted)
+        repeated = not receiving.receive(team, predicted, entered.public_digest)
         try:
             told = answering()
         except EverholdError as fault:
@@ -362,7 +377,16 @@ class CompetitionSession:
                 "a submission is a set of predictions and not a model; expected an array, or a table with row ids, as "
                 f"in model.predict(...); {NOTHING_RECEIVED}"
             )
-        return self.scoring.entered(predictions, training)
+        if self.public is None:
+            return self.scoring.entered(predictions, training)
+        for_public, for_final = self.public.split(predictions)
+        public, entered = self.public.scoring.entered(for_public, None), self.scoring.entered(for_final, None)
+        return replace(entered, public=public.predictions, public_digest=public.digest)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows that a submission has predictions for."""
+        return self.executor.schema.rows if self.public is None else len(self.public.is_public)
 
     def left(self, team: Team | None) -> int:
         """Return the number of submissions that a team has left."""

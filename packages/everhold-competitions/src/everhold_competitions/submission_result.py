@@ -41,6 +41,7 @@ class Submission(Display):
         refused: Whether what is left of the budget, or of the team's share, may not cover telling more; it
             was received all the same.
         predictions: SHA-256 of the predictions.
+        public_rows: Number of public rows that the answer is about; None where it is about those of the final board.
     """
 
     team: str
@@ -54,6 +55,7 @@ class Submission(Display):
     refused: bool = False
     predictions: str
     surprises_left: int | None = None
+    public_rows: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data: team, number, what is left, and the feedback as leads, or as value, low and high."""
@@ -64,6 +66,8 @@ class Submission(Display):
             kept = {} if self.answer is None else self.answer.to_dict()
             told = {name: kept.get(name) for name in ("value", "low", "high", "source")}
         named = ("feedback", "number", "left", "final", "repeated", "refused", "predictions", "surprises_left")
+        if self.public_rows is not None:
+            told["public_rows"] = self.public_rows
         return {"team": self.team, "received": True, **{name: getattr(self, name) for name in named}, **told}
 
     def __str__(self) -> str:
@@ -83,6 +87,11 @@ class Submission(Display):
         answer = self.answer
         if answer is None or answer.low is None or answer.high is None:
             return "nothing more is told"
+        if self.public_rows is not None:
+            about = f"on {self.public_rows:,} public rows; the final board is about other rows"
+            if is_score(answer.source):
+                return f"the public score is {rounded(answer.value or 0.0)} {about}"
+            return f"the public score stays {rounded(answer.value or 0.0)} {about}; this file is not better by a step"
         interval = f"[{at_least(answer.low)}, {at_most(answer.high)}]"
         if answer.value is None:
             return f"the score is confirmed within {interval}; by how much the guess is off is not told"

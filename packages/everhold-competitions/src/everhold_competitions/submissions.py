@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.budget import checked_name
+from everhold.certificate.words import public_in_words
 from everhold.errors import NotFound, QueryRejected
 from everhold.gates.rows import model_store_of
 from everhold.ledger.acts import Accounts
 from everhold.ledger.store import all_entries
-from everhold_competitions.competition import Competition
+from everhold_competitions.competition import Competition, PublicTerms
 from everhold_competitions.metric_checks import check_metric
+from everhold_competitions.public_scores import PublicScores
 from everhold_competitions.session import CompetitionSession
 from everhold_competitions.submission_result import FormatReport, Submission, is_score
 from everhold_competitions.submission_store import SubmissionStore
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold_competitions.leaderboard import Leaderboard
 
+_OF = "of"  # of public rows: the holdout with those of the final board
 _GUESSES = frozenset({"value", "estimate", "guess"})
 
 
@@ -165,13 +168,14 @@ class HoldoutCompetition(HoldoutAccessor):
         return (Competition(**given) if "feedback" in given else None), left
 
     @classmethod
-    def check_settings(cls, settings: Competition, schema: Schema) -> None:
+    def check_settings(cls, settings: Competition | PublicTerms, schema: Schema) -> None:
         """Check that submissions can be ranked by the metric.
 
         Raises:
             HoldoutRejected: If not. Nothing was created.
         """
-        check_metric(settings.metric, settings.score, schema)
+        terms = settings.terms if isinstance(settings, PublicTerms) else settings
+        check_metric(terms.metric, terms.score, schema)
 
     def check_query(self) -> None:
         """Raise QueryRejected if the holdout is a competition, since it answers submissions alone.
@@ -179,6 +183,7 @@ class HoldoutCompetition(HoldoutAccessor):
         Raises:
             QueryRejected: Always, for there is a competition. Nothing was charged.
         """
+        self._check_final()
         if self._competition is not None:
             raise QueryRejected(
                 f"this holdout takes submissions and no other queries (feedback={self._competition.feedback!r}); "
@@ -186,8 +191,20 @@ class HoldoutCompetition(HoldoutAccessor):
             )
 
     def status_facts(self, head: Head) -> dict[str, Any]:
-        """Return the terms of the competition for the status of the holdout, empty if it has none."""
-        return {} if self._competition is None else {"competition": self._competition.to_dict()}
+        """Return the terms of the competition for the status of the holdout, empty if it has none.
+
+        With the half-width of a final score at the worst planned use, by the score, for metrics that are shares, and
+        what is said of public rows.
+        """
+        if (competition := self._competition) is None:
+            return {}
+        facts = competition.to_dict()
+        if competition.metric in ("accuracy", "error"):
+            mechanism = self._executor.mechanism
+            facts["final_width"] = {f"{at:g}": competition.final_radius(mechanism, at) for at in (0.5, 0.9)}
+        if (public := self._session().public) is not None:
+            facts |= {"public_rows": public.facts["rows"], "told": public_in_words(public.facts)}
+        return {"competition": facts}
 
     def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
         """Return the competition for a certificate, with the final leaderboard once there is one."""
@@ -217,9 +234,18 @@ class HoldoutCompetition(HoldoutAccessor):
 
     @property
     def _competition(self) -> Competition | None:
-        return None if self._recorded is None else Competition(**self._recorded)
+        recorded = self._recorded
+        return None if recorded is None or _OF in recorded else Competition(**recorded)
+
+    def _check_final(self) -> None:
+        if self._recorded is not None and (of := self._recorded.get(_OF)) is not None:
+            raise QueryRejected(
+                f"These are the public rows of {of!r}, and they answer its submissions alone. Use {of!r}; nothing was "
+                "received or charged"
+            )
 
     def _session(self) -> CompetitionSession:
+        self._check_final()
         executor, competition = self._executor, self._competition
         if competition is None:
             raise NotFound(
@@ -228,4 +254,6 @@ class HoldoutCompetition(HoldoutAccessor):
             )
         files = SubmissionStore.of(self._folder, holdout=executor.record.id, seal_key=executor.key.seal_key)
         models = model_store_of(executor, self._folder)
-        return CompetitionSession(replace(executor, analyst=None), competition, files, models)
+        executor = replace(executor, analyst=None)
+        public = None if competition.public is None else PublicScores.of(executor, self._folder, competition)
+        return CompetitionSession(executor, competition, files, models, public)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.ledger import EntryDraft
-from everhold.queries.query import QueryPlan
+from everhold.queries.query import QueryPlan, digest
 from everhold_competitions.teams import TOLD_OF, Submissions
 
 if TYPE_CHECKING:
@@ -49,18 +49,26 @@ class TeamLimited(QueryPlan[Result]):
         team: The team's name.
         predictions: SHA-256 of the submitted predictions.
         share: Most surprises of the team; None without a limit.
+        apart: Whether the same query of two teams is two queries, as where each is answered by its own best.
     """
 
     ready: QueryPlan[Result] = field(repr=False)
     team: str
     predictions: str
     share: int | None
+    apart: bool = False
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
         """The ledger entries of the query, each with the team and submission that it is about."""
         told_of = {"team": self.team, "predictions": self.predictions}
-        return [EntryDraft(line.fingerprint, {**line.description, TOLD_OF: told_of}) for line in self.ready.asked]
+        return [
+            EntryDraft(
+                digest({"team": self.team, "query": line.fingerprint}) if self.apart else line.fingerprint,
+                {**line.description, TOLD_OF: told_of},
+            )
+            for line in self.ready.asked
+        ]
 
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]

@@ -46,6 +46,7 @@ class Team:
         latest: SHA-256 of those that were received last.
         charged: Surprises that telling the team about its submissions has cost.
         chosen: How often it chose an earlier submission.
+        public: SHA-256 of what was received last for public rows; empty where there are none.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Team:
     received: int
     charged: int = 0
     chosen: int = 0
+    public: str = ""
 
 
 _FIELDS = tuple(each.name for each in fields(Team))
@@ -102,7 +104,7 @@ class Submissions(LedgerExtension):
         """Number of ledger entries that receive a submission, choose a final one, or close the competition."""
         return sum(team.received + team.chosen for team in self.teams.values()) + self.closed
 
-    def receive(self, team: str, predictions: str, *, final: bool) -> None:
+    def receive(self, team: str, predictions: str, *, final: bool, public: str = "") -> None:
         """Record a submission of a team, which is final if it is the team's first or `final` is True.
 
         Raises:
@@ -113,8 +115,9 @@ class Submissions(LedgerExtension):
         before = self.teams.get(team, Team(team, predictions, predictions, 0))
         final = final or not before.received
         self.teams[team] = replace(
-            before, final=predictions if final else before.final, latest=predictions, received=before.received + 1
-        )
+            before, final=predictions if final else before.final, latest=predictions, received=before.received + 1,
+            public=public,
+        )  # fmt: skip
 
     def choose(self, team: object, predictions: object) -> None:
         """Record that a team made an earlier submission its final one.
@@ -171,20 +174,25 @@ class Submissions(LedgerExtension):
         if source == CHOICE:
             self.choose(team, predictions)
             return
-        if not (_is_name(team) and _is_digest(predictions) and type(final) is bool):
+        public = description.get("public", "")
+        if not (_is_name(team) and _is_digest(predictions) and type(final) is bool and _is_public(public)):
             raise ValueError("the submission is malformed")
-        self.receive(team, predictions, final=final)
+        self.receive(team, predictions, final=final, public=public)
 
 
 def _is_sound(team: Team) -> bool:
     digests = _is_digest(team.final) and _is_digest(team.latest)
     whole = all(type(count) is int for count in (team.received, team.charged, team.chosen))
     counts = whole and 1 <= team.received <= _MOST and 0 <= team.charged <= _MOST and 0 <= team.chosen <= _MOST
-    return _is_name(team.name) and digests and counts
+    return _is_name(team.name) and digests and counts and _is_public(team.public)
 
 
 def _is_name(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and 1 <= len(value) <= LONGEST_TEAM and value.isprintable()
+
+
+def _is_public(value: object) -> TypeGuard[str]:
+    return value == "" or _is_digest(value)
 
 
 def _is_digest(value: object) -> TypeGuard[str]:

@@ -56,9 +56,18 @@ def test_a_number_that_names_no_submission_changes_nothing(tmp_path, number):
         assert teams_of(holdout)["owls"].chosen == 0
 
 
-def test_nothing_is_received_after_the_deadline_and_rules_are_shown(tmp_path):
-    rules, past = "Any model.\n<b>No</b> labels.", (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
-    with contest(tmp_path, deadline=past, rules=rules) as holdout:
+class Later(datetime):
+    """The clock of two hours later."""
+
+    @classmethod
+    def now(cls, zone=None):
+        return datetime.now(zone) + timedelta(hours=2)
+
+
+def test_nothing_is_received_after_the_deadline_and_rules_are_shown(tmp_path, monkeypatch):
+    rules, end = "Any model.\n<b>No</b> labels.", (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    with contest(tmp_path, deadline=end, rules=rules) as holdout:
+        monkeypatch.setattr("everhold_competitions.session.datetime", Later)
         with pytest.raises(QueryRejected, match="deadline"):
             holdout.competition.submit(model(0.9, 1), team="owls")
         board = holdout.competition.leaderboard()

@@ -125,6 +125,11 @@ class HoldoutSettings(PromiseSettings):
     surprises_per_team: int | None = Field(
         None, description="Most surprises that telling one team may cost; a share by default."
     )
+    public: float | None = Field(
+        None, gt=0, lt=1, description="Share of the rows that scores before the end are about; with feedback 'score'.",
+        examples=[0.3],
+    )  # fmt: skip
+    public_by: str | None = Field(None, description="Column by whose order the public rows come first.")
     deadline: str | None = Field(
         None, description="When a competition ends, with the offset from UTC.", max_length=100,
         examples=["2026-12-01T12:00:00Z"],

@@ -20,7 +20,7 @@ from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Principal, Role, Viewer, kept
 from everhold_server.tables import stamp
 from everhold_server.web.pages import ENDINGS, Fields, Form, page, performed, place
-from everhold_server.web.views import FEEDBACK_IN_WORDS, SAID_OF, View
+from everhold_server.web.views import SAID_OF, View, told_in_words
 
 if TYPE_CHECKING:
     from everhold.holdout import Holdout
@@ -95,7 +95,7 @@ def _submit_page(
         request, "submit.html", status=422 if fault else 200, view=view, contest=_contest(view), fields=fields,
         report=report, submission=submission, fault=fault, endings=ENDINGS, tab="submit",
         submissions=view.whole.perform(ListSubmissions(team=own_name(None, view.principal, reads=True)))[::-1],
-        said_of=SAID_OF, row_id=view.whole.schema.row_id, feedback=FEEDBACK_IN_WORDS,
+        said_of=SAID_OF, row_id=view.whole.schema.row_id, told=told_in_words(_contest(view)),
     )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def public(request: Request, name: HoldoutName, holdouts: Holdouts, published: P
         contest=_contest(view),
         board=board,
         table=_table(board),
-        feedback=FEEDBACK_IN_WORDS,
+        told=told_in_words(_contest(view)),
     )
 
 

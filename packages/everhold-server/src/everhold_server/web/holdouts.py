@@ -30,7 +30,7 @@ from everhold_server.web.views import SAID_OF, View, dependence_of, handed_in
 router = APIRouter()
 
 _LATEST = 25
-_TEXTS = ("name", "label", "row_id", "mechanism", "feedback", "metric", "deadline", "rules")
+_TEXTS = ("name", "label", "row_id", "mechanism", "feedback", "metric", "public_by", "deadline", "rules")
 _WHOLES = ("queries", "surprises", "teams", "submissions", "surprises_per_team", "largest_group")
 _FEEDBACK = dict(zip(FEEDBACK, ("nothing, until the end", "whether it leads, by proof", "its score"), strict=True))
 
@@ -96,6 +96,8 @@ def _settings(fields: Fields) -> HoldoutSettings:
         request["dependence"] = Groups(groups).to_dict()
     if "feedback" in request:
         request.pop("queries", None)
+        if public := fields.number("public", 0.0):
+            request["public"] = public / 100.0
     try:
         return HoldoutSettings(**request)
     except ValidationError as fault:

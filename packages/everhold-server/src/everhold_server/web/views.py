@@ -190,6 +190,11 @@ def _rows_of(status: Mapping[str, Any]) -> int:
     return next(int(tree["rows"]) for tree in arrivals["trees"] if tree["tree"] == arrivals["answers_from"])
 
 
+def told_in_words(contest: Mapping[str, Any]) -> str:
+    """Return what teams of a competition are told before the end."""
+    return str(contest.get("told") or FEEDBACK_IN_WORDS[contest["feedback"]])
+
+
 def handed_in(view: View) -> str:
     """Return one or two sentences on how many submissions there are and what is told of them.
 
@@ -204,7 +209,7 @@ def handed_in(view: View) -> str:
         said = f"Handed in: {counted(number, 'submission')} of {counted(len(counts), 'team')}."
     else:
         said = f"You have handed in {number:,} of {contest['submissions']:,} submissions."
-    return said if view.status["closed"] else f"{said} {FEEDBACK_IN_WORDS[contest['feedback']]}"
+    return said if view.status["closed"] else f"{said} {told_in_words(contest)}"
 
 
 def dependence_of(view: View) -> dict[str, Any]:

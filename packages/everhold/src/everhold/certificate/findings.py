@@ -297,9 +297,14 @@ def _competition_findings(document: Mapping[str, Any]) -> Iterator[str]:
         return
     name, rows, feedback = document["mechanism"]["name"], competition["rows"], competition["feedback"]
     received = sum(row["submissions"] for row in rows)
+    expected = Silent.name if feedback == _NO_FEEDBACK or "public" in competition else GuessAndCheck.name
     yield from _found(
-        (feedback not in _FEEDBACK or name != (Silent.name if feedback == _NO_FEEDBACK else GuessAndCheck.name),
+        (feedback not in _FEEDBACK or name != expected,
          "with this mechanism no competition tells its teams what is said"),
+        ("public" in competition
+         and [competition["public"][name] for name in ("holdout", "rows")]
+         not in [part[:2] for part in document["rows"].get("dealt", {"all": []})["all"]],
+         "the public rows are no part of the whole that the rows are a part of"),
         (document["rows"]["label"] is None,
          "there is a competition, and there are no labels that submissions could be held against"),
         (rows and not account.get("unsealed", {"acts": 0})["acts"],

@@ -206,6 +206,7 @@ _FACTS: dict[str, dict[str, Fits]] = {
         "competition?": _object({
             "feedback": _text, "metric": _text, "teams": _count, "submissions": _count, "acts": _count,
             "rows": _list(_ranked),
+            "public?": _object({"holdout": _text, "rows": _some, "step": _number, "confidence": _number}),
         }),
         "queries?": _list(_query),
     },

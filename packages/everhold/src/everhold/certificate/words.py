@@ -473,6 +473,17 @@ def gates_in_words(gates: Any, rows: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def public_in_words(public: Mapping[str, Any]) -> str:
+    """Return what is promised about the public rows of a competition, in plain words."""
+    return (
+        f"Scores before the end are about {public['rows']:,} public rows. The final board is about the other rows, of "
+        f"which nothing is told before. A team's public score is its best so far, in steps of {shown(public['step'])}. "
+        "It rises only for a file that is better by more than a step, so trying many files moves it little by luck. "
+        f"Each score has an interval: with probability {percent(public['confidence'])} all of these hold at once, "
+        "however teams chose their files. They are wide, and widen with every rise of any team."
+    )
+
+
 def competition_in_words(competition: Mapping[str, Any] | None, rows: Mapping[str, Any]) -> list[str]:
     """Return sentences on what a leaderboard means, empty if there is no competition."""
     if competition is None:
@@ -482,10 +493,14 @@ def competition_in_words(competition: Mapping[str, Any] | None, rows: Mapping[st
         "leader": "whether it is proved to be better than the leader",
         "score": "an answer about its score",
     }.get(competition["feedback"], "something else")
+    if public := competition.get("public"):
+        told = "its team's public score"
     said = [
         f"The rows were sealed for a competition by {competition['metric']}. What a submission is told before the end "
         f"was decided then: {told}."
     ]
+    if public:
+        said.append(public_in_words(public))
     if competition["rows"]:
         said.append(
             "The leaderboard of this certificate is final. With the same probability, all at once, every interval "

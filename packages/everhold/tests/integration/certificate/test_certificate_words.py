@@ -48,8 +48,9 @@ SENTENCES = [
     ),
     (
         Ladder(rows=20_000, queries=1_000, grid=41),
-        "Until 1,000 submissions are used up, the best score shown is at all times within 0.092 of the best population "
-        "value among all submissions so far, with probability 95 % (statement S3, independent rows).",
+        "Until 1,000 submissions are used up, the best score shown, of all or of a team, is at all times within 0.092 "
+        "of the best population value among the submissions that it is the best of, with probability 95 % "
+        "(statement S3, independent rows).",
     ),
     (
         Subsampling(rows=20_000, queries=1_000, draws=2**20, coins=0.96),

@@ -1,0 +1,162 @@
+"""Public scores of a competition: what teams are told about rows that the final board is not about.
+
+The public rows are a holdout of their own, with a ladder for each team (`everhold_competitions.ladder`). A file holds
+predictions for all rows, and is split by the part that each row was dealt to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.asking.parts import part_of_each_row
+from everhold.asking.session import HoldoutSession
+from everhold.errors import IntegrityError, QueryRejected
+from everhold.ledger.store import all_entries
+from everhold.queries.predictions.arrays import prediction_table
+from everhold.values.units import MeanUnits
+from everhold_competitions.competition import Competition, PublicTerms
+from everhold_competitions.ladder import Ladder
+from everhold_competitions.scoring import Scoring, scoring_of
+from everhold_competitions.submission_result import is_score
+from everhold_competitions.team_limits import TeamLimited
+from everhold_competitions.teams import TOLD_OF
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from everhold.answers import Answer
+    from everhold.asking.query_executor import QueryExecutor
+
+    Told = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class PublicScores:
+    """The public rows of a competition at work.
+
+    Attributes:
+        executor: Their holdout.
+        final: The holdout of the rows of the final board.
+        competition: What was fixed when the rows were sealed.
+        is_public: Of each row of the whole, in its order, whether it is public; shape (rows,).
+    """
+
+    executor: QueryExecutor
+    final: QueryExecutor
+    competition: Competition
+    is_public: NDArray[np.bool_] = field(repr=False)
+
+    @classmethod
+    def of(cls, final: QueryExecutor, folder: Path, competition: Competition) -> PublicScores:
+        """Open the public rows that were dealt with the rows of the final board.
+
+        Args:
+            final: The holdout of the rows of the final board.
+            folder: Its private folder.
+            competition: What was fixed when the rows were sealed.
+
+        Raises:
+            HoldoutNotFound: If their holdout is gone.
+            IntegrityError: If their files are missing or altered.
+        """
+        record = final.store.record(PublicTerms(competition, final.record.name).name)
+        session = HoldoutSession(final.store, record, folder.parent / record.configuration["folder"])
+        part = part_of_each_row(folder, final.key)
+        if part is None or len(part) != final.schema.rows + session.executor.schema.rows:
+            raise IntegrityError(
+                "The note beside the sealed rows that says which of them are public is missing. Restore the backup of "
+                "the folder; nothing was received or charged"
+            )
+        return cls(session.executor, final, competition, part == 1)
+
+    @property
+    def ladder(self) -> Ladder:
+        """The mechanism of the public rows."""
+        assert isinstance(self.executor.mechanism, Ladder)
+        return self.executor.mechanism
+
+    @cached_property
+    def scoring(self) -> Scoring:
+        """The scoring of submissions on the public rows."""
+        return scoring_of(self.competition, self.executor.compiler)
+
+    def split(self, predictions: Any) -> tuple[Any, Any]:
+        """Return the predictions for the public rows, and for those of the final board.
+
+        Args:
+            predictions: For all rows: a table with their ids, in any order; or in the order in which they were sealed.
+
+        Raises:
+            QueryRejected: If they are not one for each row. Nothing was received or charged.
+        """
+        rows, row_id = len(self.is_public), self.final.schema.row_id
+        table = prediction_table(predictions)
+        if table is not None:
+            predictions = table.in_order(row_id, [] if row_id is None else self._ids(row_id), rows_are="sealed")
+        values = predictions if isinstance(predictions, (np.ndarray, list, tuple)) else np.asarray(predictions)
+        count = len(values) if np.ndim(values) else 0
+        if count != rows:
+            raise QueryRejected(
+                f"The predictions are {count:,}, and {rows:,} rows are scored, public and final ones together. Hand in "
+                "one for each of them; nothing was received or charged"
+            )
+        if isinstance(values, np.ndarray):
+            return values[self.is_public], values[~self.is_public]
+        both = zip(values, self.is_public.tolist(), strict=True)
+        sides: tuple[list[Any], list[Any]] = ([], [])
+        for value, public in both:
+            sides[not public].append(value)
+        return sides
+
+    def _ids(self, row_id: str) -> list[Any]:
+        """Return the public ids of all rows, in their order."""
+        sides = {True: iter(self.executor.sealed.row_ids(row_id)), False: iter(self.final.sealed.row_ids(row_id))}
+        return [next(sides[public]) for public in self.is_public.tolist()]
+
+    def tell(self, team: str, predictions: Any, predicted: str) -> Answer:
+        """Return the public score of a team's submission: its best so far, and the interval of this one.
+
+        Args:
+            team: Who handed it in.
+            predictions: For the public rows.
+            predicted: SHA-256 of those for the rows of the final board, by which the submission is known.
+        """
+        standing = self.scores().get(team)
+        ready = self.executor.compiler.compile(
+            self.scoring.query(predictions, None), self.scoring.standing if standing is None else standing[0], None
+        )
+        answer: Answer = self.executor.ask(TeamLimited(ready, team, predicted, None, apart=True))
+        if standing is None or answer.value is None:
+            return answer
+        best = max if self.scoring.higher_is_better else min
+        return replace(answer, value=best(answer.value, standing[0]))  # of a repeated one, too
+
+    def scores(self) -> dict[str, Told]:
+        """Return the public score of each team, with the interval of the submission that has it."""
+        units, step = MeanUnits.of(self.scoring.facts), self.ladder.row_step
+        found: dict[str, Told] = {}
+        for entry in all_entries(self.executor.ledger):
+            answer = entry.answer
+            if TOLD_OF in entry.description and is_score(answer["source"]):
+                value, low, high = units.in_units(answer["value"], answer["low"], answer["high"], row_step=step)
+                assert value is not None
+                assert low is not None
+                assert high is not None
+                found[entry.description[TOLD_OF]["team"]] = value, low, high
+        return found
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What is said of the public rows: their number, the step of a score, and the probability of the intervals."""
+        facts = self.scoring.facts
+        step = abs(facts.at_one - facts.at_zero) / self.ladder.grid
+        return {
+            "holdout": self.executor.record.name, "rows": self.executor.schema.rows, "step": step,
+            "confidence": self.ladder.confidence,
+        }  # fmt: skip
