@@ -24,10 +24,13 @@ from everhold.operations.accounts import ListFamilies
 from everhold.operations.arrivals import ListArrivals
 from everhold.operations.gates import (
     ChallengeChampion,
+    CheckVersion,
     Complete,
     CompleteResults,
+    ForecastChallenge,
     ListCasesLeft,
     ListGates,
+    ListOpenCases,
     NextCases,
     OpenCaseGate,
     OpenGate,
@@ -64,6 +67,8 @@ if TYPE_CHECKING:
     import httpx
 
     from everhold.display import Facts
+    from everhold.gates.cases.checks import CheckVerdict
+    from everhold.gates.cases.halves import ChallengeWorth
     from everhold.gates.cases.open_challenge import Progress
     from everhold.gates.challenge import Verdict
     from everhold.gates.history import GateHistory
@@ -380,10 +385,29 @@ class RemoteGate:
             return self._transport.perform(
                 ChallengeChampion(gate=self.name, candidate=candidate, training=training, strict=strict)
             )
-        name = f"run {secrets.token_hex(4)}" if challenger is None else challenger  # one, also if it is sent twice
         return self._transport.perform(SendResults(
-            gate=self.name, results=candidate, challenger=name, champion=champion, baseline=baseline, strict=strict
+            gate=self.name, results=candidate, challenger=_named(challenger), champion=champion, baseline=baseline,
+            strict=strict,
         ))  # fmt: skip
+
+    def check(
+        self, results: Any, *, margin: float = 0.0, challenger: str | None = None, baseline: Any = None,
+        strict: bool = False,
+    ) -> CheckVerdict:  # fmt: skip
+        """See `Gate.check`."""
+        return self._transport.perform(CheckVersion(
+            gate=self.name, results=results, margin=margin, challenger=_named(challenger), baseline=baseline,
+            strict=strict,
+        ))  # fmt: skip
+
+    def worth_asking(self, open_results: Any, *, champion: Any = None) -> ChallengeWorth:
+        """See `Gate.worth_asking`."""
+        return self._transport.perform(ForecastChallenge(gate=self.name, results=open_results, champion=champion))
+
+    @property
+    def open_cases(self) -> list[Any]:
+        """See `Gate.open_cases`."""
+        return self._transport.perform(ListOpenCases(gate=self.name))
 
     def complete(self, champion: Any, *, training: Any = None, baseline: Any = None) -> None:
         """Add the champion's rule, predictions or results for rows that arrived, see `Gate.complete`."""
@@ -446,6 +470,11 @@ class RemoteOpenChallenge:
     def withdraw(self) -> Verdict:
         """See `OpenChallenge.withdraw`."""
         return self._transport.perform(Withdraw(gate=self._gate, challenger=self._challenger))
+
+
+def _named(challenger: str | None) -> str:
+    """Return the name of a version, or a new one: a request that is sent twice is about one version."""
+    return f"run {secrets.token_hex(4)}" if challenger is None else challenger
 
 
 def metric_of(metric: Any) -> Any:

@@ -45,9 +45,8 @@ def asked(service, gate):
 
 
 def test_what_is_not_served_says_where_it_is(gate):
-    for name in ("check", "worth_asking", "open_cases", "shares"):
-        with pytest.raises(eh.errors.QueryRejected, match=f"does not offer {name} of a gate"):
-            getattr(gate, name)
+    with pytest.raises(eh.errors.QueryRejected, match="does not offer shares of a gate"):
+        gate.shares({})
     assert not hasattr(gate, "promote")
 
 
@@ -78,6 +77,30 @@ def test_a_night_over_http(gate, asked, service):
         history = seen.gate(name="main").history()
     assert [(row["low"], row["since_first"]) for row in history.to_rows()] == [(None, None), (0.0, 0.0)]
     assert history.challenges == 3
+
+
+def test_checks_and_forecasts_over_http_are_those_of_the_library(tmp_path):
+    runs = {f"t{n}": [{"accuracy": int(n % 2)}] for n in range(160)}
+    better = {case: [{"accuracy": 1}] for case in runs}
+    with eh.seal_cases(f"{tmp_path}/study.db", "study", results=runs, better="accuracy", open=0.5) as suite:
+        suite.allot("ada", queries=9, charges=2)
+        here = suite.gate(name="main")
+        known = here.open_cases, here.worth_asking(better), here.worth_asking(runs)
+    with serving(tmp_path) as service, service.connect(service.ada) as ada:
+        gate = ada.gate(name="main")
+        assert (gate.open_cases, gate.worth_asking(better), gate.worth_asking(runs)) == known
+        with pytest.raises(eh.QueryRejected, match="do not have all 80 open cases"):
+            gate.worth_asking({"t1": [{"accuracy": 1}]})
+        told = gate.check(better, margin=0.2, challenger="v2")
+        assert (told.verdict, told.low, told.charged, bool(told)) == ("not worse", -0.2, 1, True)
+        again = gate.check(runs, margin=0.2, challenger="v2")
+        assert (again.verdict, again.charged, again.repeated) == ("not worse", 0, True)
+        with pytest.raises(eh.QueryRejected, match="The margin is 7"):
+            gate.check(better, margin=7)
+    with serving(tmp_path) as service, service.connect(service.eve) as viewer:
+        assert viewer.gate(name="main").open_cases == known[0]
+        with pytest.raises(eh.EverholdError):
+            viewer.gate(name="main").check(better, margin=0.2)
 
 
 def test_new_runs_of_the_champion_travel(asked):

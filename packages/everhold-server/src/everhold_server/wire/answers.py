@@ -41,6 +41,8 @@ _HOMES = (
     "everhold.answers",
     "everhold.asking.allotting",
     "everhold.asking.arrivals",
+    "everhold.gates.cases.checks",
+    "everhold.gates.cases.halves",
     "everhold.gates.cases.open_challenge",
     "everhold_competitions.leaderboard",
     "everhold_competitions.submission_result",

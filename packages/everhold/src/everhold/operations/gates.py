@@ -12,6 +12,8 @@ from everhold.operations.operation import PRINTABLE, AnyMetric, AnyModel, AnyRes
 if TYPE_CHECKING:
     from everhold.asking.session import HoldoutSession
     from everhold.display import Facts
+    from everhold.gates.cases.checks import CheckVerdict
+    from everhold.gates.cases.halves import ChallengeWorth
     from everhold.gates.cases.open_challenge import OpenChallenge, Progress
     from everhold.gates.challenge import Verdict
     from everhold.gates.gate import Gate
@@ -263,6 +265,67 @@ class SendResults(
     def facts(self, result: Verdict) -> Mapping[str, Any]:
         """Outcome, and the query's hash."""
         return _outcome(self.gate, result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckVersion(
+    HoldoutOperation["CheckVerdict"], verb="check_version", role=Role.ANALYST, act="check a version",
+    route="POST /gates/{gate}/checks", topic="gates",
+):  # fmt: skip
+    """Check the results of a version against the baseline of a gate: not worse, a regression, or undecided.
+
+    All verdicts of a gate hold at once. No champion changes. A verdict is free while it is that of the latest check
+    that was charged, and another one costs a surprise.
+    """
+
+    gate: _Gate
+    results: _Results
+    margin: Annotated[float, Param("The version may be worse by so much, in the metric's units.")] = 0.0
+    challenger: Annotated[
+        str | None, Param("Name of the version, such as a commit.", longest=100, pattern=PRINTABLE)
+    ] = None
+    baseline: _New = None
+    strict: _Strict = False
+
+    def perform(self, session: HoldoutSession) -> CheckVerdict:
+        """Compare."""
+        return _at(session, self.gate, cases=True).check(
+            self.results, margin=self.margin, challenger=self.challenger, baseline=self.baseline, strict=self.strict
+        )
+
+    def facts(self, result: CheckVerdict) -> Mapping[str, Any]:
+        """Outcome, and the query's hash."""
+        return {"gate": self.gate, "outcome": result.verdict, "query": result.query}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOpenCases(
+    HoldoutOperation[list[Any]], verb="open_cases", role=Role.VIEWER, route="GET /gates/{gate}/open-cases",
+    topic="gates", part="cases",
+):  # fmt: skip
+    """List the cases that are open, to run and to look at. Free."""
+
+    gate: _Gate
+
+    def perform(self, session: HoldoutSession) -> list[Any]:
+        """Read the note about them."""
+        return _at(session, self.gate, cases=True).open_cases
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastChallenge(
+    HoldoutOperation["ChallengeWorth"], verb="worth_asking", role=Role.ANALYST, route="POST /gates/{gate}/forecasts",
+    topic="gates",
+):  # fmt: skip
+    """Say from results on the open cases whether a challenge is worth its place. Free, and nothing is asked."""
+
+    gate: _Gate
+    results: _Results
+    champion: Annotated[AnyResults | None, Param("The champion's, where it has none on open cases.")] = None
+
+    def perform(self, session: HoldoutSession) -> ChallengeWorth:
+        """Compare what is public."""
+        return _at(session, self.gate, cases=True).worth_asking(self.results, champion=self.champion)
 
 
 @dataclass(frozen=True, kw_only=True)
