@@ -400,9 +400,13 @@ class RemoteGate:
             strict=strict,
         ))  # fmt: skip
 
-    def worth_asking(self, open_results: Any, *, champion: Any = None) -> ChallengeWorth:
+    def worth_asking(
+        self, open_results: Any, *, champion: Any = None, challenger: str | None = None
+    ) -> ChallengeWorth:  # fmt: skip
         """See `Gate.worth_asking`."""
-        return self._transport.perform(ForecastChallenge(gate=self.name, results=open_results, champion=champion))
+        return self._transport.perform(
+            ForecastChallenge(gate=self.name, results=open_results, champion=champion, challenger=challenger)
+        )
 
     @property
     def open_cases(self) -> list[Any]:

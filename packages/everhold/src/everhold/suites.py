@@ -104,8 +104,7 @@ def seal_cases(
             session.executor, session.folder, rules, champion=results, baseline=claims.get("baseline")
         )  # fmt: skip
     if shown is not None:
-        halves = replace(halves, champion=first.champion, results=shown)
-        halves.save(session.folder, session.executor.key.notes_key)
+        halves.remembering(first.champion, shown).save(session.folder, session.executor.key.notes_key)
     return holdout
 
 

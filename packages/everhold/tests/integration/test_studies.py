@@ -103,6 +103,8 @@ def test_a_study_is_silent_and_ends_by_opening_its_own_part(tmp_path):
         with holdout.study("spring") as spring:
             assert spring.ask("late = 1").value is None
             assert [answer.value for answer in spring.ask_many(["visit > 50", "visit > 70"])] == [None, None]
+            with pytest.raises(QueryRejected, match="a gate tells its verdict at once"):
+                spring.gate(champion="visit > 50")
         assert spring.result.rows[0]["sealed_low"] < 0.5 < spring.result.rows[0]["sealed_high"]
         assert spring.ask("late = 1").sealed == spring.result.rows[0]["sealed"]
         with pytest.raises(QueryRejected, match="accepts no new queries"):

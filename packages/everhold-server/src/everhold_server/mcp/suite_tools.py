@@ -77,11 +77,12 @@ class CaseTools:
         return self._reply(found, says, self.advice(gate), cases=cases, facts=told)
 
     def worth_asking(
-        self, results: Results, gate: GateName = None, champion: NewResults = None
+        self, challenger: Challenger, results: Results, gate: GateName = None, champion: NewResults = None
     ) -> SuiteOutput:  # fmt: skip
         """Say from results on all open cases whether a challenge is worth its place. Free."""
         found = self._gate(gate)
-        told = found.worth_asking(self._known(found, results), champion=self._known(found, champion))
+        known = {"champion": self._known(found, champion), "challenger": challenger}
+        told = found.worth_asking(self._known(found, results), **known)
         steps = {
             "yes": "call open_challenge with the name of this version",
             "no": "improve your version on the open cases and call worth_asking again",

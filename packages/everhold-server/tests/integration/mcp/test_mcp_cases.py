@@ -123,7 +123,8 @@ def test_every_refusal_names_a_call_that_goes_on(suite):
                 ("open_challenge", {"challenger": "v3"}), ("report", {"challenger": "v3", "results": {}}),
                 ("report", {"challenger": "v2", "results": {"x": [1]}}), ("report", {"challenger": "v2"}),
                 ("report", {"challenger": "v2", "results": right | {told["cases"][0]: ["high"]}}),
-                ("withdraw", {"challenger": "v3"}), ("worth_asking", {"results": {}}), ("describe", {"case": 1}),
+                ("withdraw", {"challenger": "v3"}), ("describe", {"case": 1}),
+                ("worth_asking", {"challenger": "v3", "results": {}}),
                 ("open_challenge", {"challenger": "v2" * 60}),
             ):  # fmt: skip
                 _, refused = await called(client, name, **wrong)

@@ -137,7 +137,7 @@ class Gate(SeesArrivals):
             try:
                 verdict = found[0].ask(found[1], strict=strict)
                 if verdict.promoted and self.about_cases:
-                    self._cases.remember_open(self._evidence.gate_at(self._executor.ledger.latest()), candidate)
+                    self._cases.remember_open(self._executor.ledger.latest(), candidate)
                 return verdict
             except Outdated:  # somebody else's challenger was promoted meanwhile
                 self._executor.ledger.head()
@@ -344,12 +344,15 @@ class Gate(SeesArrivals):
         return list(self._cases.open_cases.ids)
 
     @current
-    def worth_asking(self, open_results: Any, *, champion: Any = None) -> ChallengeWorth:
+    def worth_asking(
+        self, open_results: Any, *, champion: Any = None, challenger: str | None = None
+    ) -> ChallengeWorth:  # fmt: skip
         """Say from results on the open cases whether a challenge is worth its place. Free, and nothing is asked.
 
         Args:
             open_results: Results of the version, as for `challenge`; only those on open cases are read.
             champion: The same of the champion, where it was promoted without results on open cases.
+            challenger: Name of the version: then its results are kept for the time when it is the champion.
 
         Returns:
             ``"yes"``, ``"no"`` with the gain that would do, or ``"never"`` with the number of cases that are missing.
@@ -358,7 +361,8 @@ class Gate(SeesArrivals):
             QueryRejected: If no case is open, results are missing, or the first success is a ratio.
         """
         head = self._executor.ledger.head()
-        return self._cases.worth_asking(self._evidence.gate_at(head), head, open_results, champion)
+        gate = self._evidence.gate_at(head)
+        return self._cases.worth_asking(gate, head, open_results, champion=champion, name=challenger)
 
     @property
     def _cases(self) -> CaseEvidence:

@@ -32,8 +32,17 @@ _Guards = Mapping[str, float] | None
 
 
 def open_gate(session: HoldoutSession, name: str, metric: Any = None, **terms: Any) -> Gate:
-    """A gate that is there, or a new one; see `everhold.Holdout.gate`."""
+    """A gate that is there, or a new one; see `everhold.Holdout.gate`.
+
+    Raises:
+        QueryRejected: In a study, in which nothing is told before its end.
+    """
     session.check_queries()
+    if session.silent:
+        raise QueryRejected(
+            "A study is silent to its end, and a gate tells its verdict at once. Keep the gate in a holdout without "
+            "studies."
+        )
     gates: Any = session.accessor("gates")
     found: Gate = gates.named(name, metric, **terms)
     return found
@@ -322,10 +331,14 @@ class ForecastChallenge(
     gate: _Gate
     results: _Results
     champion: Annotated[AnyResults | None, Param("The champion's, where it has none on open cases.")] = None
+    challenger: Annotated[
+        str | None, Param("Name of the version, to keep its results.", longest=100, pattern=PRINTABLE)
+    ] = None
 
     def perform(self, session: HoldoutSession) -> ChallengeWorth:
         """Compare what is public."""
-        return _at(session, self.gate, cases=True).worth_asking(self.results, champion=self.champion)
+        gate = _at(session, self.gate, cases=True)
+        return gate.worth_asking(self.results, champion=self.champion, challenger=self.challenger)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import everhold as eh
 from everhold.errors import CaseRejected, CaseWarning, HoldoutNotFound, IntegrityError, QueryRejected
-from everhold.gates.cases.halves import OPEN_FILE, deal_cases
+from everhold.gates.cases.halves import OPEN_FILE, OpenCases, deal_cases
 from everhold.sealing.storage import rows_folder
 
 CASES = [f"case {number}" for number in range(120)]
@@ -108,6 +108,36 @@ def test_a_new_champion_brings_its_results_on_open_cases(tmp_path):
         assert gate.worth_asking(results(0.95, seed=5), champion=results(0.95, seed=4)).gain < 0.1
 
 
+def test_results_of_several_versions_on_open_cases_are_remembered(tmp_path):
+    with sealed(tmp_path) as suite:
+        gate, other = (
+            suite.gate(name="main"),
+            suite.gate(
+                name="other",
+                better="passed",
+                units="runs",
+                champion={
+                    case: [{"passed": n == 3} for n in range(4)]
+                    for case in CASES
+                    if case not in suite.gate(name="main").open_cases
+                },
+            ),
+        )
+        hidden = [case for case in CASES if case not in gate.open_cases]
+        with pytest.raises(QueryRejected, match="results of the champion do not have all 60 open cases"):
+            other.worth_asking(results(0.9))
+        for number in range(25):
+            gate.worth_asking(results(0.9, seed=number), challenger=f"v{number}")
+        opened = gate.open("v24", batch=len(hidden))
+        better = results(0.95)
+        assert opened.report({case: better[case] for case in opened.next_cases()}).verdict.promoted
+        assert other.challenge(results(0.9, seed=9)).promoted
+        assert abs(gate.worth_asking(results(0.9, seed=30)).gain) < 0.1  # each gate has its own champion
+        assert abs(other.worth_asking(results(0.9, seed=30)).gain) < 0.1
+        noted = OpenCases.of(gate._folder, suite._session("test").executor.key.notes_key)
+        assert len(noted.results) <= 22
+
+
 def test_which_test_is_used_follows_from_the_open_cases_of_the_first_champion(tmp_path):
     with sealed(tmp_path) as suite:
         assert suite.gate(name="main").suite.tail
@@ -123,7 +153,7 @@ def test_which_test_is_used_follows_from_the_open_cases_of_the_first_champion(tm
 def test_an_altered_list_of_open_cases_is_found(tmp_path):
     sealed(tmp_path).close()
     (note,) = rows_folder(f"sqlite:///{tmp_path}/suite.db").glob(f"*/{OPEN_FILE}")
-    assert set(json.loads(note.read_bytes()[:-65])) == {"ids", "champion", "results"}
+    assert set(json.loads(note.read_bytes()[:-65])) == {"ids", "results"}
     note.chmod(0o600)
     note.write_bytes(note.read_bytes().replace(b"case 1", b"case 2", 1))
     with pytest.raises(IntegrityError, match=OPEN_FILE):

@@ -31,7 +31,7 @@ from everhold.gates.challenge import (
     next_nats,
     promotions_of,
 )
-from everhold.gates.records import GateAccount, OpenChallenges, ResultStore, baseline_file, result_names
+from everhold.gates.records import GateAccount, Gates, OpenChallenges, ResultStore, baseline_file, result_names
 from everhold.ledger import Outcome
 from everhold.ledger.acts import ANALYST, KEPT, OPENED, PROMOTED
 from everhold.queries.query import Pricing, digest
@@ -278,7 +278,9 @@ class CaseEvidence(Evidence[CaseVersion]):
                 "its results."
             )
 
-    def worth_asking(self, gate: GateAccount, head: Head, results: Any, champion: Any) -> ChallengeWorth:
+    def worth_asking(
+        self, gate: GateAccount, head: Head, results: Any, *, champion: Any, name: str | None
+    ) -> ChallengeWorth:  # fmt: skip
         """See `everhold.gates.gate.Gate.worth_asking`."""
         opened, suite = self.open_cases, self.units.suite
         if not opened.ids:
@@ -286,23 +288,29 @@ class CaseEvidence(Evidence[CaseVersion]):
                 "All cases of this suite are sealed. Seal a suite with open=0.5 to climb on open cases."
             )
         own = opened.open_part(suite, results)
-        theirs = None if champion is None else opened.open_part(suite, champion)
-        if champion is None and opened.champion == gate.champion:
-            theirs = opened.results
+        known = opened.results.get(gate.champion)
+        theirs = known if champion is None else opened.open_part(suite, champion)
         if own is None or theirs is None:
             whose = "the version" if own is None else "the champion"
             raise QueryRejected(
                 f"The results of {whose} do not have all {len(opened.ids)} open cases. Run the cases of open_cases"
                 f"{'' if own is None else ', and pass them as champion='}."
             )
+        if name is not None:
+            self._remember(self.identity_of(name).digest, own, head)
         left = None if gate.limit is None else gate.left
         return worth_asking(self.units, own, theirs, nats=self.next_nats(head), left=left)
 
-    def remember_open(self, gate: GateAccount, results: Any) -> None:
+    def remember_open(self, head: Head, results: Any) -> None:
         """Write the results of a new champion on open cases, if they came with the challenge."""
         opened = self.open_cases
         if opened.ids and (own := opened.open_part(self.units.suite, results)) is not None:
-            replace(opened, champion=gate.champion, results=own).save(self.folder, self.executor.key.notes_key)
+            self._remember(self.gate_at(head).champion, own, head)
+
+    def _remember(self, version: str, results: NDArray[np.float64], head: Head) -> None:
+        champions = [gate.champion for gate in head.accounts.of(Gates).by_name.values()]
+        noted = self.open_cases.remembering(version, results, keep=champions)
+        noted.save(self.folder, self.executor.key.notes_key)
 
     def facts(self, gate: GateAccount, head: Head) -> dict[str, Any]:
         """See `Evidence.facts`."""

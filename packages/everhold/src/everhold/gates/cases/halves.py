@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from everhold.guarantees.intervals.pairs.claims import least_by_tail
 from everhold.sealing.sealed_files import sealed_note, write_note
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -32,25 +32,24 @@ if TYPE_CHECKING:
     from everhold.gates.cases.units import UnitPlan
 
 OPEN_FILE = "open-cases.json"
-"""Note beside the sealed rows: the open cases, and the champion's results on them."""
+"""Note beside the sealed rows: the open cases, and results of champions and of named versions on them."""
 
+_REMEMBERED = 20  # versions that are no champions
 _OFTEN = 0.25  # share of pairs of runs of one version that differ, from which on the binomial tail is sharper
 _GAINS = np.arange(0.005, 1.0, 0.005).tolist()
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCases:
-    """The open cases of a suite, with the results of one champion.
+    """The open cases of a suite, with results of versions on them.
 
     Attributes:
         ids: Of the open cases.
-        champion: Digest of the champion whose results these are.
-        results: Of the champion, shape (cases, runs, metrics).
+        results: By the digest of a version, shape (cases, runs, metrics) each; the latest is last.
     """
 
     ids: tuple[Any, ...]
-    champion: str = ""
-    results: NDArray[np.float64] = field(repr=False, default_factory=lambda: np.empty((0, 0, 0)))
+    results: Mapping[str, NDArray[np.float64]] = field(repr=False, default_factory=dict)
 
     @classmethod
     def of(cls, folder: Path, key: bytes) -> OpenCases:
@@ -67,12 +66,21 @@ class OpenCases:
         if note is None:
             return cls(())
         told = json.loads(note)
-        return cls(tuple(told["ids"]), told["champion"], np.asarray(told["results"], dtype=np.float64))
+        return cls(
+            tuple(told["ids"]),
+            {version: np.asarray(results, dtype=np.float64) for version, results in told["results"].items()},
+        )
+
+    def remembering(self, version: str, results: NDArray[np.float64], keep: Collection[str] = ()) -> OpenCases:
+        """Return the same cases with the results of one more version. Old ones are forgotten, except those to keep."""
+        known = {name: each for name, each in self.results.items() if name != version}
+        latest = {*[*known][-_REMEMBERED:], *keep}
+        return replace(self, results={name: known[name] for name in known if name in latest} | {version: results})
 
     def save(self, folder: Path, key: bytes) -> None:
-        """Write the open cases and the champion's results to the folder."""
+        """Write the open cases and the results to the folder."""
         ids = [case.item() if isinstance(case, np.generic) else case for case in self.ids]
-        told = {"ids": ids, "champion": self.champion, "results": self.results.tolist()}
+        told = {"ids": ids, "results": {version: results.tolist() for version, results in self.results.items()}}
         write_note(folder / OPEN_FILE, json.dumps(told).encode(), key=key)
 
     def sealed_part(self, results: Any) -> Any:
