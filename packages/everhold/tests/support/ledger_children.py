@@ -3,6 +3,7 @@
 import contextlib
 import os
 import secrets
+import threading
 import time
 
 from ledger_samples import ask, new_study, query, spend
@@ -11,6 +12,7 @@ from everhold.errors import EverholdError
 from everhold.ledger.store import LedgerStore
 
 CAP = 300
+THREADS = 4
 
 
 class RefusedError(Exception):
@@ -56,14 +58,26 @@ def create_at_once(url, worker, barrier, results):
 
 
 def commit_until_killed(url, acknowledged):
-    """Commit ones and batches for ever; note each answer in a file once it has been handed out."""
+    """Commit ones and batches for ever in threads, whose groups are committed together.
+
+    Each notes its answer in a file once it has been handed out.
+    """
     with LedgerStore.open(url) as store, acknowledged.open("ab", buffering=0) as file:
         record = store.record("study")
-        while True:
+
+        def commit_for_ever():
+            while True:
+                commit_once()
+
+        def commit_once():
             numbers = [secrets.token_hex(8) for _ in range(1 + secrets.randbelow(4))]
             committed = ask(store, record, *numbers)
             lines = [f"\n{c.sequence} {query(n).fingerprint}\n" for c, n in zip(committed, numbers, strict=True)]
             os.write(file.fileno(), "".join(lines).encode())
+
+        for _ in range(THREADS):
+            threading.Thread(target=commit_for_ever).start()
+        threading.Event().wait()
 
 
 def commit_up_to_the_cap_until_killed(url, acknowledged):

@@ -24,8 +24,8 @@ def kept_busy(app, name="study"):
     """Somebody else has the ledger of a holdout, and nobody has patience."""
     holdout = app.state.holdouts._open[name]
     database = holdout._executor.store.database
-    database.patience = 0.01
-    with database._turn(holdout._executor.record.id):
+    with database.transaction(writing=True, turn=holdout._executor.record.id):
+        database.patience = 0.01
         yield
 
 

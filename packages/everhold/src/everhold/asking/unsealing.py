@@ -60,7 +60,7 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
             before()
     public = {"kind": UNSEALING, "act": secrets.token_hex(16)}
     act = EntryDraft(digest(public), {**public, "shown": "the study is unsealed and closed"})
-    with executor.ledger.transaction([act]) as transaction:
+    with executor.ledger.transaction([act], alone=True) as transaction:
         accounts, entries = Accounts.from_state(transaction.state), transaction.earlier()
         if not accounts.unsealings:
             told = _sealed_numbers(executor.ledger, entries)

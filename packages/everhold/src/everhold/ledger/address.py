@@ -10,7 +10,6 @@ import contextlib
 import os
 import sqlite3
 import stat
-import threading
 import time
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +19,7 @@ from sqlalchemy.exc import ArgumentError
 
 from everhold.errors import EverholdError, HoldoutNotFound, HoldoutRejected, IntegrityError, Unavailable
 from everhold.extensions import Registry, extra_for
-from everhold.ledger.database import DAMAGED, LedgerDatabase, database_errors, is_busy
+from everhold.ledger.database import DAMAGED, LedgerDatabase, Line, database_errors, is_busy
 from everhold.ledger.schema import VERSION_TABLE
 from everhold.private_files import create_private, make_private
 
@@ -164,8 +163,8 @@ _MARK = int.from_bytes(b"evhd", "big")
 _ours: set[tuple[Path, int, int]] = set()
 """Files that this process knows to be ledgers: path, device and number."""
 
-_writers: dict[tuple[Path, int], threading.Lock] = {}
-"""Held by the thread that writes to a file, by the file and the process: a forked child begins without any."""
+_writers: dict[tuple[Path, int], Line] = {}
+"""Line of the threads that write to a file, by the file and the process: a forked child begins without any."""
 
 _OPENED_FILE = "file"
 
@@ -230,8 +229,9 @@ class SQLite(LedgerDatabase):
         found = tuple(connection.scalars(sa.text("PRAGMA integrity_check(10)")))
         return () if found == ("ok",) else found
 
-    def _turn(self, turn: str) -> threading.Lock:  # all take turns: SQLite itself would let them sleep up to .1 s
-        return _writers.setdefault((self.path, os.getpid()), threading.Lock())
+    def line(self, turn: str) -> Line:
+        """Return the line of all who write to the file, because SQLite would let them sleep up to .1 s."""
+        return _writers.setdefault((self.path, os.getpid()), Line())
 
     def _begin(self, connection: sa.Connection, *, writing: bool, turn: str) -> None:
         # The driver's own BEGIN is deferred: two readers that both want to write would fail as "locked".

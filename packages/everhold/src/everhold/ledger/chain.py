@@ -18,6 +18,7 @@ import hashlib
 import hmac
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from json.encoder import encode_basestring as _quoted
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -160,7 +161,7 @@ class EntryIndex:
 
     sequence: int = 0
     digest: Any = field(default_factory=hashlib.sha256, repr=False)
-    _sorted: NDArray[np.bytes_] = field(default_factory=lambda: np.empty(0, _KIND), repr=False)
+    _sorted: NDArray[np.bytes_] = field(default_factory=partial(np.empty, 0, _KIND), repr=False)  # type: ignore[arg-type]
     _latest: set[bytes] = field(default_factory=set, repr=False)
 
     def __contains__(self, fingerprint: str) -> bool:

@@ -8,23 +8,27 @@ over bytes. What differs between the databases is in `everhold.ledger.address` a
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import re
 import sqlite3
 import threading
+import time
 import weakref
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from everhold.errors import AuthError, EverholdError, HoldoutNotFound, HoldoutRejected, IntegrityError, Unavailable
+from everhold.errors import AuthError, EverholdError, HoldoutNotFound, IntegrityError, Unavailable
 from everhold.ledger.schema import CURRENT_REVISION, VERSION_TABLE, create_tables, entries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Iterator
 
     from everhold.ledger.acts import Head
     from everhold.ledger.chain import EntryIndex
@@ -62,7 +66,7 @@ class LedgerDatabase(ABC):
         self.heads: dict[str, Head] = {}
         self._engine = self._connect()
         weakref.finalize(self, self._engine.dispose)
-        self._turns: dict[str, threading.Lock] = {}
+        self._lines: dict[str, Line] = {}
         self._in_use = False
         self._busy_at_fork = False
         _open_databases.add(self)
@@ -107,50 +111,100 @@ class LedgerDatabase(ABC):
             writing: Whether something will be written. Writers take turns, and each sees what those before it wrote.
             turn: Only writers that name the same are kept apart; on SQLite it is always all of them.
         """
+        if writing:
+            with self.group(turn, alone=True) as group:
+                yield group.connection
+        else:
+            with self._transaction(writing=False, turn=turn) as connection:
+                yield connection
+
+    @contextlib.contextmanager
+    def group(self, turn: str, *, alone: bool = False) -> Iterator[Group]:
+        """Context with the turn to write, in a transaction that is shared with those who wait at the same moment.
+
+        What is among the group's parts is written and committed before the block is left. If the block raises, its own
+        part must not be there yet, and what others did is committed all the same.
+
+        Args:
+            turn: Only writers that name the same are kept apart; on SQLite it is always all of them.
+            alone: Share with nobody. Then the block may also write by itself, which is undone if it raises.
+        """
+        line, writer = self.line(turn), Writer(self, alone)
+        failed: BaseException | None = None
+        try:
+            line.enter(writer, self.patience)  # the other threads first: they need no connection to wait
+            if writer.group is None:
+                end, until = contextlib.ExitStack(), time.monotonic() + _LONGEST
+                connection = end.enter_context(self._transaction(writing=True, turn=turn))
+                writer.group = Group(connection, end, writer, until)
+            yield writer.group
+        except BaseException as fault:
+            if not line.leave(writer):
+                raise
+            failed = fault
+        group, undone = writer.group, failed if alone else None
+        if group is None:
+            line.call_next()
+        elif undone is not None or not line.call_next(group):
+            try:
+                with contextlib.ExitStack() as stack:
+                    stack.callback(line.call_next)
+                    stack.push(group.end)
+                    if undone is not None:
+                        raise undone
+                    for part in group.parts.values():
+                        part.write(group.connection)
+                for part in group.parts.values():
+                    part.committed()
+            except BaseException as fault:
+                group.fault = fault if isinstance(fault, EverholdError) else _unknown()
+                if failed is None:
+                    raise
+            finally:
+                group.done.set()
+        elif failed is None:
+            group.done.wait()
+            if group.fault is not None:
+                raise copy.copy(group.fault)
+        if failed is not None:
+            raise failed
+
+    def line(self, turn: str) -> Line:
+        """Return the line of the writers of this process with the same turn."""
+        return self._lines.setdefault(turn, Line())
+
+    @contextlib.contextmanager
+    def _transaction(self, *, writing: bool, turn: str) -> Iterator[sa.Connection]:
+        """Context with a connection in a transaction, which is committed unless the block raises."""
         if self._busy_at_fork:
             raise EverholdError(
                 "this process was forked while the ledger was in use, so it cannot use it safely; "
                 "expected a spawned process; use the start method 'spawn' or 'forkserver'"
             )
-        with contextlib.ExitStack() as stack:
-            stack.callback(self._leave, self._engine.pool)
-            if writing:
-                mine = self._turn(turn)  # the other threads first: they need no connection to wait for it
-                if not mine.acquire(timeout=self.patience):
-                    raise Unavailable(BUSY)
-                stack.callback(mine.release)
-            with database_errors():
-                connection = self._begun(stack, writing=writing, turn=turn)
-            try:
-                yield connection
-            except BaseException:
-                with contextlib.suppress(DBAPIError):  # the connection may be what was lost
-                    connection.rollback()
-                raise
-            with database_errors(committing=writing):
-                connection.commit()
-
-    def _turn(self, turn: str) -> threading.Lock:
-        """Return the lock that writers of this process with the same turn share."""
-        return self._turns.setdefault(turn, threading.Lock())
-
-    def _leave(self, pool: sa.Pool) -> None:
-        """Close connections that came back to a pool which was closed meanwhile."""
-        if pool is not self._engine.pool:
-            pool.dispose()
-
-    def _begun(self, stack: contextlib.ExitStack, *, writing: bool, turn: str) -> sa.Connection:
-        """Return a connection in a transaction. It reconnects once, because only use shows that a server restarted."""
-        for pooled in (True, False):
-            connection = stack.enter_context(self._engine.connect())
-            try:
-                self._begin(connection, writing=writing, turn=turn)
-            except DBAPIError as error:
-                if not (pooled and error.connection_invalidated):
+        pool = self._engine.pool
+        try:
+            with contextlib.ExitStack() as stack:
+                with database_errors():
+                    for pooled in (True, False):  # once more, because only use shows that a server restarted
+                        connection = stack.enter_context(self._engine.connect())
+                        try:
+                            self._begin(connection, writing=writing, turn=turn)
+                        except DBAPIError as error:
+                            if not (pooled and error.connection_invalidated):
+                                raise
+                        else:
+                            break
+                try:
+                    yield connection
+                except BaseException:
+                    with contextlib.suppress(DBAPIError):  # the connection may be what was lost
+                        connection.rollback()
                     raise
-            else:
-                break
-        return connection
+                with database_errors(committing=writing):
+                    connection.commit()
+        finally:
+            if pool is not self._engine.pool:  # it was closed meanwhile
+                pool.dispose()
 
     def revision(self) -> str | None:
         """Return the revision of the tables, or None if there are no tables.
@@ -202,7 +256,7 @@ class LedgerDatabase(ABC):
     def _after_fork_in_child(self) -> None:
         self._busy_at_fork |= self._in_use
         _left_to_parent.append(self._engine)
-        self._engine, self._turns = self._connect(), {}
+        self._engine, self._lines = self._connect(), {}
         weakref.finalize(self, self._engine.dispose)
 
 
@@ -246,6 +300,120 @@ def _revision(connection: sa.Connection) -> str | None:
             "restore a backup"
         )
     return str(found[0][0])
+
+
+# Groups of writers: threads that wait for each other share one transaction, and one commit.
+#
+# Writers take turns. One that has done its part hands the open transaction to the next in the line and waits; the last
+# one writes and commits what all of them did. So none goes on before that is on the disk, and the disk is waited for
+# once. Nothing is written before the end: a writer that fails leaves nothing of its own and spoils nothing of others.
+
+_LONGEST = 0.05  # seconds in which writers may join: the first of them waits for all
+
+
+class Part(Protocol):
+    """Protocol of what the writers of a group did together."""
+
+    def write(self, connection: sa.Connection) -> None:
+        """Write it, just before the commit, or raise an `EverholdError`."""
+
+    def committed(self) -> None:
+        """Do what follows from the commit, before any of the writers goes on."""
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Writers that share a transaction.
+
+    Attributes:
+        connection: In the transaction.
+        end: Ends it.
+        opener: The first of them.
+        until: When the last may join, on the clock of `time.monotonic`.
+        parts: What they did, by the name of what it was done to.
+        fault: Why it was not committed, or why nobody knows; None until then.
+        done: Set when all of them may go on.
+    """
+
+    connection: sa.Connection
+    end: contextlib.ExitStack
+    opener: Writer
+    until: float
+    parts: dict[str, Part] = field(default_factory=dict)
+    fault: EverholdError | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def takes(self, writer: Writer) -> bool:
+        """Return whether a writer may join."""
+        alike = writer.database is self.opener.database and not (writer.alone or self.opener.alone)
+        return alike and time.monotonic() < self.until
+
+
+@dataclass(eq=False, slots=True)
+class Writer:
+    """A thread that writes, or waits for its turn.
+
+    Attributes:
+        database: What it writes to.
+        alone: Whether it shares its transaction with nobody.
+        group: The open transaction that it was handed, if any.
+        called: Held until it is its turn.
+    """
+
+    database: Any
+    alone: bool
+    group: Group | None = None
+    called: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(eq=False, slots=True)
+class Line:
+    """The line of the threads of a process that write to the same: one writes, and the others wait in order."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _waiting: deque[Writer] = field(default_factory=deque)
+    _writer: Writer | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def locked(self) -> bool:
+        """Return whether somebody writes."""
+        return self._writer is not None
+
+    def enter(self, writer: Writer, patience: float) -> None:
+        """Wait for the turn of a writer.
+
+        Raises:
+            Unavailable: If it does not come in time.
+        """
+        with self._lock:
+            if self._writer is None:
+                self._writer = writer
+                return
+            writer.called.acquire()
+            self._waiting.append(writer)
+        writer.called.acquire(timeout=patience)
+        if self._writer is not writer and not self.leave(writer):
+            raise Unavailable(BUSY)
+
+    def leave(self, writer: Writer) -> bool:
+        """Take a writer out of the line, and return whether it has the turn."""
+        with self._lock:
+            if writer in self._waiting:
+                self._waiting.remove(writer)
+            return self._writer is writer
+
+    def call_next(self, group: Group | None = None) -> bool:
+        """Give the turn to the next writer, if there is one and it may join the open group. Return whether it did."""
+        with self._lock:
+            if group is not None and not (self._waiting and group.takes(self._waiting[0])):
+                return False
+            self._writer = self._waiting.popleft() if self._waiting else None
+            if self._writer is not None:
+                self._writer.group = group
+                self._writer.called.release()
+            return True
 
 
 # The errors of the drivers in plain words; nothing of the original is kept, because it may quote data.
@@ -367,77 +535,3 @@ def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
     if state.startswith(_FULL):
         return EverholdError(_FAILING)
     return EverholdError(f"the ledger's database failed (SQLSTATE {state}); nothing was charged; try again")
-
-
-# All tables of one database copied into another, of either kind, as of one moment.
-
-_AT_ONCE = 500  # rows
-
-
-def own_tables(database: LedgerDatabase) -> set[str]:
-    """Return the names of a ledger's tables, as a new database shows them."""
-    with database.transaction() as connection, database_errors():
-        return {*sa.inspect(connection).get_table_names()} - {VERSION_TABLE}
-
-
-def count_rows(database: LedgerDatabase, name: str) -> int:
-    """Return the number of rows of a table, or 0 if there is no such table."""
-    with database.transaction() as connection, database_errors():
-        if not sa.inspect(connection).has_table(name):
-            return 0
-        return int(connection.execute(sa.select(sa.func.count()).select_from(sa.table(name))).scalar_one())
-
-
-def copy_tables(
-    source: LedgerDatabase, target: LedgerDatabase, names: Collection[str], *, then: Callable[[], object] = lambda: None
-) -> None:
-    """Copy tables into a database where they are empty. The source is read as of one moment and not blocked.
-
-    Args:
-        source: Where they are.
-        target: Where they go; its tables are there already.
-        names: Of the tables.
-        then: Called before the copy is committed; if it raises, nothing is copied.
-
-    Raises:
-        HoldoutRejected: If the target holds anything already.
-        IntegrityError: If the source has other tables than these.
-    """
-    with source.transaction() as reading, target.transaction(writing=True) as writing:
-        with database_errors():
-            found, made = sa.MetaData(), sa.MetaData()
-            found.reflect(reading, only=lambda name, _: name in names)
-            made.reflect(writing, only=lambda name, _: name in names)
-            _check_same(found, made)
-            for table in made.sorted_tables:
-                if writing.execute(sa.select(sa.literal(1)).select_from(table).limit(1)).first() is not None:
-                    raise HoldoutRejected(
-                        "the storage is not empty; expected one without holdouts and people; nothing was restored; "
-                        "give another address"
-                    )
-            for table in made.sorted_tables:
-                _copy(found.tables[table.name], table, reading, writing)
-        then()
-
-
-def _check_same(found: sa.MetaData, made: sa.MetaData) -> None:
-    for name, table in made.tables.items():
-        if name not in found.tables or {*table.columns.keys()} != {*found.tables[name].columns.keys()}:
-            raise IntegrityError(
-                "the tables are not those of a ledger of this version; expected them as everhold wrote them; nothing "
-                "was copied"
-            )
-
-
-def _copy(source: sa.Table, target: sa.Table, reading: sa.Connection, writing: sa.Connection) -> None:
-    columns = [source.columns[name] for name in target.columns.keys()]  # noqa: SIM118  # a collection, not a mapping
-    rows = reading.execute(sa.select(*columns).execution_options(yield_per=_AT_ONCE))
-    for part in rows.mappings().partitions():
-        writing.execute(sa.insert(target), [dict(row) for row in part])
-    if writing.dialect.name == "postgresql":
-        # Let numbers that the database gives to new rows begin after those that were copied
-        counted = [column for column in target.primary_key if isinstance(column.type, sa.Integer)]
-        for column in counted:
-            counter = sa.func.pg_get_serial_sequence(target.name, column.name)
-            last = sa.select(sa.func.max(column)).scalar_subquery()
-            writing.execute(sa.select(sa.func.setval(counter, last)).where(counter.is_not(None), last.is_not(None)))

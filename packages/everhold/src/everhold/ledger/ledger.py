@@ -55,7 +55,7 @@ class Transaction:
         new: Positions of the queries that are to be answered.
         taken: What was recorded, by position.
         committed: One for each query in the order asked, None where it was left out; there when the block was left.
-        earlier: Reads all entries up to here, inside the transaction.
+        earlier: Reads all entries up to here, inside a transaction that is shared with nobody.
     """
 
     state: dict[str, Any] = field(repr=False)
@@ -225,14 +225,16 @@ class Ledger:
         return list(self._read(CHARGED, size=limit))
 
     @contextmanager
-    def transaction(self, queries: Sequence[EntryDraft]) -> Iterator[Transaction]:
+    def transaction(self, queries: Sequence[EntryDraft], *, alone: bool = False) -> Iterator[Transaction]:
         """Context with one durable transaction in which queries are answered. Writers take turns.
 
         What is put on the page is committed, and the head file moved on, before the block is left. If the block raises,
-        nothing is recorded and its exception comes out unchanged.
+        nothing is recorded and its exception comes out unchanged. Threads that wait for their turn share one commit,
+        and each goes on from the state after the one before.
 
         Args:
             queries: In the order asked; repeats, also within the batch, are free.
+            alone: Share with nobody, because the block takes long or reads all entries.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -245,31 +247,30 @@ class Ledger:
             fingerprints.append(query.fingerprint)
             if not _FINGERPRINT.fullmatch(query.fingerprint):
                 raise ValueError("a query's fingerprint is not a SHA-256; expected 64 lower-case hexadecimal digits")
-        stored = self._stored
-        with self.database.transaction(writing=True, turn=self.holdout) as connection:
+        with self.database.group(self.holdout, alone=alone) as group:
+            part = group.parts.get(self.holdout)
             with database_errors():
-                after, reached = stored.head(connection, self.head_file)
-                asked = self._index(connection, after, self.database.indexes.get(self.holdout))
-                known = stored.answered(connection, fingerprints)
-            if any((fingerprint in asked) != (fingerprint in known) for fingerprint in fingerprints):
-                raise not_what_was_written(after)
+                if not isinstance(part, _Appended):
+                    after, reached = self._stored.head(group.connection, self.head_file)
+                    asked = self._index(group.connection, after, self.database.indexes.get(self.holdout))
+                    part = _Appended(self, after, reached, asked, after, canonical(after.state), asked.digest)
+                    group.parts[self.holdout] = part
+                known = {each: part.answers[each] for each in fingerprints if each in part.answers}
+                if stored := [each for each in fingerprints if each in part.asked]:
+                    known |= self._stored.answered(group.connection, stored)
+            if not all(each in known for each in stored):
+                raise not_what_was_written(part.found)
+            after = part.head
             fresh: dict[str, int] = {}  # the position where a new query is asked first
             for index, fingerprint in enumerate(fingerprints):
                 if fingerprint not in known:
                     fresh.setdefault(fingerprint, index)
-            transaction = Transaction(after.state, [*fresh.values()], partial(stored.all_entries, connection, after))
+            earlier = partial(self._stored.all_entries, group.connection, after)
+            transaction = Transaction(json.loads(part.state), [*fresh.values()], earlier)
             yield transaction
             if transaction.taken:
-                with database_errors():
-                    after, added = self._append(
-                        connection, after, asked, queries, transaction.taken, canonical(transaction.state)
-                    )
-                known |= added
-        if transaction.taken and self.database.indexes.get(self.holdout) is asked:  # or another thread knows more
-            self.database.indexes[self.holdout] = (
-                asked.up_to(after.sequence, after.queries_hash, "".join(added)) or asked
-            )
-        self._reached(after, reached)
+                known |= part.append(queries, transaction.taken, canonical(transaction.state))
+                after = part.head
         transaction.state = after.state
         for index, fingerprint in enumerate(fingerprints):
             entry, new = known.get(fingerprint), transaction.taken.get(index)
@@ -342,21 +343,48 @@ class Ledger:
                 return index
         raise not_what_was_written(at)
 
-    def _append(
-        self, connection: Connection, before: Head, asked: EntryIndex, queries: Sequence[EntryDraft],
-        taken: Mapping[int, Outcome], state: str,
-    ) -> tuple[Head, dict[str, tuple[int, str]]]:  # fmt: skip
-        """Append one entry for each outcome and move the head. Returns the head, and the entries by fingerprint."""
-        holdout, last, charged = self.holdout, before.sequence + len(taken), before.charged
+
+@dataclass
+class _Appended:
+    """What the writers of a group append to a ledger, each after the one before.
+
+    Attributes:
+        ledger: The ledger.
+        found: Its head before them.
+        reached: What the head file said then.
+        asked: All queries before them.
+        head: The head after them.
+        state: Its state, canonical JSON (secret).
+        digest: Of all queries, up to the last of theirs.
+        rows: The entries.
+        answers: Sequence and answer of each, by fingerprint.
+    """
+
+    ledger: Ledger
+    found: Head
+    reached: Reached | None
+    asked: EntryIndex
+    head: Head
+    state: str = field(repr=False)
+    digest: Any
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    answers: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def append(
+        self, queries: Sequence[EntryDraft], taken: Mapping[int, Outcome], state: str
+    ) -> dict[str, tuple[int, str]]:
+        """Append one entry for each outcome, and return sequence and answer of each, by fingerprint."""
+        before, holdout, key = self.head, self.ledger.holdout, self.ledger.seal_key
+        last, charged = before.sequence + len(taken), before.charged
         # One seal for the batch: the states between its entries never exist outside the step.
-        state_seal = seal_of(self.seal_key, holdout=holdout, sequence=last, state=state)
+        state_seal = seal_of(key, holdout=holdout, sequence=last, state=state)
         asked_at, previous = datetime.now(UTC).isoformat(timespec="microseconds"), before.entry_hash
-        digest, rows, added = asked.digest.copy(), [], {}
+        digest, rows, added = self.digest.copy(), [], {}
         for sequence, (index, outcome) in enumerate(taken.items(), before.sequence + 1):
             query = queries[index]
             kept = dict(outcome.answer)
             if outcome.sealed is not None:
-                kept[SEALED_VALUE] = sealed(outcome.sealed, key=self.seal_key, holdout=holdout, query=query.fingerprint)
+                kept[SEALED_VALUE] = sealed(outcome.sealed, key=key, holdout=holdout, query=query.fingerprint)
             answer = canonical(kept)
             fields: dict[str, Any] = {
                 "sequence": sequence,
@@ -369,21 +397,42 @@ class Ledger:
                 "previous_hash": previous,
             }
             previous = entry_hash(HashedEntry(holdout=holdout, **fields))
-            seal = entry_seal(self.seal_key, holdout=holdout, entry_hash=previous)
+            seal = entry_seal(key, holdout=holdout, entry_hash=previous)
             rows.append({"holdout_id": holdout, **fields, "entry_hash": previous, "entry_seal": seal})
             added[query.fingerprint] = sequence, answer
             digest.update(query.fingerprint.encode())
             charged += outcome.charged
-        connection.execute(INSERT, rows)
+        self.head = Head(last, charged, previous, digest.hexdigest(), json.loads(state))
+        self.state, self.digest = state, digest
+        self.rows += rows
+        self.answers |= added
+        return added
+
+    def write(self, connection: Connection) -> None:
+        """Insert the entries and move the head."""
+        if not self.rows:
+            return
+        holdout, found, head = self.ledger.holdout, self.found, self.head
         after: dict[str, Any] = {
-            "sequence": last, "charged": charged, "entry_hash": previous, "queries_hash": digest.hexdigest(),
-            "state": state,
+            "sequence": head.sequence, "charged": head.charged, "entry_hash": head.entry_hash,
+            "queries_hash": head.queries_hash, "state": self.state,
         }  # fmt: skip
-        expected = {"holdout": holdout, "from_sequence": before.sequence, "from_hash": before.entry_hash}
-        seal = seal_of(self.seal_key, holdout=holdout, **after)
-        if connection.execute(MOVE_HEAD, {**after, "head_seal": seal, **expected}).rowcount != 1:
+        seal = seal_of(self.ledger.seal_key, holdout=holdout, **after)
+        expected = {"holdout": holdout, "from_sequence": found.sequence, "from_hash": found.entry_hash}
+        with database_errors():
+            connection.execute(INSERT, self.rows)
+            moved = connection.execute(MOVE_HEAD, {**after, "head_seal": seal, **expected}).rowcount
+        if moved != 1:
             raise Unavailable("the ledger moved on while the query was answered; nothing was charged; ask again")
-        return Head(**{**after, "state": json.loads(state)}), added
+
+    def committed(self) -> None:
+        """Remember the entries, and move the head file on."""
+        ledger, head = self.ledger, self.head
+        indexes = ledger.database.indexes
+        if self.rows and indexes.get(ledger.holdout) is self.asked:  # or another thread knows more
+            later = self.asked.up_to(head.sequence, head.queries_hash, "".join(self.answers))
+            indexes[ledger.holdout] = later or self.asked
+        ledger._reached(head, self.reached)
 
 
 # Values under the steward's key: the head and the entries, whose seals are checked, and sealed values of answers.
@@ -418,7 +467,8 @@ def sealed(numbers: Numbers, *, key: bytes, holdout: str, query: str) -> str:
         query: Fingerprint of the query.
     """
     nonce = os.urandom(_NONCE)
-    inside = _cipher(key).encrypt(nonce, _PLAIN.pack(*numbers), _bound_to(holdout, query))
+    cipher, bound = _bound_to(key, holdout, query)
+    inside = cipher.encrypt(nonce, _PLAIN.pack(*numbers), bound)
     return base64.b64encode(nonce + inside).decode()
 
 
@@ -430,7 +480,8 @@ def opened(envelope: object, *, key: bytes, holdout: str, query: str) -> Numbers
     """
     try:
         content = base64.b64decode(str(envelope), validate=True)
-        plain = _cipher(key).decrypt(content[:_NONCE], content[_NONCE:], _bound_to(holdout, query))
+        cipher, bound = _bound_to(key, holdout, query)
+        plain = cipher.decrypt(content[:_NONCE], content[_NONCE:], bound)
         mean, low, high = _PLAIN.unpack(plain)
     except (binascii.Error, InvalidTag, ValueError, struct.error):
         raise IntegrityError(
@@ -440,12 +491,9 @@ def opened(envelope: object, *, key: bytes, holdout: str, query: str) -> Numbers
     return mean, low, high
 
 
-def _cipher(key: bytes) -> AESGCM:
-    return AESGCM(hmac.digest(key, _LABEL, "sha256"))
-
-
-def _bound_to(holdout: str, query: str) -> bytes:
-    return f"{holdout}\n{query}".encode()
+def _bound_to(key: bytes, holdout: str, query: str) -> tuple[AESGCM, bytes]:
+    """Return the cipher of a holdout's envelopes, and what binds an envelope to its query."""
+    return AESGCM(hmac.digest(key, _LABEL, "sha256")), f"{holdout}\n{query}".encode()
 
 
 _read = json.JSONDecoder().raw_decode  # for what carries a seal, and so is the text that was written

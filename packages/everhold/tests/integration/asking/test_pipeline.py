@@ -98,9 +98,9 @@ def test_a_text_query_is_short(holdout):
     assert all((Path(eh.__file__).parent / name).exists() for name in UNUSED)
 
 
-def test_a_query_is_one_transaction_of_five_statements(holdout, statements):
+def test_a_query_is_one_transaction_of_four_statements(holdout, statements):
     holdout.ask("delay > 7")
-    assert statements == ["BEGIN", "SELECT", "SELECT", "INSERT", "UPDATE", "COMMIT"]
+    assert statements == ["BEGIN", "SELECT", "INSERT", "UPDATE", "COMMIT"]
 
 
 def begins(statements, step):
@@ -183,7 +183,7 @@ def test_rows_are_evaluated_within_the_transaction(holdout, monkeypatch):
     seen, plain = [], Means.evaluate
 
     def evaluate(plan, sealed, places):
-        busy = holdout._executor.store.database._turn(holdout._executor.record.id).locked()
+        busy = holdout._executor.store.database.line(holdout._executor.record.id).locked()
         seen.append(busy)
         return plain(plan, sealed, places)
 
@@ -197,7 +197,7 @@ def test_code_and_long_batches_are_evaluated_before_the_transaction(holdout, mon
     seen, plain = [], Means.evaluate
 
     def evaluate(plan, sealed, places):
-        seen.append(holdout._executor.store.database._turn(holdout._executor.record.id).locked())
+        seen.append(holdout._executor.store.database.line(holdout._executor.record.id).locked())
         return plain(plan, sealed, places)
 
     class Model:

@@ -2,12 +2,15 @@ import copy
 import pickle
 import sqlite3
 import threading
+import time
 
 import pytest
+import sqlalchemy as sa
 from ledger_samples import KEY, SECRET, ask, new_study, query, spend, start_state
 
-from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
+from everhold.errors import EverholdError, HoldoutNotFound, HoldoutRejected, IntegrityError, Unavailable
 from everhold.ledger import EntryDraft, LedgerStore, Outcome, verify
+from everhold.ledger.ledger import MOVE_HEAD
 
 
 def refuse_to_run(state, indices):
@@ -199,7 +202,7 @@ def test_all_who_write_to_a_file_take_turns_whichever_holdout_it_is_about(store,
     with LedgerStore.open(url) as other, store.database.transaction(writing=True, turn=record.id):
         waiting = threading.Thread(target=lambda: other.create("another", {}, {}, seal_key=KEY))
         waiting.start()
-        assert other.database._turn("").locked()
+        assert other.database.line("").locked()
         assert other.names() == ["study"]
     waiting.join()
     assert store.names() == ["another", "study"]
@@ -214,6 +217,68 @@ def test_threads_take_turns(store, record):
         thread.join()
     assert store.head(record.id).charged == 40
     assert verify(store, "study", seal_key=KEY).ok
+
+
+def asked_together(store, record, asks):
+    """What each of the threads was told, or its error, when all wait for their turn at the same moment."""
+    told = {}
+
+    def tell(number, step):
+        try:
+            told[number] = ask(store, record, number, step=step)[0]
+        except Exception as error:
+            told[number] = error
+
+    threads, line = [], store.database.line(record.id)
+    with store.database.transaction(writing=True, turn=record.id):
+        for place, (number, step) in enumerate(asks.items(), 1):
+            threads.append(threading.Thread(target=tell, args=(number, step)))
+            threads[-1].start()
+            while len(line) < place:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    return told
+
+
+def test_those_who_wait_share_one_commit_and_one_that_fails_spoils_nothing(store, record):
+    """Each goes on from the state after the one before."""
+    ask(store, record, "known")
+    commits = []
+
+    def fail(state, indices):
+        raise ZeroDivisionError
+
+    sa.event.listen(store.database._engine, "commit", commits.append)
+    told = asked_together(store, record, {1: spend, 2: spend, 3: fail, "known": spend, 4: spend})
+    assert len(commits) == 2  # of the one for whom they waited, and theirs
+    assert isinstance(told[3], ZeroDivisionError)
+    assert [told[each].sequence for each in (1, 2, "known", 4)] == [2, 3, 1, 4]
+    assert [told[each].state_after["spent"] for each in (1, 2, 4)] == [2, 3, 4]
+    assert verify(store, "study", seal_key=KEY).ok
+    assert store.head(record.id).charged == 4
+
+
+def test_a_group_that_is_not_committed_is_told_nothing(store, record, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("everhold.ledger.ledger.MOVE_HEAD", MOVE_HEAD.where(sa.false()))
+        told = asked_together(store, record, dict.fromkeys(range(4), spend))
+    assert {type(error) for error in told.values()} == {Unavailable}
+    assert len({id(error) for error in told.values()}) == 4
+    assert (store.head(record.id).sequence, [*store.entries(record.id, seal_key=KEY)]) == (0, [])
+    assert ask(store, record, 1)[0].repeated is False
+
+
+def test_nobody_is_told_before_what_follows_from_the_commit(store, record, monkeypatch):
+    """The head file is moved on for all of a group before any of them goes on."""
+
+    def fail(_):
+        raise EverholdError("the disk is full")
+
+    monkeypatch.setattr("everhold.ledger.ledger._Appended.committed", fail)
+    told = asked_together(store, record, dict.fromkeys(range(4), spend))
+    assert [str(error) for error in told.values()] == ["the disk is full"] * 4
+    assert store.head(record.id).sequence == 4
 
 
 def test_reading_does_not_hold_up_a_writer_nor_see_half_a_batch(url, record):
