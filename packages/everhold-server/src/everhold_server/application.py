@@ -90,7 +90,7 @@ def make_app(settings: Settings) -> FastAPI:
             Middleware(AuditMiddleware, log=audit),
             Middleware(AuthenticationMiddleware, sessions=sessions, failures=failures, settings=settings),
             Middleware(RateLimitMiddleware, settings=settings),
-            Middleware(ConcurrencyLimitMiddleware),
+            Middleware(ConcurrencyLimitMiddleware, metrics=metrics),
         ],
     )
     state = app.state

@@ -1,18 +1,20 @@
 """Health of the service: whether it lives, whether it can answer, and metrics for Prometheus.
 
-Labels of numbers are method, route as it is written in the code, status and kind of outcome: no holdout, no analyst, no
-query. How much is asked, and when, is still no one else's business, so `/metrics` needs a steward's token; or none from
-this machine itself, if the operator says so.
+Labels of numbers are method, route as it is written in the code, status, kind of outcome, and holdouts for what is left
+of their budgets: no analyst, no query. How much is asked, and when, is still no one else's business, so `/metrics`
+needs a steward's token; or none from this machine itself, if the operator says so.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import anyio
 import sqlalchemy as sa
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from everhold.errors import EverholdError
 from everhold.ledger.schema import CURRENT_REVISION, VERSION_TABLE
@@ -20,6 +22,10 @@ from everhold_server.mcp.server import LOOPBACK
 from everhold_server.principals import Forbidden, Role, current_principal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from everhold.holdout import Holdout
+    from everhold.ledger.database import LedgerDatabase
     from everhold_server.tables import Records
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -41,9 +47,37 @@ class Metrics:
             "everhold_asks", "Queries that were asked, by how they ended.", ("outcome",), registry=registry
         )
         self.in_flight = Gauge("everhold_requests_in_flight", "Requests that are being answered.", registry=registry)
+        self.waiting = Gauge(
+            "everhold_requests_waiting", "Requests that wait for others of their token.", registry=registry
+        )
+        self._threads = Gauge("everhold_threads_busy", "Threads that work on requests.", registry=registry)
+        self._writers = Gauge(
+            "everhold_writers_waiting", "Threads that wait for their turn to write to a ledger.", registry=registry
+        )
+        self._connections = Gauge(
+            "everhold_connections_in_use", "Connections to the database that are in use.", registry=registry
+        )
+        self._left = Gauge(
+            "everhold_budget_left", "What is left of the budget of an open holdout.", ("holdout", "of"),
+            registry=registry,
+        )  # fmt: skip
+        ProcessCollector(registry=registry)
 
-    def text(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
+    def text(self, holdouts: Mapping[str, Holdout], databases: Sequence[LedgerDatabase], *, threads: int) -> bytes:
+        """Return all metrics in the text format of Prometheus.
+
+        Args:
+            holdouts: The open ones by name.
+            databases: Where they are, and the service's own.
+            threads: How many work on requests.
+        """
+        self._threads.set(threads)
+        self._writers.set(sum(map(len, {line for database in databases for line in database.lines()})))
+        self._connections.set(sum(database.connections for database in databases))
+        for name, holdout in holdouts.items():
+            with suppress(EverholdError):
+                for part, left in holdout.remaining.items():
+                    self._left.labels(name, part).set(left)
         return generate_latest(self._registry)
 
 
@@ -71,7 +105,11 @@ def metrics(request: Request) -> Response:
         principal = current_principal(request)
         if not principal.at_least(Role.STEWARD) or principal.holdouts is not None:
             raise Forbidden("the numbers are about all holdouts; expected the token of a steward who may see them all")
-    return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    state = request.app.state
+    databases = [state.token_store.records.database, *state.holdouts.databases()]
+    threads = anyio.from_thread.run_sync(anyio.to_thread.current_default_thread_limiter).borrowed_tokens
+    text = state.metrics.text(state.holdouts.open(), databases, threads=int(threads))
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _is_ready(records: Records) -> bool:

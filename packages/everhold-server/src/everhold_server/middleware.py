@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from everhold_server.health import Metrics
     from everhold_server.settings import Settings
 
 PROBES = ("/healthz", "/readyz")
@@ -234,8 +235,8 @@ class ConcurrencyLimitMiddleware:
     So a program that asks what takes long, as often as it can, leaves threads to everybody else.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
         self._lines: dict[str, _WaitingLine] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -250,9 +251,13 @@ class ConcurrencyLimitMiddleware:
             return
         line.length += 1
         try:
-            async with line.turns:
+            with self.metrics.waiting.track_inprogress():
+                await line.turns.acquire()
+            try:
                 sender.set(principal.limited_as)  # each request is a task of its own
                 await self.app(scope, receive, send)
+            finally:
+                line.turns.release()
         finally:
             line.length -= 1
             if not line.length:

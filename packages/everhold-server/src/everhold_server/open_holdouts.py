@@ -16,6 +16,7 @@ from everhold_server.principals import Role, kept
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from everhold.ledger.database import LedgerDatabase
     from everhold_server.principals import Principal
 
 
@@ -70,6 +71,15 @@ class OpenHoldouts:
         for name in hidden:
             text = text.replace(repr(name), "one that is not for you")
         return text
+
+    def open(self) -> dict[str, Holdout]:
+        """Return the holdouts that are open, by name."""
+        with self._lock:
+            return dict(self._open)
+
+    def databases(self) -> list[LedgerDatabase]:
+        """Return the databases of the holdouts that are open."""
+        return [holdout._executor.store.database for holdout in self.open().values()]
 
     @contextlib.contextmanager
     def being_made(self, name: str) -> Iterator[None]:

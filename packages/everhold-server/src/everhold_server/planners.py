@@ -18,8 +18,8 @@ import anyio
 from fastapi import Request
 
 from everhold.errors import DependenceError, EverholdError, Unavailable
-from everhold.planning.worker import CPU_SECONDS
 from everhold_server.middleware import TooMany
+from everhold_server.plan_worker import CPU_SECONDS
 from everhold_server.principals import current_principal, kept
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _LONGEST_KEPT = 10_000  # characters of a request
 _MOST_KEPT = 256
 _POLL = 0.05
 _WAIT = 5  # seconds until the next try
-_START = "from everhold.planning.worker import work; work()"
+_START = "from everhold_server.plan_worker import work; work()"
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG", "LC_ALL")  # of the environment, which may hold passwords
 
 
@@ -129,7 +129,7 @@ class Planners:
 
         Args:
             request: On whose behalf; when its client hangs up, the work ends.
-            study: As for `everhold.planning.worker.answer`.
+            study: As for `everhold_server.plan_worker.answer`.
 
         Returns:
             See there.

@@ -5,6 +5,7 @@ import pytest
 from app_samples import ADDRESS, bearing, http_client, log_in, make, seal, token
 from fastapi import Request
 
+from everhold_server.health import Metrics
 from everhold_server.middleware import BodyLimitMiddleware, ConcurrencyLimitMiddleware, RateLimiter, client_of
 from everhold_server.principals import Principal, Role
 from everhold_server.settings import Settings
@@ -231,7 +232,7 @@ def test_one_token_has_so_many_requests_at_once_and_others_do_not_wait_for_it():
         statuses.extend([message["status"]] if "status" in message else [])
 
     async def all_of_them():
-        limited = ConcurrencyLimitMiddleware(app)
+        limited = ConcurrencyLimitMiddleware(app, Metrics())
         async with anyio.create_task_group() as group:
             for name in ["ada"] * 120 + ["bob"]:
                 principal = Principal(Role.ANALYST, name, token=name)

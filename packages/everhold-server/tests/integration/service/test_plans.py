@@ -91,13 +91,13 @@ def test_a_plan_gets_limited_time(client, monkeypatch):
 
 def test_processor_time_and_memory_of_a_worker_are_limited():
     limits = (
-        "import resource as r; from everhold.planning import worker as w; w.limit_work(); "
+        "import resource as r; from everhold_server import plan_worker as w; w.limit_work(); "
         "print(r.getrlimit(r.RLIMIT_AS)[0], r.getrlimit(r.RLIMIT_CPU)[0])"
     )
     said = subprocess.run([sys.executable, "-c", limits], capture_output=True, text=True, check=True).stdout.split()
     assert int(said[0]) == 2 * 2**30
     assert 10 < int(said[1]) <= 30
-    greedy = "from everhold.planning import worker as w; w.limit_work(); bytearray(3 * 2**30)"
+    greedy = "from everhold_server import plan_worker as w; w.limit_work(); bytearray(3 * 2**30)"
     assert subprocess.run([sys.executable, "-c", greedy], capture_output=True, check=False).returncode != 0
 
 
@@ -142,7 +142,7 @@ def test_a_full_line_is_refused_with_a_time_to_come_again(tmp_path, monkeypatch)
 def alive(process):
     """Workers of a server that are still there."""
     listed = subprocess.run(["ps", "--ppid", str(process.pid), "-o", "args="], capture_output=True, text=True).stdout
-    return [line for line in listed.splitlines() if "everhold.planning.worker" in line]
+    return [line for line in listed.splitlines() if "everhold_server.plan_worker" in line]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import sqlite3
 import stat
 import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
@@ -22,6 +22,9 @@ from everhold.extensions import Registry, extra_for
 from everhold.ledger.database import DAMAGED, LedgerDatabase, Line, database_errors, is_busy
 from everhold.ledger.schema import VERSION_TABLE
 from everhold.private_files import create_private, make_private
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 ROWS_VARIABLE = "EVERHOLD_ROWS"
 """Environment variable: the folder of the sealed rows, where the address of a database that is no file names none."""
@@ -232,6 +235,10 @@ class SQLite(LedgerDatabase):
     def line(self, turn: str) -> Line:
         """Return the line of all who write to the file, because SQLite would let them sleep up to .1 s."""
         return _writers.setdefault((self.path, os.getpid()), Line())
+
+    def lines(self) -> Collection[Line]:
+        """Return the one line of all who write to the file."""
+        return [self.line("")]
 
     def _begin(self, connection: sa.Connection, *, writing: bool, turn: str) -> None:
         # The driver's own BEGIN is deferred: two readers that both want to write would fail as "locked".

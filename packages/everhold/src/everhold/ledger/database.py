@@ -28,7 +28,7 @@ from everhold.errors import AuthError, EverholdError, HoldoutNotFound, Integrity
 from everhold.ledger.schema import CURRENT_REVISION, VERSION_TABLE, create_tables, entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from everhold.ledger.acts import Head
     from everhold.ledger.chain import EntryIndex
@@ -169,6 +169,16 @@ class LedgerDatabase(ABC):
         if failed is not None:
             raise failed
 
+    @property
+    def connections(self) -> int:
+        """How many connections are in use."""
+        pool = self._engine.pool
+        return pool.checkedout() if isinstance(pool, QueuePool) else 0
+
+    def lines(self) -> Collection[Line]:
+        """Return all lines of writers."""
+        return [*self._lines.values()]
+
     def line(self, turn: str) -> Line:
         """Return the line of the writers of this process with the same turn."""
         return self._lines.setdefault(turn, Line())
@@ -249,8 +259,7 @@ class LedgerDatabase(ABC):
     def _before_fork(self) -> None:
         # SQLite counts locks per process: a child that inherited open files would take the parent's locks for its own.
         # A server would take what a child says for the parent's words.
-        pool = self._engine.pool
-        self._in_use = isinstance(pool, QueuePool) and pool.checkedout() > 0
+        self._in_use = self.connections > 0
         self._engine.dispose()
 
     def _after_fork_in_child(self) -> None:
