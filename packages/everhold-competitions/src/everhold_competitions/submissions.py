@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from everhold_competitions.leaderboard import Leaderboard
 
 _OF = "of"  # of public rows: the holdout with those of the final board
+_MANY = 10  # final submissions, whose pairs may take seconds
 _GUESSES = frozenset({"value", "estimate", "guess"})
 
 
@@ -226,6 +227,12 @@ class HoldoutCompetition(HoldoutAccessor):
     def hidden(self, answer: Mapping[str, Any]) -> frozenset[str]:
         """Return the fields that a transcript leaves out, which is the value of a guess in a competition."""
         return _GUESSES if self._competition is not None and not is_score(answer["source"]) else frozenset()
+
+    def last_step_lasts(self) -> bool:
+        """Return whether many pairs of teams are still to be compared."""
+        accounts = Accounts.from_state(self._executor.ledger.head().state)
+        finals = {team.final for team in accounts.of(Submissions).teams.values()}
+        return not accounts.closed and len(finals) >= _MANY
 
     def before_unsealing(self) -> None:
         """Close the competition before the holdout is unsealed, if it has one."""

@@ -16,6 +16,7 @@ from everhold_server.api.operations import operations_router
 from everhold_server.audit import AuditLog, AuditMiddleware
 from everhold_server.authentication import AuthenticationMiddleware
 from everhold_server.health import HEALTH, Metrics
+from everhold_server.jobs import Jobs
 from everhold_server.login import LOGIN
 from everhold_server.logs import RequestLogMiddleware
 from everhold_server.mcp_endpoint import Agents
@@ -63,15 +64,17 @@ def make_app(settings: Settings) -> FastAPI:
     agents, planners = Agents(holdouts, settings), Planners()
     token_store = TokenStore(Records(store.database))
     sessions, audit, metrics = Sessions(token_store), AuditLog(token_store.records), Metrics()
-    failures = RateLimiter(settings.failures_a_minute)
+    failures, jobs = RateLimiter(settings.failures_a_minute), Jobs(token_store.records, settings.storage)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         planners.start()
+        jobs.start()
         with contextlib.closing(store), contextlib.closing(holdouts):
             async with agents.running():
                 yield
                 planners.stop()
+                jobs.stop()
 
     app = FastAPI(
         title="everhold",
@@ -94,7 +97,7 @@ def make_app(settings: Settings) -> FastAPI:
         ],
     )
     state = app.state
-    state.settings, state.holdouts, state.planners = settings, holdouts, planners
+    state.settings, state.holdouts, state.planners, state.jobs = settings, holdouts, planners, jobs
     state.token_store, state.sessions, state.audit, state.metrics = token_store, sessions, audit, metrics
     state.failures, state.sealings = failures, RateLimiter(settings.sealings_an_hour, period=_HOUR)
     add_problems(app)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 PATIENCE = 2.0
 """Seconds that work lasts before a bar appears."""
@@ -79,7 +79,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Line]:
         'planning: 1 of 2'
     """
     line = Line(what, total)
-    if not _somebody_looks():
+    if not (_SCREEN.noted or _somebody_looks()):
         yield line
         return
     _SCREEN.begin(line)
@@ -99,6 +99,7 @@ class _Screen:
     """The only progress bar of the process."""
 
     def __init__(self) -> None:
+        self.noted = False
         self._lines: list[Line] = []
         self._view: _View | None = None
         self._timer: threading.Timer | None = None
@@ -133,6 +134,11 @@ class _Screen:
             if self._view is not None and self._lines:
                 self._view.show(self._innermost())
 
+    def current(self) -> Line | None:
+        """Return the line of what is under way, or None."""
+        with self._lock:
+            return self._innermost() if self._lines else None
+
     def _innermost(self) -> Line:
         settled = time.monotonic() - _SETTLED
         return next((line for line in reversed(self._lines) if line.counts and line.since <= settled), self._lines[0])
@@ -140,11 +146,17 @@ class _Screen:
     def _appear(self) -> None:
         with self._lock, suppress(Exception):
             if threading.current_thread() is self._timer:  # else the work that it was started for is over
-                self._view = _Notebook() if _in_notebook() else _Terminal()
+                self._view = None if self.noted else _Notebook() if _in_notebook() else _Terminal()
         self.draw()
 
 
 _SCREEN = _Screen()
+
+
+def noted() -> Callable[[], Line | None]:
+    """Draw no bar in this process from now on, and return the function that returns the line of what is under way."""
+    _SCREEN.noted = True
+    return _SCREEN.current
 
 
 def _somebody_looks() -> bool:

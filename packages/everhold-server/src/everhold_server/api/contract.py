@@ -142,16 +142,23 @@ def warned_of() -> Iterator[list[EverholdWarning]]:
         yield warned
 
 
-def result(document: Any, warned: Sequence[EverholdWarning] = (), *, status: int = 200) -> JSONResponse:
+def result(
+    document: Any,
+    warned: Sequence[EverholdWarning] = (),
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
     """Return the response for a result, with the warnings that were raised meanwhile.
 
     Args:
         document: Plain data, or a result that `told` knows.
         warned: Warnings.
         status: Of the response.
+        headers: Further ones.
     """
     plain = told(document) if isinstance(document, Display) else document
-    return JSONResponse({**plain, "warnings": [str(warning) for warning in warned]}, status)
+    return JSONResponse({**plain, "warnings": [str(warning) for warning in warned]}, status, headers)
 
 
 def check_predictions_allowed(schema: Schema, principal: Principal, *predictions: Any) -> None:

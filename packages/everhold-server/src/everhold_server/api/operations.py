@@ -52,6 +52,7 @@ from everhold_server.api.contract import (
     json_of,
     refusals,
     result,
+    said,
     warned_of,
 )
 from everhold_server.api.holdouts import append_rows, one_more_sealing, rows_of
@@ -109,9 +110,22 @@ def operations_router() -> APIRouter:
                 path, _endpoint(operation, model), methods=[method], tags=[operation.topic],
                 operation_id=operation.verb, summary=summary.rstrip("."), description=description or summary,
                 status_code=operation.status, dependencies=[Depends(one_more_sealing)] if files else [],
-                openapi_extra=_body(operation, model), responses={operation.status: _response(operation), **refused},
+                openapi_extra=_body(operation, model),
+                responses={operation.status: _response(operation), **_under_way(operation), **refused},
             )  # fmt: skip
     return router
+
+
+def _under_way(operation: type[HoldoutOperation[Any]]) -> dict[int | str, dict[str, Any]]:
+    """Return the documentation of the response while a job performs the operation, empty if none ever does."""
+    if operation.lasts is HoldoutOperation.lasts:
+        return {}
+    job = {
+        "id": "5f2c9a01b3d4e6f7", "holdout": "birds", "verb": operation.verb, "by": "host", "what": "comparing teams",
+        "made": "2026-01-31T12:00:00+00:00", "done": 400, "total": 1_275, "ended": None, "fault": "",
+    }  # fmt: skip
+    words = "It takes minutes, and a job performs it. The same request again is answered once it is done."
+    return {202: said(words, {"job": job, "warnings": []})}
 
 
 def _sorted(
@@ -148,6 +162,10 @@ def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) ->
             else:
                 rows = rows_of(received, *(each.name for each in files)) if files and received is not None else {}
                 asked = operation(**given, **rows)
+                if (job := request.app.state.jobs.begin(asked, holdout, by=principal.name)) is not None:
+                    noted(request, operation.act, job=job.id)
+                    shown = [EverholdWarning(holdouts.shown_to(principal, str(warning))) for warning in warned]
+                    return result({"job": job.to_dict()}, shown, status=202, headers={"Retry-After": "1"})
                 done = holdout.perform(asked)
                 if operation.act:
                     noted(request, operation.act, **asked.facts(done))

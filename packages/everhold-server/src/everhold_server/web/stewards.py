@@ -9,6 +9,7 @@ from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 
 from everhold.errors import EverholdError, QueryRejected
+from everhold.operations.accounts import Unseal
 from everhold_server.api import people as api
 from everhold_server.api.contract import HoldoutName, warned_of
 from everhold_server.api.holdouts import listed
@@ -162,9 +163,13 @@ def unseal(request: Request, name: HoldoutName, holdouts: Holdouts, principal: S
             "or changed"
         )
         return _unseal(request, holdouts, view, fault=fault)
+    asked = Unseal(confirm=name)
     try:
+        if (job := request.app.state.jobs.begin(asked, view.whole, by=principal.name)) is not None:
+            noted(request, "unseal", job=job.id)
+            return RedirectResponse(place("holdouts", name, "unseal"), 303)
         with warned_of():
-            told = view.whole.unseal()
+            told = view.whole.perform(asked)
     except EverholdError as reason:
         return _unseal(request, holdouts, view, fault=reason.message)
     noted(request, "unseal")
@@ -175,6 +180,8 @@ def _unseal(request: Request, holdouts: OpenHoldouts, view: View, *, told: Any =
     """Return the page of unsealing: what would happen, or what was told."""
     losing: list[str] = []
     why_not = ""
+    jobs = request.app.state.jobs.of(view.name)
+    job = next((each for each in jobs if each.verb == Unseal.verb and not view.status["closed"]), None)
     try:
         with warned_of():
             losing = [holdouts.shown_to(view.principal, text) for text in view.whole.affected_holdouts()]
@@ -186,6 +193,7 @@ def _unseal(request: Request, holdouts: OpenHoldouts, view: View, *, told: Any =
         status=422 if fault else 200,
         view=view,
         losing=losing,
+        job=job,
         why_not=why_not,
         told=told,
         fault=fault,

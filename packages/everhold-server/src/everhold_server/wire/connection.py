@@ -14,7 +14,7 @@ import random
 import re
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -159,12 +159,19 @@ class Connection:
 
     def _json(self, attempt: Callable[[], httpx.Response], *, repeatable: bool = True) -> dict[str, Any]:
         """Return the document of a response, show its warnings, and raise the error of a refused request."""
-        with progress("asking the service"):
+        warned: Sequence[str] = ()
+        with progress("asking the service") as line:
             response = self._response(attempt, repeatable=repeatable)
+            while response.status_code == _UNDER_WAY:  # the same request again is answered once it is done
+                said = _document(response) or {}
+                line(said["job"]["done"], said["job"]["total"])
+                warned = warned or said["warnings"]
+                time.sleep(_asked_to_wait(response.headers.get("Retry-After"), 1.0))
+                response = self._response(attempt, repeatable=True)
         document = _document(response)
         if not response.is_success or not isinstance(document, dict):
             raise error_from(response.status_code, document)
-        for text in document.pop("warnings", None) or ():
+        for text in (*warned, *(document.pop("warnings", None) or ())):
             warn_caller(EverholdWarning(str(text)))
         return document
 
@@ -260,6 +267,7 @@ def _asked_to_wait(said: str | None, otherwise: float) -> float:
     return min(float(said), _LONGEST_WAIT) if said is not None and said.isdecimal() else otherwise
 
 
+_UNDER_WAY = 202
 _CLASSES = {
     re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower(): kind
     for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, EverholdError)

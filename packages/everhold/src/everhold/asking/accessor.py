@@ -75,6 +75,10 @@ class HoldoutAccessor:
         """Return the fields of an answer that the transcript leaves empty."""
         return frozenset()
 
+    def last_step_lasts(self) -> bool:
+        """Return whether the last step before the study is unsealed may take minutes."""
+        return False
+
     def before_unsealing(self) -> None:
         """Run the extension's last step before the study is unsealed. Nothing is told meanwhile."""
 

@@ -140,6 +140,30 @@ published = sa.Table(
     sqlite_strict=True,
 )
 
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("holdout", sa.Text, nullable=False),
+    sa.Column("verb", sa.Text, nullable=False),
+    sa.Column("arguments", sa.Text, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("made", sa.Text, nullable=False),
+    sa.Column("worker", sa.Text, nullable=False),  # who performs it
+    sa.Column("until", COUNT, nullable=False),  # when somebody else may perform it, in milliseconds since 1970
+    sa.Column("tries", sa.Integer, nullable=False),  # since it last came further
+    sa.Column("what", sa.Text, nullable=False),
+    sa.Column("done", sa.Integer, nullable=False),
+    sa.Column("total", sa.Integer),
+    sa.Column("ended", sa.Text),
+    sa.Column("fault", sa.Text, nullable=False),
+    sqlite_strict=True,
+)
+sa.Index(
+    "one_open_job", jobs.c.holdout, jobs.c.verb, unique=True, sqlite_where=jobs.c.ended.is_(None),
+    postgresql_where=jobs.c.ended.is_(None),
+)  # fmt: skip
+
 _REVISION_TABLE = (
     f"CREATE TABLE {VERSION_TABLE} "
     f"(version_num VARCHAR(32) NOT NULL, CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY (version_num))",

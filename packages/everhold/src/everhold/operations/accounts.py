@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from everhold.errors import QueryRejected
+from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.operations.operation import PRINTABLE, Families, HoldoutOperation, Param, Role
 from everhold.progress import progress
 
@@ -135,6 +135,18 @@ class Unseal(
     """
 
     confirm: Annotated[str, Param("The holdout's name once more.", longest=64, example="flights")]
+
+    def lasts(self, session: HoldoutSession) -> bool:
+        """Whether an extension's last step may take minutes."""
+        confirmed = self.confirm == session.executor.record.name
+        return confirmed and any(accessor.last_step_lasts() for accessor in session.in_charge())
+
+    def forewarn(self, session: HoldoutSession) -> None:
+        """Warn of holdouts that lose their promise."""
+        from everhold.asking.unsealing import affected_holdouts
+
+        for text in affected_holdouts(session.executor):
+            warn_caller(EverholdWarning(text))
 
     def perform(self, session: HoldoutSession) -> Unsealed:
         """Let extensions take their last step, then tell everything and close the study."""

@@ -127,6 +127,13 @@ class HoldoutOperation(Generic[Result]):
         """Do it on this machine."""
         raise NotImplementedError
 
+    def lasts(self, session: HoldoutSession) -> bool:
+        """Whether it may take minutes now. A service makes it a job then, so it has to tell the same again."""
+        return False
+
+    def forewarn(self, session: HoldoutSession) -> None:
+        """Warn of what follows from it, before a job performs it."""
+
     def travelling(self) -> Mapping[str, Any]:
         """Its arguments as they are sent to a service, by name; queries and rows are written by the client."""
         return {
