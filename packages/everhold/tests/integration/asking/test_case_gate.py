@@ -430,6 +430,25 @@ def test_bad_reports_leave_the_challenge_as_it_was(holdout):
     assert (spent(holdout), opened.next_cases()) == (before, cases)
 
 
+def test_a_challenge_that_is_reported_in_parts_ends_as_it_does_at_once(holdout):
+    gate = holdout.gate(better="accuracy", champion=results(0.1))
+    good, ledger = results(1.0), holdout._session("test").executor.ledger
+    opened = gate.open("parts", batch=20)
+    first, entries = opened.next_cases(), ledger.head().sequence
+    part = opened.report({case: good[case] for case in first[:7]})
+    assert (part.goes_on, part.reported, part.missing) == (True, 7, len(first) - 7)
+    with pytest.raises(eh.CaseRejected, match="crashed"):
+        opened.report({case: good[case] for case in first[7:-1]} | {first[-1]: None})
+    with pytest.raises(eh.CaseRejected, match="was not handed out"):  # what was reported stays
+        opened.report({case: good[case] for case in first[6:]})
+    assert holdout.gate().open("parts").next_cases() == first[7:]
+    opened.report({first[-1]: good[first[-1]]})
+    assert ledger.head().sequence == entries  # nothing was looked at
+    reply = opened.report({case: good[case] for case in first[7:-1]})
+    assert reply.missing == 0
+    assert go_on(opened, good).verdict.promoted if reply.goes_on else reply.verdict.promoted
+
+
 @pytest.mark.parametrize(("point", "batch"), [("file", 10), ("look", 3), ("verdict", 10), ("after", 10)])
 def test_a_crash_at_any_point_leaves_the_challenge_where_the_ledger_is(tmp_path, monkeypatch, point, batch):
     with create(tmp_path) as holdout:

@@ -23,6 +23,7 @@ from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.gates.cases.evidence import another_is_open
+from everhold.gates.cases.results import runs_by_case
 from everhold.gates.cases.units import boundaries, draws_of_units, order_of_units
 from everhold.gates.challenge import act, next_nats, record_act, told_nothing
 from everhold.gates.records import LOOKED, Gates, OpenChallenges, Opened
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from everhold.ledger.acts import EntryCounts
 
 _USUAL_LOOKS = 20
+_PART = "0"
+"""In the name of a file: results of a part of the cases that were handed out."""
+
 _ENDED = "The challenge has ended. Open a new one."
 
 
@@ -53,11 +57,13 @@ class Progress(Display):
         verdict: The verdict, if the challenge has ended; None if it goes on.
         reported: Cases reported so far.
         cases: Cases of the suite.
+        missing: Cases that were handed out and are not reported yet.
     """
 
     verdict: Verdict | None
     reported: int
     cases: int
+    missing: int = 0
 
     @property
     def goes_on(self) -> bool:
@@ -66,6 +72,8 @@ class Progress(Display):
 
     def __str__(self) -> str:
         done = f"{self.reported} of {self.cases} cases"
+        if self.missing:
+            return f"go on: {self.missing} cases that were handed out are left to report, after {done}"
         return f"go on: nothing is proved after {done}" if self.verdict is None else f"{self.verdict} after {done}"
 
 
@@ -105,8 +113,19 @@ class OpenChallenge:
         opened = self._opened(self._executor.ledger.head())
         if opened is None:
             return []
-        ids = self._evidence.units.suite.ids
-        return [ids[place] for place in self._handed_out(opened).cases(len(opened.results))]
+        cases, part = self._batch(opened)
+        return [case for case, lacks in zip(cases, np.isnan(part[0, :, 0, 0]), strict=True) if lacks]
+
+    def _batch(self, opened: Opened) -> tuple[list[Any], NDArray[np.float64]]:
+        """Return the cases that were handed out last, and what was reported of them, with nan where nothing was.
+
+        The numbers have the shape (3, cases, runs, metrics): challenger, champion, baseline.
+        """
+        suite, store = self._evidence.units.suite, self._evidence.store
+        cases = [suite.ids[place] for place in self._handed_out(opened).cases(len(opened.results))]
+        if store.has(name := _file(opened, len(opened.results) + 1, _PART)):
+            return cases, store.find(name)
+        return cases, np.full((3, len(cases), suite.runs, len(suite.metrics)), np.nan)
 
     def cases_left(self) -> list[Any]:
         """Return the ids of cases that the version has not run, if it is the champion. See `Gate.cases_left`."""
@@ -119,16 +138,19 @@ class OpenChallenge:
         self._evidence.complete(gate, results, baseline=baseline)
 
     def report(self, results: Any, *, champion: Any = None, baseline: Any = None) -> Progress:
-        """Report the results of the cases that were handed out last.
+        """Report results of the cases that were handed out last, all at once or in parts.
+
+        A part is kept, and nothing is looked at or told before all of these cases are there. So a challenge can be
+        completed later, and each case is reported once.
 
         Args:
-            results: As for `Gate.challenge`, of exactly these cases.
+            results: As for `Gate.challenge`, of some of these cases.
             champion: New results of the champion on these cases, in place of the stored ones; see `Gate.challenge`.
             baseline: The same for the baseline.
 
         Raises:
-            CaseRejected: If a case is missing, was not handed out, is doubled, crashed or has no number. Nothing was
-                charged, and the challenge stays as it was.
+            CaseRejected: If a case was not handed out or was reported, is doubled, crashed or has no number. Nothing
+                was charged, and the challenge stays as it was.
             QueryRejected: If the challenge is not open, or other results were reported meanwhile.
         """
         suite = self._evidence.units.suite
@@ -137,13 +159,21 @@ class OpenChallenge:
             opened = self._opened(head)
             if opened is None:
                 raise QueryRejected(_ENDED)
-            cases = [suite.ids[place] for place in self._handed_out(opened).cases(len(opened.results))]
-            made = suite.values(results, cases)
+            cases, values = self._batch(opened)
+            given = runs_by_case(results).keys()
+            left = [place for place in range(len(cases)) if np.isnan(values[0, place, 0, 0])]
+            places = [place for place in left if cases[place] in given] or left
+            some = [cases[place] for place in places]
+            made = suite.values(results, some)
             stored = np.full(made.shape, np.nan)
-            others = self._evidence.rerun(champion, baseline, cases) or (stored, stored)
-            return opened, head.accounts.of(Gates).by_name[self._evidence.name], np.stack([made, *others])
+            values[:, places] = np.stack([made, *(self._evidence.rerun(champion, baseline, some) or (stored, stored))])
+            return opened, head.accounts.of(Gates).by_name[self._evidence.name], values
 
         opened, gate, values = self._evidence.on_latest(read)
+        if missing := int(np.isnan(values[0, :, 0, 0]).sum()):
+            self._evidence.store.keep(_file(opened, len(opened.results) + 1, _PART), values)
+            before = self._handed_out(opened).reported(len(opened.results))
+            return Progress(None, before + values.shape[1] - missing, len(suite.ids), missing)
         name = self._evidence.store.digest_of(values)
         look = len(opened.results) + 1
         self._evidence.store.keep(_file(opened, look, name), values)
