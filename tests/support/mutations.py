@@ -698,6 +698,22 @@ MUTATIONS = [
         (f"{_GATES}/test_checked_merges.py",),
     ),
     Mutation(
+        "S11",
+        "an unsealed gain has the level of its success",
+        "everhold/gates/cases/units.py",
+        "claim, nats = claims[0], nats + math.log(len(claims))",
+        "claim = claims[0]",
+        ("everhold/unit/gates/test_unsealed_gains.py",),
+    ),
+    Mutation(
+        "S11",
+        "no gain is unsealed beside guards",
+        "everhold/gates/cases/units.py",
+        "if any(claim.guard or claim.ratio for claim in claims):",
+        "if any(claim.ratio for claim in claims):",
+        ("everhold/unit/gates/test_unsealed_gains.py",),
+    ),
+    Mutation(
         "Lemma N",
         "only what both versions lack is left out",
         "everhold/gates/cases/units.py",

@@ -151,3 +151,24 @@ def test_no_fault_leaves_a_check_with_the_code_of_a_regression(tmp_path, monkeyp
         assert told.exit_code == 2
         assert told.stderr.startswith("error: ")
         assert "a row" not in told.stderr
+
+
+def test_unsealing_tells_the_gain_of_each_challenge_in_units_of_the_metric(tmp_path):
+    def dear(chance, seed):
+        return {case: [10 * each for each in runs] for case, runs in results(chance, seed).items()}
+
+    terms = {"better": "value", "units": "runs", "ranges": {"value": (0, 10)}}
+    with eh.seal_cases(f"sqlite:///{tmp_path}/s.db", results=dear(0.5, 1), **terms) as suite:
+        gate = suite.gate(name="main")
+        told = [gate.challenge(dear(chance, seed)) for chance, seed in ((0.5, 2), (0.8, 3), (0.85, 4))]
+        (promotion,) = gate.history().to_rows()[1:]
+        assert (promotion["low"], promotion["high"]) == (0.0, 10.0)
+        unsealed = suite.unseal()
+        suite.certificate().save(tmp_path / "c.json")
+    assert [each.promoted for each in told] == [False, True, False]
+    assert eh.verify_certificate(tmp_path / "c.json").ok
+    rows = unsealed.rows
+    assert [row["sealed"] for row in rows] == pytest.approx([0.0, 3.0, 0.5], abs=0.7)
+    assert 1.0 < rows[1]["sealed_low"] < rows[1]["sealed"]
+    assert rows[0]["sealed_low"] < 0.0
+    assert {row["sealed_high"] for row in rows} == {10.0}

@@ -2,7 +2,7 @@
 
 Rows are cases, each with an id. The results of champion and baseline lie beside the sealed rows; those of a challenger
 come with the challenge. A challenger is known by its name, such as a commit: named again, it has the verdict it had. No
-number of a single claim is ever told, not even after the study was unsealed.
+number of a claim is told before the study is unsealed, and then that of a gain which is the gate's only claim.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -35,6 +35,7 @@ from everhold.gates.records import GateAccount, Gates, OpenChallenges, ResultSto
 from everhold.ledger import Outcome
 from everhold.ledger.acts import ANALYST, KEPT, OPENED, PROMOTED
 from everhold.queries.query import Pricing, digest
+from everhold.values.units import GAIN_WIDTH
 
 if TYPE_CHECKING:
     from typing import Self
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.records import Opened
     from everhold.ledger import Head
+    from everhold.ledger.records import Numbers
     from everhold.mechanisms import State
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
@@ -164,15 +166,16 @@ class CaseEvidence(Evidence[CaseVersion]):
             raise another_is_open(gate.name, opened, executor.analyst)
         stored = self.whole(gate)
         paired = self.paired(version.digest, [version.results, *(stored if version.rerun is None else version.rerun)])
-        return self.claimed(gate, version, paired.proves, lambda: self.keep(version.digest, version.results))
+        keep = partial(self.keep, version.digest, version.results)
+        return self.claimed(gate, version, paired.proves, keep, unsealed=paired.unsealed)
 
     def claimed(
         self, gate: GateAccount, version: Version, proves: Callable[[float], bool], keep: Callable[[], None],
-        opened: Opened | None = None, *, futile: bool = False,
+        opened: Opened | None = None, **more: Any,
     ) -> ClaimChallenge:  # fmt: skip
         """Build the challenge that is decided by the claims. The last arguments are attributes of `ClaimChallenge`."""
         mechanism, rows = self.executor.mechanism, self.executor.schema.about
-        return ClaimChallenge(gate, version, rows, version.about, mechanism, self.units, proves, keep, opened, futile)
+        return ClaimChallenge(gate, version, rows, version.about, mechanism, self.units, proves, keep, opened, **more)
 
     def paired(self, challenger: str, results: Sequence[NDArray[np.float64]]) -> PairedResults:
         """Put results of challenger, champion and baseline side by side, with runs shuffled if each run is a unit.
@@ -343,6 +346,7 @@ class ClaimChallenge(Challenge):
         keep: Keeps the challenger's results among those of the gate's champions.
         opened: The open challenge that this closes; None for one that was given all results at once.
         futile: True if it is ended as kept by what the results say, before all cases were handed out.
+        unsealed: The numbers that an unsealing tells at ln(1 / level), if it tells some. Secret.
     """
 
     units: UnitPlan
@@ -350,11 +354,14 @@ class ClaimChallenge(Challenge):
     keep: Callable[[], None] = field(repr=False)
     opened: Opened | None = None
     futile: bool = False
+    unsealed: Callable[[float], Numbers | None] = field(repr=False, default=lambda _: None)
 
     @property
     def described(self) -> dict[str, Any]:
-        """The ledger entry that opened the challenge, if it was opened."""
-        return {} if self.opened is None else {OPENED: self.opened.entry}
+        """The ledger entry that opened the challenge, if it was opened; and the width of the range of its gain."""
+        first = self.units.suite.first
+        width = {} if first is None or first.width == 1.0 else {GAIN_WIDTH: first.width}
+        return width if self.opened is None else {**width, OPENED: self.opened.entry}
 
     def is_short(self, rows: int) -> bool:
         """Return True, because no sealed rows are read."""
@@ -385,7 +392,7 @@ class ClaimChallenge(Challenge):
         }  # fmt: skip
         mark = promoted or self.futile
         label = interim_label(self.opened.marks) if mark and self.opened is not None else 0
-        return state.after(charged=int(mark), labels=label), [Outcome(answer, int(mark))]
+        return state.after(charged=int(mark), labels=label), [Outcome(answer, int(mark), self.unsealed(nats))]
 
 
 def interim_label(looks: int) -> int:

@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from everhold.gates.cases.results import CaseMetric, CaseSuite
     from everhold.gates.records import Opened
     from everhold.guarantees.intervals.pairs.claims import GateClaim, UnitValues
+    from everhold.ledger.records import Numbers
 
 EARLY_PART = 0.75
 """Part of the level of an open challenge that draws with replacement; the rest is for all runs at the end."""
 
+_HALVINGS = 12
 _FEWEST_RUNS = 4  # with fewer, a case has no runs left when it is drawn again
 
 
@@ -154,6 +156,30 @@ class PairedResults:
     def proves(self, nats: float) -> bool:
         """Return whether all results, looked at once, prove the claims."""
         return self._proof(self._whole(), self.plan.all_at_once, nats, [self.plan.all_at_once]) is not None
+
+    def unsealed(self, nats: float) -> Numbers | None:
+        """Return mean, lower and upper end of the first success as means of ``(1 + gain) / 2``, for an unsealing.
+
+        The lower end is the largest floor that the test of the promotion proves, within 1/2,048. None where a claim is
+        a guard, whose level is not that of the gain, or a ratio, which has no range.
+        """
+        claims, planned = self.plan.suite.claims, self.plan.all_at_once
+        if any(claim.guard or claim.ratio for claim in claims):
+            return None
+        claim, nats = claims[0], nats + math.log(len(claims))
+        values = cast("ClaimUnits", self._whole()[0])
+
+        def proved(floor: float) -> bool:
+            return values.first_look(replace(claim, floor=floor), planned=planned, nats=nats, looks=[planned]) == 0
+
+        above = proved(claim.floor)
+        low, high = (claim.floor, 1.0) if above else (-1.0, claim.floor)
+        steps = 0 if values.signs and claim.floor == 0.0 else _HALVINGS  # the sign test is about one floor alone
+        for _ in range(steps):
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if proved(middle) else (low, middle)
+        cases = float(values.sizes.sum())
+        return float(values.sums.sum()) / cases if cases else 0.5, (1.0 + low) / 2.0, 1.0
 
     def proves_early(self, nats: float, order: Sequence[int], looks: Sequence[int], *, planned_looks: int) -> bool:
         """Return whether the claims are proved at the latest look or were at an earlier one.

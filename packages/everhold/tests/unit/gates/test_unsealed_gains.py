@@ -1,0 +1,56 @@
+"""Unsealed gains by enumeration: the lower end is above the truth with at most the level, and a promotion is within."""
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from everhold.gates.cases.results import CaseMetric, CaseSuite
+from everhold.gates.cases.units import PairedResults, UnitPlan
+from everhold.gates.challenge import NEW_CASES, NEW_RUNS
+
+
+def plan(*, margin=0.0, population=NEW_RUNS, tail=False, better=("m",), **more):
+    cases, runs = (1, 3) if population == NEW_RUNS else (3, 1)
+    metrics = tuple(CaseMetric(name, yes_no=True) for name in {**dict.fromkeys(better), **more})
+    suite = CaseSuite(tuple(range(cases)), metrics, better, margin, more, runs, population, tail=tail)
+    return UnitPlan(suite, np.arange(cases))
+
+
+def games(made, own, other):
+    shape = (len(made.suite.ids), made.suite.runs, 1)
+    for found in product((0.0, 1.0), repeat=2 * made.all_at_once):
+        first, second = (np.array(side) for side in (found[: made.all_at_once], found[made.all_at_once :]))
+        chance = np.prod(np.where(first == 1.0, own, 1.0 - own)) * np.prod(np.where(second == 1.0, other, 1.0 - other))
+        first, second = first.reshape(shape), second.reshape(shape)
+        yield float(chance), PairedResults(made, first, second, second)
+
+
+@pytest.mark.parametrize("tail", [False, True])
+@pytest.mark.parametrize("population", [NEW_RUNS, NEW_CASES])
+def test_a_lower_end_is_above_the_truth_with_at_most_the_level(population, tail):
+    told = 0
+    for own, other in product((0.1, 0.5, 0.6, 1.0), (0.0, 0.3, 0.5)):
+        for margin, level in product((0.0, 0.2), (0.5, 0.2)):
+            nats, wrong = -math.log(level), 0.0
+            for chance, found in games(plan(margin=margin, population=population, tail=tail), own, other):
+                mean, low, high = found.unsealed(nats)
+                assert low <= mean <= high == 1.0
+                assert not found.proves(nats) or 2.0 * low - 1.0 >= margin
+                wrong += chance * (2.0 * low - 1.0 > own - other + 1e-12)
+                told += low > 0.0
+            assert wrong <= level + 1e-12
+    assert told > 0
+
+
+def test_nothing_is_told_beside_guards_and_successes_share_the_level():
+    runs = np.ones((1, 3, 2))
+    beside = PairedResults(plan(g=0.3), runs, runs, runs)
+    assert beside.unsealed(1.0) is None
+    worse = np.zeros((1, 3, 2))
+    either = PairedResults(plan(better=("m", "n")), runs, worse, worse)
+    alone = PairedResults(plan(), runs[:, :, :1], worse[:, :, :1], worse[:, :, :1])
+    assert either.unsealed(1.0) == alone.unsealed(1.0 + math.log(2.0)) != alone.unsealed(1.0)
+    assert replace(either, challenger=worse).unsealed(1.0)[1] < 0.5
