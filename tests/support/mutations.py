@@ -1470,6 +1470,46 @@ MUTATIONS = [
     ),
     Mutation(
         "parts",
+        "a row of one part is in no other",
+        "everhold/sealing/intake/dealing.py",
+        "POSITIONAL JOIN dealt WHERE dealt.part = {number}) ",
+        "POSITIONAL JOIN dealt WHERE dealt.part >= {number}) ",
+        (
+            "everhold/integration/test_studies.py::test_each_row_is_in_one_part_and_groups_are_whole",
+            "everhold-competitions/integration/test_public_rows.py",
+        ),
+    ),
+    Mutation(
+        "public rows",
+        "a team's best that stands says nothing nearer than a step",
+        "everhold_competitions/ladder.py",
+        "span = (shown - half, shown + half) if rises else (shown - self.step, ends[1])",
+        "span = (shown - half, shown + half) if rises else (shown + half, ends[1])",
+        ("everhold-competitions/unit/test_ladder.py::test_no_analyst_breaks_ladders_of_teams",),
+    ),
+    Mutation(
+        "public rows",
+        "every file with other public predictions is counted",
+        "everhold_competitions/session.py",
+        "if (team.latest, team.public) != (predicted, public):",
+        "if team.latest != predicted:",
+        (
+            "everhold-competitions/integration/test_public_rows.py"
+            "::test_a_file_that_differs_on_public_rows_alone_is_a_submission",
+        ),
+    ),
+    Mutation(
+        "public rows",
+        "a score that does not rise by a step is not told",
+        "everhold_competitions/ladder.py",
+        "rises = guess < 0 or 2 * loss * grid < (2 * standing - self.margin) * steps",
+        "rises = True",
+        (
+            "everhold-competitions/integration/test_public_rows.py::test_every_file_gets_its_public_score_and_the_final_board_is_about_the_other_rows",
+        ),
+    ),
+    Mutation(
+        "parts",
         "whole groups go to one part",
         "everhold/sealing/intake/dealing.py",
         'ranks["unit"] = ranks.get("groups") or ranks.get("order") or "rowid"',
@@ -1488,7 +1528,7 @@ MUTATIONS = [
     ),
 ]
 
-PROMISES = {"failing rows", "commit before answer", "seals", "secrets", "limits", "parts"}
+PROMISES = {"failing rows", "commit before answer", "seals", "secrets", "limits", "parts", "public rows"}
 """Headings of `MUTATIONS` that are promises of the README and the guides, and no lines of docs/theory/index.md."""
 
 NOT_REMOVED = {

@@ -264,7 +264,7 @@ def test_no_analyst_breaks_the_ladder(shares, better, rows, confidence, margin):
 class Overconfident(Ladder):
     """The planted error: no union over the tree, and Chernoff's slack of a factor of ten used up."""
 
-    def log_inverse_level(self, asked, released):
+    def log_inverse_level(self, asked, released, labels=0.0):
         return np.zeros(np.broadcast(asked, released).shape) - np.log(10 * self.beta)
 
 
@@ -285,6 +285,78 @@ def test_a_best_that_stands_says_nothing_nearer_than_a_step(monkeypatch):
     monkeypatch.setattr("everhold_competitions.ladder.Scoreboard", Forgetful)
     planted = Ladder(rows=8, queries=3, confidence=0.9, grid=8, unit=2**20)
     assert max(TinyWorld(planted, shares, PAIRS).worst(3) for shares in SHARES) > planted.beta
+
+
+class WorldOfTeams(TinyWorld):
+    """Every analyst of two teams with ladders of their own, who choose query and team by all answers so far."""
+
+    def _reply(self, state, hits, standing):
+        total = hits * self.mechanism.unit
+        guess = -1 if standing is None else round(standing * self.mechanism.steps)
+        evaluations = Evaluations(np.array([[total]]), np.array([guess]), self.mechanism.rows, self.mechanism.unit)
+        after, replies = self.mechanism.answer_many(state, evaluations, noise=None)
+        return after, tuple(map(float, (replies.values[0], replies.lows[0], replies.highs[0], replies.sources[0])))
+
+    def _worst(self, possible, state, standings, queries):
+        if queries == 0 or not possible.any():
+            return 0.0
+        standings = standings or (None, None)
+        turns = itertools.product(range(len(self.hits)), (0, 1))
+        return max(self._of_team(possible, state, standings, queries, *turn) for turn in turns)
+
+    def _of_team(self, possible, state, standings, queries, query, team):
+        outcomes = {}
+        for hits in np.unique(self.hits[query][possible]).tolist():
+            outcomes.setdefault(self.reply(state, hits, standings[team]), []).append(hits)
+        failed = 0.0
+        for (after, (value, low, high, _)), hits in outcomes.items():
+            left = possible & np.isin(self.hits[query], hits)
+            known = tuple(value if place == team else each for place, each in enumerate(standings))
+            right = low <= self.truths[query] <= high
+            failed += self._worst(left, after, known, queries - 1) if right else float(self.mass[left].sum())
+        return failed
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+@pytest.mark.parametrize(("rows", "confidence", "margin"), [(6, 0.3, 2), (6, 0.9, 1), (6, 0.9, 2)])
+def test_no_analyst_breaks_ladders_of_teams(better, rows, confidence, margin):
+    given = {"queries": 3, "grid": 8, "margin": margin, "better": better, "unit": 2**20, "teams": 2}
+    mechanism = Ladder(rows=rows, confidence=confidence, **given)
+    for shares in SHARES:
+        assert 0.0 <= WorldOfTeams(mechanism, shares, PAIRS[:3]).worst(3) <= mechanism.beta
+
+
+class AsIfAlone(Ladder):
+    """The planted error: every answer of a team has the level of a single query, with Chernoff's slack used up."""
+
+    def log_inverse_level(self, asked, released, labels=0.0):
+        return np.zeros(np.shape(asked)) - np.log(10 * self.beta)
+
+
+def test_without_the_weights_an_analyst_of_two_teams_wins():
+    planted = AsIfAlone(rows=6, queries=3, confidence=0.9, grid=8, unit=2**20, teams=2)
+    assert max(WorldOfTeams(planted, shares, PAIRS[:3]).worst(3) for shares in SHARES) > planted.beta
+
+
+def test_the_courses_of_teams_weigh_no_more_than_one():
+    """All courses of two teams: the first file of each rises, and every rise costs one of the better levels."""
+    mechanism = Ladder(rows=8, queries=4, confidence=0.9, grid=3, unit=2**20, teams=2)
+
+    def weight(asked, rises, labels, standings):
+        if asked > 4:
+            return 0.0
+        own = math.exp(-float(mechanism.log_inverse_level(asked, rises, labels))) / mechanism.beta
+        after = []
+        for standing in (standings[0],):  # whose turn it is follows from the course
+            levels = range(mechanism.grid + 1 if standing is None else standing)
+            others = [*standings[1:]]
+            cost = labels + math.log(max(len(levels), 1))
+            after += [weight(asked + 1, rises + 1, cost, (*others, level)) for level in levels]
+            if standing is not None:
+                after.append(weight(asked + 1, rises, labels, (*others, standing)))
+        return own + sum(after)
+
+    assert 0.1 < weight(1, 0, 0.0, (None, None)) <= 1.0
 
 
 # The boosting attack --------------------------------------------------------------------------------------------------
