@@ -1484,8 +1484,8 @@ MUTATIONS = [
         "a team's best that stands says nothing nearer than a step",
         "everhold_competitions/ladder.py",
         "span = (shown - half, shown + half) if rises else (shown - self.step, ends[1])",
-        "span = (shown - half, shown + half) if rises else (shown + half, ends[1])",
-        ("everhold-competitions/unit/test_ladder.py::test_no_analyst_breaks_ladders_of_teams",),
+        "span = (shown - half, shown + half) if rises else (shown, ends[1])",
+        ("everhold-competitions/unit/test_ladder.py::test_what_a_team_is_told_covers_the_sealed_interval",),
     ),
     Mutation(
         "public rows",

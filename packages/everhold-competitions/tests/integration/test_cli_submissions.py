@@ -58,11 +58,33 @@ def test_a_competition_from_the_first_file_to_the_final_board(teams, everhold, m
     assert shown.stdout.splitlines()[0].split() == ["rank", "team", "score", "low", "high", "submissions"]
     assert "3 teams on 2 places" in shown.stderr
     assert "final leaderboard" in (teams / "board.html").read_text()
+    assert "over" in everhold("submit", *CONTEST, "wrens.csv", "--team", "owls", code=5).stderr
+
+
+def test_public_rows_give_scores_and_the_final_board_is_about_the_others(teams, everhold):
+    made = everhold(*MADE, "--feedback", "score", "--public", "0.5", "--teams", "5", "--submissions", "2")
+    assert "on the final leaderboard a score is within" in made.stderr
+    assert "public rows. The final board is about the other rows" in made.stderr
+    for team in ("owls", "larks", "wrens"):
+        told = everhold("submit", *CONTEST, f"{team}.csv", "--team", team).stdout
+        assert "the public score is" in told
+    told = json.loads(everhold("submit", *CONTEST, "wrens.csv", "--team", "owls", "--format", "json").stdout)
+    assert told["low"] < told["value"]
+    assert told["source"] == "standing"
+    shown = board(everhold)
+    assert (shown["final"], [row["rank"] for row in shown["rows"]][-1]) == (False, 3)
+    everhold("unseal", *CONTEST, "--yes")
+    final = board(everhold)
+    assert final["rows"][0]["team"] == "larks"
+    assert final["public"]["holdout"] == "contest.public"
+    refused = everhold("ask", "c.db", "contest.public", "--mean", "late = 1", code=5)
+    assert "public rows of 'contest'" in refused.stderr
+    for given in (("--public", "0.5"), ("--feedback", "none", "--public", "0.5")):
+        assert "public" in everhold(*MADE, *given, code=2).stderr
     everhold("certificate", "save", *CONTEST, "--output", "c.html")
     assert json.loads(everhold("certificate", "verify", "c.html", "--format", "json").stdout)["ok"]
     assert "team &#x27;owls&#x27;" in (teams / "c.html").read_text()
     assert json.loads(everhold("ledger", "verify", *CONTEST, "--format", "json").stdout)["ok"]
-    assert "over" in everhold("submit", *CONTEST, "wrens.csv", "--team", "owls", code=5).stderr
 
 
 def test_a_dry_run_reports_the_format_and_receives_nothing(teams, everhold):

@@ -52,7 +52,7 @@ class BareBoard:
 
 
 def by_flips(board, labels, is_public, submissions, rng):
-    """A model that is right on four rows of five; each file flips one row in five hundred, and stays if the score rises."""
+    """A model that is right on four rows of five; files flip one row in 500, and what raises the score stays."""
     best = np.where(rng.random(len(labels)) < 0.8, labels, 1 - labels)
     start = best
     board.rises((best == labels)[is_public])

@@ -326,6 +326,22 @@ def test_no_analyst_breaks_ladders_of_teams(better, rows, confidence, margin):
         assert 0.0 <= WorldOfTeams(mechanism, shares, PAIRS[:3]).worst(3) <= mechanism.beta
 
 
+@pytest.mark.parametrize("better", ["lower", "higher"])
+@pytest.mark.parametrize("margin", [1, 2])
+def test_what_a_team_is_told_covers_the_sealed_interval(better, margin):
+    mechanism = Ladder(rows=60, queries=3, grid=10, margin=margin, better=better, unit=2**20, teams=2)
+    nats = mechanism.log_inverse_level([1], 0)
+    for standing in (None, *np.arange(11) / 10):
+        guess = np.full(61, -1 if standing is None else round(standing * mechanism.steps))
+        totals = np.arange(61)[:, None] * mechanism.unit
+        for place in range(61):
+            told = Evaluations(totals[[place]], guess[[place]], 60, mechanism.unit)
+            _, replies = mechanism.answer_many(State(), told, noise=None)
+            low, high = mechanism.procedure.span(np.array([place / 60]), np.array([place / 60]), nats)
+            assert replies.lows[0] <= low[0]
+            assert high[0] <= replies.highs[0]
+
+
 class AsIfAlone(Ladder):
     """The planted error: every answer of a team has the level of a single query, with Chernoff's slack used up."""
 

@@ -359,6 +359,26 @@ def test_rows_are_sealed_whatever_they_and_their_files_are_called(send, see, tmp
     assert "40 queries" in see("/holdouts/new").text
 
 
+def test_public_rows_are_sealed_in_the_form_and_scored_without_a_guess(send, see, tmp_path):
+    given = [("holdout", ("h.csv", written(tmp_path / "h.csv", rows(7)).read_bytes(), "text/csv"))]
+    fields = {
+        "name": "open", "label": "late", "confidence": "95", "feedback": "score", "public": "40", "metric": "accuracy",
+        "teams": "3", "submissions": "3", "features_public": "yes",
+    }  # fmt: skip
+    assert "share" in send("/seal", {**fields, "feedback": "none"}, files=given).text
+    answer = send("/seal", fields, files=given)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/holdouts/open")
+    page = see("/holdouts/open/submit").text
+    assert "public rows. The final board is about the other rows" in page
+    assert "your own guess" not in page
+    late = np.asarray(rows(7)["late"]).astype(int)
+    handed_in = [("predictions", ("p.csv", "\n".join(["p", *map(str, late)]).encode(), "text/csv"))]
+    told = send("/holdouts/open/submit", {"team": "owls", "act": "submit"}, files=handed_in).text
+    assert "The interval of this file" in told
+    assert "the public score is 1" in told
+    assert "proves nothing" in see("/holdouts/open/leaderboard").text
+
+
 def test_a_competition_is_public_only_once_its_steward_says_so(app, send):
     with http_client(app) as client:
         unpublished, nothing = client.get("/public/cup", headers=HTML), client.get("/public/nobodys", headers=HTML)

@@ -243,3 +243,30 @@ def test_scores_rank_and_what_is_not_promised_is_refused_by_name(board):
         assert status == 201 or f"{name!r}" in said.json()["detail"]
     for name, said in (("neg_log_loss", "log loss, from 0 to 6.90776 for a row"), ("f1_macro", "f1_macro")):
         assert board(STEWARD).get(f"{API}/holdouts/{name}/leaderboard").json()["metric"] == said
+
+
+def test_public_rows_are_scored_over_http_and_the_final_board_is_about_the_others(tmp_path):
+    seal(
+        tmp_path, ids=True, allot=(), feedback="score", public=0.5, features="public", teams=3, submissions=4,
+        mechanism=None, surprises=None,
+    )  # fmt: skip
+    with serving(tmp_path) as client:
+        told = [
+            client(who).post(STUDY + "/submissions", files={"predictions": ("x.csv", predictions(seed))}).json()
+            for who, seed in ((ADA, 0), (BOB, 1), (ADA, 2))
+        ]
+        assert [each["public_rows"] for each in told] == [samples.ROWS // 2] * 3
+        assert told[2]["answer"]["value"] >= told[0]["answer"]["value"]
+        refused = client(ADA).post(
+            STUDY + "/submissions", data={"guess": "0.5"}, files={"predictions": ("x.csv", predictions(3))}
+        )
+        assert (refused.status_code, "needs no guess" in refused.text) == (409, True)
+        board = client(EVE).get(STUDY + "/leaderboard").json()
+        assert {row["team"] for row in board["standings"]} == {"ada", "bob"}
+        assert board["public"]["rows"] == samples.ROWS // 2
+        terms = client(EVE).get(STUDY).json()["status"]["facts"]["competition"]
+        assert (terms["public"], terms["public_rows"]) == (0.5, samples.ROWS // 2)
+        names = [each["name"] for each in client(STEWARD).get(API + "/holdouts").json()]
+        assert names == ["study", "study.public"]
+        for page, who in (("/submit", ADA), ("/leaderboard", EVE), ("", STEWARD)):
+            assert client(who).get(f"/holdouts/study{page}").status_code in (200, 303, 401, 403)
