@@ -9,7 +9,6 @@ import tempfile
 import warnings
 
 import numpy as np
-import pytest
 
 import everhold as eh
 from everhold.mechanisms import Source, State
@@ -94,7 +93,7 @@ def attack(kind, board, *, rows=5_000, public=0.3, submissions=600, games=20, se
 
 def test_the_ladder_of_a_team_rises_less_by_luck_than_a_bare_score():
     for kind in (by_flips, by_boosting):
-        bare, ladder = (attack(kind, board, submissions=200, games=5) for board in (BareBoard, LadderBoard))
+        bare, ladder = (attack(kind, board, submissions=200, games=3) for board in (BareBoard, LadderBoard))
         assert ladder[1] < 0.6 * bare[1]
         assert abs(ladder[2]) < 0.03  # nothing is gained on the final rows, one way or the other
         assert abs(bare[2]) < 0.03 + bare[1]
@@ -212,9 +211,8 @@ def pairs_apart(public, *, feedback="score", attackers=10, files=3, surprises=30
     return apart, float(np.median([(row.high - row.low) / 2 for row in board.standings])), told
 
 
-@pytest.mark.parametrize("public", [0.3])
-def test_study_wrong_guesses_do_not_take_the_board_from_a_host_with_public_rows(public):
-    apart, _, told = pairs_apart(public)
+def test_study_wrong_guesses_do_not_take_the_board_from_a_host_with_public_rows():
+    apart, _, told = pairs_apart(0.3)
     spent, _, _ = pairs_apart(None)
     assert told == 30
     assert apart > 200 > spent
