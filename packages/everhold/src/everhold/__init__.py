@@ -23,6 +23,7 @@ _HOMES = {
     ),
     "everhold.families.grid": "grid",
     "everhold.families.listed": "listed",
+    "everhold.families.pool": "pool",
     "everhold.families.protocol": "protocol",
     "everhold.families.study": "plan",
     "everhold.families.subgroups": "subgroups",

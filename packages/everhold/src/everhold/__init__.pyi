@@ -33,6 +33,7 @@ from everhold.errors import Unavailable as Unavailable
 from everhold.errors import VacuousGuaranteeWarning as VacuousGuaranteeWarning
 from everhold.families.grid import grid as grid
 from everhold.families.listed import listed as listed
+from everhold.families.pool import pool as pool
 from everhold.families.protocol import protocol as protocol
 from everhold.families.study import plan as plan
 from everhold.families.subgroups import subgroups as subgroups

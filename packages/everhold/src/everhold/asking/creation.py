@@ -39,7 +39,7 @@ from everhold.sealing.duplicates.splits import warn_of_matched_classes
 from everhold.sealing.intake.checks import lacking_rows
 from everhold.sealing.intake.create import seal
 from everhold.sealing.intake.request import CURRENT, FLAT, Planning, divided, place_of
-from everhold.sealing.rows.row_store import training_rows
+from everhold.sealing.rows.row_store import sealed_rows, training_rows
 from everhold.sealing.storage import TRAINING_FILE, check_name_is_free, new_folder, rows_folder, storage_url
 
 if TYPE_CHECKING:
@@ -158,11 +158,15 @@ class Creation:
         if self.declared is not None:
             from everhold.asking.declared import bound_families
 
+            in_file = "engine" not in made.configuration
+            sealed = sealed_rows(folder, made.configuration, made.key, None) if in_file else None
             self.families = bound_families(
                 self.declared, schema=schema_from(made.configuration), mechanism=made.mechanism,
                 training=training_rows(folder, made.configuration, None),
-                levels=MemberLevels.recorded(made.configuration),
+                levels=MemberLevels.recorded(made.configuration), sealed=sealed,
             )  # fmt: skip
+            if sealed is not None:
+                sealed.close()
         if not self.mostly_declared:
             warn_of_weak_promise(made.mechanism, self.alike)
         if copied := made.configuration["training_rows"]:

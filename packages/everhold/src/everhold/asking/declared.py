@@ -17,6 +17,7 @@ from everhold.errors import BudgetExhausted, HoldoutRejected, QueryRejected
 from everhold.families.base import MOST_SHARE, BoundFamily, Family, share_of
 from everhold.families.grid import BoundGrid, GridFamily
 from everhold.families.listed import BoundList
+from everhold.families.pool import BoundPool
 from everhold.families.subgroups import BoundSubgroups
 from everhold.families.texts import BoundTexts
 from everhold.ledger import EntryDraft, Outcome
@@ -24,7 +25,7 @@ from everhold.ledger.acts import DECLARATION, LONGEST_FAMILY, Accounts, Declarat
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import has_public_levels, those_with
 from everhold.mechanisms.declared import SHARE, widest_declared
-from everhold.queries.interval_planner import MemberLevels
+from everhold.queries.interval_planner import MemberLevels, RecordedPool
 from everhold.queries.query import MOST_SHOWN, digest
 from everhold.queries.query_compiler import QueryCompiler
 from everhold.sealing.configuration import bound_state
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-_KINDS: dict[str, Any] = {kind.kind: kind for kind in (BoundList, BoundSubgroups, BoundTexts, BoundGrid)}
+_KINDS: dict[str, Any] = {kind.kind: kind for kind in (BoundList, BoundSubgroups, BoundTexts, BoundGrid, BoundPool)}
 WORDS = "words"
 """What a family declares, entry by entry, as its author wrote it."""
 
@@ -86,14 +87,17 @@ def checked_share(share: object, *, declared: bool) -> float:
 
 
 def bound_families(
-    families: Families, *, schema: Schema, mechanism: Mechanism, training: StoredRows | None, levels: MemberLevels
-) -> list[Any]:
+    families: Families, *, schema: Schema, mechanism: Mechanism, training: StoredRows | None, levels: MemberLevels,
+    sealed: StoredRows | None,
+) -> list[Any]:  # fmt: skip
     """Bind the families declared with a new holdout to its rows. Returns names, families and their words.
+
+    A family may ask with the help of pools that stand before it.
 
     Raises:
         QueryRejected: If one of them cannot be declared there. Nothing was created.
     """
-    compiler = QueryCompiler(schema, mechanism, training, families=levels)
+    compiler = QueryCompiler(schema, mechanism, training, families=levels, sealed=sealed)
     if isinstance(families, Family):
         families = [families]
     if not isinstance(families, (Mapping, Sequence)) or isinstance(families, (str, bytes)) or not families:
@@ -101,7 +105,15 @@ def bound_families(
             f"declared is {brief(families)}; expected families, such as [eh.texts()]; nothing was created"
         )
     named = families if isinstance(families, Mapping) else {f"family {n}": f for n, f in enumerate(families, 1)}
-    return [(checked_name(name), *_bound(family, compiler)) for name, family in named.items()]
+    assert has_public_levels(mechanism)
+    found, pools, nats = list[Any](), list[RecordedPool](), mechanism.described(math.log(len(named)))
+    for name, family in named.items():
+        known = replace(compiler, families=replace(levels, pools=lambda: tuple(pools)))
+        bound, words = _bound(family, known)
+        found.append((checked_name(name), bound, words))
+        if isinstance(bound, BoundPool):
+            pools.append(bound.recorded(name, nats))
+    return found
 
 
 def checked_name(name: str) -> str:
@@ -121,8 +133,8 @@ def checked_name(name: str) -> str:
 def _bound(family: Family, compiler: QueryCompiler) -> tuple[BoundFamily, Sequence[str]]:
     if not isinstance(family, Family):
         raise QueryRejected(
-            f"{brief(family)} is no family; expected eh.listed([...]), eh.subgroups([...], of=...), eh.texts() or "
-            "eh.grid(estimator, space); "
+            f"{brief(family)} is no family; expected eh.listed([...]), eh.subgroups([...], of=...), eh.texts(), "
+            "eh.grid(estimator, space) or eh.pool(rows, [...]); "
             "nothing was changed"
         )
     from everhold.families.protocol import in_words
@@ -255,6 +267,12 @@ class FamilyLevels:
             family.check_training(bound, executor.training)
         return min((base + nats for base, nats in found if nats is not None), default=None)
 
+    def pools(self, executor: QueryExecutor) -> tuple[RecordedPool, ...]:
+        """Return the pools that the holdout has recorded."""
+        declared = executor.ledger.head().accounts.of(Declarations).by_name.values()
+        found = ((each, self.family(each)) for each in declared)
+        return tuple(pool.recorded(each.name, each.nats) for each, pool in found if isinstance(pool, BoundPool))
+
     def family(self, declaration: Declaration) -> BoundFamily:
         """Return the family of a declaration, read from its JSON once."""
         if declaration.family not in self._known:
@@ -343,7 +361,9 @@ class HoldoutFamilies(HoldoutAccessor):
         for each in self._executor.ledger.head().accounts.of(Declarations).by_name.values():
             nats = levels.family(each).most_nats
             level = each.nats + nats
-            within, _ = widest_declared(mechanism, procedure_of_shares(self._executor, level), level)
+            within = levels.family(each).half_width(each.nats)
+            if within is None:
+                within, _ = widest_declared(mechanism, procedure_of_shares(self._executor, level), level)
             declared = "later" if each.later else "at creation"
             rows.append(
                 {"name": each.name, "holds": each.shown, "declared": declared, "bits": round(nats / math.log(2.0), 1),

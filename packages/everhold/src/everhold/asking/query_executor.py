@@ -22,7 +22,7 @@ from everhold.ledger.acts import ANALYST, ARRIVALS, Accounts, arrived, spending_
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import PublicLevels, State, has_public_levels
 from everhold.progress import progress
-from everhold.queries.interval_planner import MemberLevels, never_declared
+from everhold.queries.interval_planner import MemberLevels, never_declared, no_pools
 from everhold.queries.procedures import AskedBefore
 from everhold.queries.query import IN_ONE_TRANSACTION, ExecutionResult, Pricing
 from everhold.queries.query_compiler import QueryCompiler
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Committed, Head, HoldoutRecord, Ledger, LedgerStore, Outcome
     from everhold.ledger.ledger import Transaction
     from everhold.mechanisms import Mechanism, Promise, PublicLevels, has_public_levels
+    from everhold.queries.interval_planner import RecordedPool
     from everhold.queries.means.batch import Batch
     from everhold.queries.predictions.arrays import RowSpan
     from everhold.queries.query import QueryPlan
@@ -64,6 +65,16 @@ class RowsArrived(Unavailable):
 
 
 _NOTHING = State()
+
+
+class LevelsOfFamilies(Protocol):
+    """Protocol of what knows the declared families of a holdout."""
+
+    def __call__(self, executor: QueryExecutor, bound: BoundQuery) -> float | None:
+        """Return ln(1 / level) of a query that is a member of a family, else None."""
+
+    def pools(self, executor: QueryExecutor) -> Sequence[RecordedPool]:
+        """Return the pools that the holdout has recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +133,7 @@ class QueryExecutor:
     sealed: StoredRows
     training: StoredRows | None
     analyst: str | None = None
-    level_of: Callable[[QueryExecutor, BoundQuery], float | None] | None = None
+    level_of: LevelsOfFamilies | None = None
     place: AmongArrivals = _OF_THE_CREATION
     growth: Trees | None = None
 
@@ -190,6 +201,7 @@ class QueryExecutor:
             MemberLevels.recorded(configuration),
             level_of=never_declared if self.level_of is None else partial(self.level_of, self),
             asked_of_tree=partial(_asked_of_tree, self.ledger),
+            pools=no_pools if self.level_of is None else partial(self.level_of.pools, self),
         )
         before = AskedBefore(
             lambda query: self.ledger.find(query) is not None, self.ledger.remembers,

@@ -77,6 +77,14 @@ class BoundFamily(ABC):
     def most_nats(self) -> float:
         """ln(1 / weight) of the least likely member, in nats."""
 
+    def half_width(self, nats: float) -> float | None:
+        """Return the half-width of what a family without members says by itself, else None.
+
+        Args:
+            nats: ln(1 / level) of the family.
+        """
+        return None
+
 
 def share_of(share: object) -> float | None:
     """Return `share` as a float if declared families may use that part of the failure probability, else None."""

@@ -158,7 +158,9 @@ def _compiled(query: Any, compiler: QueryCompiler) -> QueryPlan[Any]:
         return _TRIED
 
     grows = compiler.families
-    levels = MemberLevels(level, level, first_rows=grows.first_rows, largest_group=grows.largest_group)
+    levels = MemberLevels(
+        level, level, pools=grows.pools, first_rows=grows.first_rows, largest_group=grows.largest_group
+    )
     return replace(compiler, families=levels).compile(query, None, None)
 
 

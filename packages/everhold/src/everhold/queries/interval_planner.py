@@ -62,6 +62,41 @@ def never_asked(query: str, member: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgedShare:
+    """What a judge says of a pool of rows without labels.
+
+    Attributes:
+        text: The judge's condition.
+        share: Share of the pool that meets it.
+        within: Interval of the population's share.
+    """
+
+    text: str
+    share: float
+    within: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPool:
+    """A pool of rows without labels that a holdout has recorded (S18).
+
+    Attributes:
+        name: Its name in the holdout.
+        content: SHA-256 of its rows.
+        judges: What each judge says, by the fingerprint of its condition.
+    """
+
+    name: str
+    content: str
+    judges: Mapping[str, JudgedShare]
+
+
+def no_pools() -> Sequence[RecordedPool]:
+    """Return no pools, as of a holdout that has recorded none."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
 class MemberLevels:
     """Functions that give queries a level by their description (S10), and the numbers of rows they hold for.
 
@@ -71,6 +106,7 @@ class MemberLevels:
         described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
         asked_of_tree: Whether a query was asked before as one that is no member, by its fingerprint and the one
             that the member has then.
+        pools: Pools of rows without labels that are recorded (S18).
         first_rows: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
         largest_group: Rows that no group exceeds then; 0 where rows are in no groups.
     """
@@ -79,6 +115,7 @@ class MemberLevels:
     level_if_released: Callable[[BoundQuery], float | None] = never_declared
     described_of: Callable[[BoundQuery], float | None] = never_declared
     asked_of_tree: Callable[[str, str], bool] = never_asked
+    pools: Callable[[], Sequence[RecordedPool]] = no_pools
     first_rows: int = 0
     largest_group: int = 0
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
+from everhold.queries.means.assisted import AssistedMean
 from everhold.queries.means.mean import MeanQuery, StatisticalQuery
 from everhold.queries.means.shares import ConditionalMean, ShareQuery
 from everhold.queries.metrics.difference import DifferenceQuery
@@ -22,6 +23,8 @@ def mean(of: str, *, low: float | None = None, high: float | None = None) -> Mea
 @overload
 def mean(of: str, *, low: float | None = None, high: float | None = None, given: str) -> ConditionalMean: ...
 @overload
+def mean(of: str, *, assisted_by: str, pool: Any) -> AssistedMean: ...
+@overload
 def mean(of: RowFunction, *, name: str | None = None) -> StatisticalQuery: ...
 @overload
 def mean(of: RowFunction, *, given: str, name: str | None = None) -> ConditionalMean: ...
@@ -32,7 +35,9 @@ def mean(
     high: float | None = None,
     given: str | None = None,
     name: str | None = None,
-) -> MeanQuery | ConditionalMean | StatisticalQuery:
+    assisted_by: str | None = None,
+    pool: Any = None,
+) -> MeanQuery | ConditionalMean | StatisticalQuery | AssistedMean:
     """Build the query for the mean over the population of an expression, or of a function of single rows.
 
     A function is tried on the training rows before it meets sealed ones (without a training set on made-up rows), and
@@ -53,12 +58,21 @@ def mean(
         name: Of a function: functions of one name that are made of the same code and data, and give the same for public
             rows, are one query. Without a name every new function is a new query. Files and settings that the
             function reads while it runs are not looked at: take another name when they change.
+        assisted_by: A condition that says what a judge says, such as ``"judge"``, where few rows have a human label and
+            a pool of many more has the judge's. The better the judge, the narrower the answer; what it gets wrong only
+            costs width. One that is worth nothing is left out, as training rows say.
+        pool: Rows that were judged and not labelled, or their name: recorded by `eh.pool`, drawn from the same
+            population, and not used to tune the judge.
 
     Examples:
         >>> mean("arr_delay", low=-60, high=180)
         MeanQuery(text='arr_delay', low=-60, high=180)
         >>> late = mean(lambda table: table["arr_delay"] > 15, name="late")
     """
+    if assisted_by is not None or pool is not None:
+        if assisted_by is None or pool is None or any(each is not None for each in (low, high, given, name)):
+            raise QueryRejected("Pass assisted_by and pool together, to a condition, and nothing else beside them.")
+        return AssistedMean.of(of, judge=assisted_by, pool=pool)
     if not isinstance(of, str) and callable(of):
         if low is not None or high is not None:
             raise QueryRejected(

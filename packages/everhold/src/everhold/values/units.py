@@ -53,6 +53,8 @@ def measure_of(bound: BoundQuery) -> str:
         return "loss"
     if kind == "score":
         return "value"
+    if kind == "assisted mean":
+        return "share"
     if kind == DIFFERENCE_OF_RATES:
         return "points"
     if kind in ("auc difference", "score difference", DIFFERENCE_OF_MEANS):

@@ -272,8 +272,9 @@ def _declared(
             half, known = within(each.nats + text), True
             rows.append(_row(f"{said}, declared as {each.name!r}", half, half))
             continue
-        half = within(each.nats + family.most_nats)
-        rows.append(_row(f"member of {each.name!r}", half, half))
+        if family.half_width(each.nats) is None:
+            half = within(each.nats + family.most_nats)
+            rows.append(_row(f"member of {each.name!r}", half, half))
     if known or head.accounts.closed:
         return rows
     room = [mechanism.surely_answers(state, 1) > 0 for state in (now, later)]

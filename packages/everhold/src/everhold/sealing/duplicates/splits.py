@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from everhold.sealing.configuration import SealedFiles
     from everhold.values.base import Schema
 
-_BY_CHANCE = 1e-5
+BY_CHANCE = 1e-5
 """A table of chance repetitions is refused by mistake with at most this probability."""
 
 _TIMES = re.compile(r"DATE|TIMESTAMP")
@@ -91,7 +91,7 @@ def check_equal_rows(
     doubled = 0.0
     for names in _choices(connection, columns, row_id):
         found = repetitions(connection, {name: columns[name] for name in names})
-        if excess_by_chance(found) < _BY_CHANCE:
+        if excess_by_chance(found) < BY_CHANCE:
             raise HoldoutRejected(
                 f"{found.shared:,} of the sealed rows ({100.0 * found.share:.3g}%) equal a training row, more than "
                 "chance gives; expected training rows that are not sealed; a holdout that was trained on proves "

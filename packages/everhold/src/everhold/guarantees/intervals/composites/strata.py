@@ -1,0 +1,244 @@
+"""Exact limits of a share whose strata are counted in a public pool (docs/theory/assisted.md, Statement S18).
+
+Rows of one law are of stratum 1 or 0, here by what a judge says. A share is ``q a + (1 - q) b``: q is the share of
+stratum 1, and a and b are the shares within the strata. The pool bounds q. Of the sealed rows, given their strata, the
+counts K and M of both strata are independent and binomial. A statistic S(K, M) that grows in both orders their values,
+and a pair (a, b) is excluded from below where ``P[S(K, M) >= s]`` is at most the level (Buehler's limits).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import scipy
+
+from everhold.guarantees.intervals.bets.betting import side_of
+from everhold.guarantees.intervals.composites.parts import OfScore
+from everhold.guarantees.intervals.shares.means import ClopperPearson
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Ends = tuple[float, float]
+
+_OF_BOX = 0.02  # of a side's level, for the box of (a, b) in which its pairs are looked for
+_CELLS = 256  # of a's interval
+_BLOCKS = 512  # of values of K
+_MOST_NATS = 300.0  # beyond them tails are not computed
+_CLOSE = 0.002  # of the planned distance of the limit
+_ROUNDING = 1e-9
+_TIES = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenStrata:
+    """Rows of both strata, and how many of them have the property.
+
+    Attributes:
+        rows: Of stratum 1 and of stratum 0.
+        counts: Those with the property, in the same order.
+        weight: q, by the pool.
+    """
+
+    rows: tuple[int, int] = field(repr=False)
+    counts: tuple[int, int] = field(repr=False)
+    weight: float
+
+    @property
+    def shares(self) -> Ends:
+        """Shares within the strata; that of all rows where a stratum has none."""
+        whole = sum(self.counts) / max(sum(self.rows), 1)
+        first, second = (k / n if n else whole for k, n in zip(self.counts, self.rows, strict=True))
+        return first, second
+
+    @property
+    def score(self) -> float:
+        """The share of all rows, weighted as the pool says."""
+        first, second = self.shares
+        return self.weight * first + (1.0 - self.weight) * second
+
+    @property
+    def mirrored(self) -> SeenStrata:
+        """The same rows with the property turned into its opposite."""
+        first, second = (n - k for k, n in zip(self.counts, self.rows, strict=True))
+        return SeenStrata(self.rows, (first, second), self.weight)
+
+    def scaled(self, rows: int) -> SeenStrata:
+        """Return so many rows that are distributed as these, rounded to whole numbers."""
+        scale = rows / max(sum(self.rows), 1)
+        first = round(self.rows[0] * scale)
+        sizes = first, rows - first
+        counts = [min(round(share * n), n) for share, n in zip(self.shares, sizes, strict=True)]
+        return SeenStrata(sizes, (counts[0], counts[1]), self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class StratifiedShare(OfScore):
+    """Interval procedure of a share of independent rows of one law, whose strata are counted in a pool.
+
+    Attributes:
+        planned: As many rows as are sealed, distributed as public facts say.
+        training: Number of rows that an honest guess was made from.
+        within: Interval of q by the pool, which holds with a probability of its own.
+    """
+
+    planned: SeenStrata
+    rows: int
+    training: int
+    within: Ends
+
+    name: ClassVar[str] = "stratified_share"
+    title: ClassVar[str] = "exact binomial tails of two strata that a pool counts"
+    why: ClassVar[str] = "counts in both strata so unusual are this unlikely, whatever the shares within them"
+
+    def interval(self, seen: SeenStrata, nats: float) -> Ends:
+        """See `Procedure.interval`; the share of the sealed rows is always inside."""
+        low, high = self._ends(seen, nats)
+        return min(low, seen.score), max(high, seen.score)
+
+    def _ends(self, seen: SeenStrata, nats: float) -> Ends:
+        key = seen.rows, seen.counts, nats
+        if key not in self._known:
+            low, high = (lower_limit(each, self.within, side_of(nats)) for each in (seen, seen.mirrored))
+            self._known[key] = low, 1.0 - high
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[tuple[int, int], tuple[int, int], float], Ends]:
+        return {}
+
+    def _planned_ends(self, nats: float) -> Ends:
+        return self._ends(self.planned, nats)
+
+    @cached_property
+    def _error(self) -> float:
+        variance = _variance(self.planned, np.array(self.planned.counts[0]), np.array(self.planned.counts[1]), 0.5)
+        return math.sqrt(float(variance) * (1.0 + self.rows / max(self.training, 1)))
+
+
+def lower_limit(seen: SeenStrata, within: Ends, nats: float) -> float:
+    """Return a share such that all smaller ones are excluded (Statement S18), rounded down.
+
+    Args:
+        seen: The sealed rows.
+        within: Values of q.
+        nats: ln(1 / level) of this side.
+    """
+    if nats > _MOST_NATS:
+        return 0.0
+    box = [
+        ClopperPearson(rows=n, training=n).interval(k / n, nats - math.log(_OF_BOX / 2.0)) if n else (0.0, 1.0)
+        for k, n in zip(seen.counts, seen.rows, strict=True)
+    ]
+    tails, edges = _Tails(seen, nats), np.linspace(*box[0], _CELLS + 1)
+    wanted = math.sqrt(nats - math.log1p(-_OF_BOX))
+
+    def distance(share: float) -> float:
+        """Return the root of ln(1 / P) of the likeliest pairs of the box whose share is no larger."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ends = [(share - q * edges[:-1]) / (1.0 - q) for q in within]
+        largest = np.where(np.isnan(ends), 1.0, ends).max(axis=0)  # of b in each cell of a
+        there = largest >= box[1][0]
+        if not there.any():
+            return math.inf
+        found = float(np.max(tails.at(edges[1:][there], np.minimum(largest[there], box[1][1]))))
+        return math.sqrt(max(-math.log(max(found, 1e-300)), 0.0))
+
+    low, high, far, near = 0.0, seen.score, math.inf, distance(seen.score)
+    if near >= wanted:
+        return high
+    at = high - tails.reach
+    while high - low > _CLOSE * tails.reach:
+        if (found := distance(at)) >= wanted:
+            low, far = at, found
+        else:
+            high, near = at, found
+        slope = (far - near) / (high - low)
+        at = high - (wanted - near) / slope if math.isfinite(far) else (low + high) / 2.0
+        if math.isinf(far) and near < wanted and low == 0.0:  # as far again
+            at = max(high - tails.reach / 4.0, 0.0)
+        at = min(max(at, low + 0.05 * (high - low)), high - 0.05 * (high - low))
+    return max(low - _ROUNDING, 0.0)
+
+
+class _Tails:
+    """The probabilities that counts of both strata are ordered at or above those that were seen.
+
+    ``S = q k / n + (1 - q) m / n' - z sd``, with the standard deviation of shares that are shrunk towards 1/2 by
+    z^2 / 4 rows on either side. Then S grows in k and in m.
+    """
+
+    def __init__(self, seen: SeenStrata, nats: float) -> None:
+        self._seen, self._nats = seen, nats
+        self._z = float(-scipy.special.ndtri(math.exp(-nats)))
+        variance = float(_variance(seen, np.array(float(seen.counts[0])), np.array(float(seen.counts[1])), 1.0))
+        self.reach = max(self._z, 1.0) * math.sqrt(max(variance, 1e-12))
+        first, second = seen.rows
+        least = float(self._statistic(np.array(float(seen.counts[0])), np.array(float(seen.counts[1])))) - _TIES
+        k = np.arange(first + 1.0)
+        low, high = np.full(len(k), -1.0), np.full(len(k), second + 1.0)  # the least m with S >= s is in (low, high]
+        for _ in range(second.bit_length() + 1):
+            at = np.floor((low + high) / 2.0)
+            inside = self._statistic(k, np.clip(at, 0.0, second)) >= least
+            inner = (at > low) & (at < high)
+            high, low = np.where(inner & inside, at, high), np.where(inner & ~inside, at, low)
+        self.needed = high  # for each k; second + 1 where there is none; falls in k
+
+    def _statistic(self, k: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.float64]:
+        seen, z = self._seen, self._z
+        weights = seen.weight, 1.0 - seen.weight
+        mean = sum(w * x / max(n, 1) for w, x, n in zip(weights, (k, m), seen.rows, strict=True))
+        return np.asarray(mean - z * np.sqrt(_variance(seen, k, m, z * z / 4.0)))
+
+    def at(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return bounds for ``P[S >= s]`` at pairs of shares, rounded up, shape (pairs,)."""
+        first, second = self._seen.rows
+        reach = math.sqrt((self._nats + 12.0) * first / 2.0)  # Hoeffding: there is next to nothing beyond it
+        start, stop = max(math.floor(first * a.min() - reach), 0), min(math.ceil(first * a.max() + reach), first)
+        step = -(-(stop - start + 1) // _BLOCKS)
+        starts = np.unique(np.append(np.arange(start, stop + 1, step), [0, stop + 1]))  # of blocks of counts
+        most = np.append(starts[1:] - 1, first)  # of each block, for which the least other count is enough
+        above = _at_least(self.needed[np.minimum(most, first)], second, b[:, None])
+        return np.asarray(np.minimum((_masses(starts, first, a[:, None]) * above).sum(axis=1) * (1.0 + 1e-9), 1.0))
+
+
+def _masses(starts: NDArray[np.int64], rows: int, share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probabilities of blocks of heads, of which the last has no end, from the nearer tail of each."""
+    inner = starts[1:]
+    upper = inner > rows * share
+    ends = np.where(upper, inner, rows - inner + 1.0), np.where(upper, rows - inner + 1.0, inner)
+    beyond = inner > rows
+    tails = scipy.special.betainc(
+        np.where(beyond, 1.0, ends[0]), np.where(beyond, 1.0, ends[1]), np.where(upper, share, 1.0 - share)
+    )
+    tails = np.where(beyond, 0.0, tails)
+    ones = np.ones_like(share)
+    above = np.hstack([ones, np.where(upper, tails, np.nan), 0.0 * ones])
+    below = np.hstack([0.0 * ones, np.where(upper, np.nan, tails), ones])
+    from_above, from_below = above[:, :-1] - above[:, 1:], below[:, 1:] - below[:, :-1]
+    within = np.where(np.isnan(from_above), 1.0 - below[:, :-1] - above[:, 1:], from_above)
+    return np.asarray(np.where(np.isnan(from_below), within, from_below))
+
+
+def _at_least(
+    counts: NDArray[np.float64] | NDArray[np.int64], rows: int, share: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the probability of so many heads or more of coins, shape (..., counts)."""
+    inside = np.clip(np.asarray(counts, dtype=np.float64), 1.0, max(rows, 1))
+    found = scipy.special.betainc(inside, rows - inside + 1.0, share)
+    return np.asarray(np.where(counts <= 0.0, 1.0, np.where(counts > rows, 0.0, found)))
+
+
+def _variance(
+    seen: SeenStrata, k: NDArray[np.float64], m: NDArray[np.float64], shrunk: float
+) -> NDArray[np.float64]:  # fmt: skip
+    found = np.zeros(np.broadcast_shapes(np.shape(k), np.shape(m)))
+    for weight, x, n in zip((seen.weight, 1.0 - seen.weight), (k, m), seen.rows, strict=True):
+        if n:
+            share = (x + shrunk) / (n + 2.0 * shrunk)
+            found = found + weight**2 * share * (1.0 - share) / n
+    return found

@@ -1,0 +1,139 @@
+"""Means that a judge assists: what is recorded of a pool, what is refused, and how wide the answers are."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import everhold as eh
+
+ROWS, POOL = 300, 5_000
+QUERY = eh.mean("human", assisted_by="judge", pool="pool")
+
+
+def drawn(rng, rows, *, agreement=0.8, first=0):
+    human = rng.random(rows) < 0.5
+    judge = np.where(rng.random(rows) < agreement, human, ~human)
+    noise, score = rng.random(rows) < 0.5, rng.normal(size=rows).round(6)
+    return {"id": first + np.arange(rows), "human": human, "judge": judge, "noise": noise, "score": score}
+
+
+def unlabelled(table):
+    return {name: column for name, column in table.items() if name != "human"}
+
+
+@pytest.fixture(scope="module")
+def tables():
+    rng = np.random.default_rng(3)
+    return {
+        "holdout": drawn(rng, ROWS),
+        "training": drawn(rng, ROWS, first=ROWS),
+        "pool": drawn(rng, POOL, first=10_000),
+    }
+
+
+def created(folder, tables, *, name="study", **wanted):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", eh.EverholdWarning)
+        return eh.Holdout.create(
+            f"sqlite:///{folder}/h.db", name, holdout=tables["holdout"], training=tables["training"],
+            **{"rows": eh.Rows(row_id="id"), "queries": 20, "seed": 1, "allow_resealing": True, **wanted},
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def holdout(tables, tmp_path_factory):
+    with created(
+        tmp_path_factory.mktemp("assisted"), tables,
+        declared={"pool": eh.pool(unlabelled(tables["pool"]), ["judge", "noise", "score > 1"])}, share=0.1,
+    ) as made:  # fmt: skip
+        yield made
+
+
+def test_an_assisted_answer_is_narrower_and_names_its_pool(holdout, tables):
+    assisted, plain = holdout.ask(QUERY), holdout.ask("human")
+    assert assisted.low <= 0.5 <= assisted.high
+    assert assisted.high - assisted.low < 0.85 * (plain.high - plain.low)
+    assert holdout.ask(eh.mean("human", assisted_by="judge", pool=unlabelled(tables["pool"]))).repeated
+    certificate = holdout.certificate().to_dict()
+    (family,) = certificate["account"]["declared"]
+    assert "of the same population, on which judge, noise, score > 1 was not tuned" in family["holds"]
+
+
+def test_a_judge_that_knows_nothing_is_left_out(holdout):
+    with_noise = eh.mean("human", assisted_by="noise", pool="pool")
+    assert holdout.ask(with_noise).query == holdout.ask("human").query
+
+
+def test_declared_and_silent_answers(tables, tmp_path):
+    declared = {"pool": eh.pool(unlabelled(tables["pool"]), ["judge"]), "ends": eh.listed([QUERY])}
+    with created(tmp_path, tables, declared=declared) as holdout:
+        told = holdout.ask(QUERY)
+        assert (told.source, told.charged) == ("declared", 0)
+    with created(tmp_path, tables, name="silent", declared={"pool": declared["pool"]}) as holdout:
+        holdout.ask(QUERY, silent=True)
+        holdout.ask("human", silent=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", eh.EverholdWarning)  # the same rows are sealed twice
+            holdout.unseal()
+        assisted, plain = holdout.ask(QUERY), holdout.ask("human")
+        assert assisted.sealed_high - assisted.sealed_low < 0.95 * (plain.sealed_high - plain.sealed_low)
+
+
+def test_a_pool_can_be_recorded_later_and_is_no_other_pool(tables, tmp_path):
+    with created(tmp_path, tables) as holdout:
+        with pytest.raises(eh.QueryRejected, match="not recorded"):
+            holdout.ask(QUERY)
+        holdout.declare("pool", eh.pool(unlabelled(tables["pool"]), ["judge"]))
+        before = holdout.remaining
+        part = {name: column[:100] for name, column in unlabelled(tables["pool"]).items()}
+        for refused, said in (
+            (eh.mean("human", assisted_by="judge", pool=part), "not recorded"),
+            (eh.mean("human", assisted_by="noise", pool="pool"), "no judge"),
+            (eh.mean("score", assisted_by="judge", pool="pool"), "no condition"),
+        ):
+            with pytest.raises(eh.QueryRejected, match=said):
+                holdout.ask(refused)
+        assert holdout.remaining == before
+        assert holdout.ask(QUERY).low is not None
+
+
+@pytest.mark.parametrize("row_id", ["id", None])
+def test_a_pool_with_a_sealed_row_in_it_is_refused(tables, tmp_path, row_id):
+    mixed = {name: np.append(tables["pool"][name], tables["holdout"][name]) for name in ("id", "judge", "score")}
+    if row_id is None:
+        mixed["id"] = np.arange(len(mixed["id"])) + 1_000_000
+    with created(tmp_path, tables, rows=eh.Rows(row_id=row_id)) as holdout:
+        with pytest.raises(eh.QueryRejected, match="Row 5,001 of the pool") as refused:
+            holdout.declare("pool", eh.pool(mixed if row_id else {n: mixed[n] for n in ("judge", "score")}, ["judge"]))
+        assert refused.value.data["row"] == POOL + 1
+        assert not holdout.declared.families().rows
+
+
+def test_a_pool_that_cannot_be_counted_is_refused(tables, tmp_path):
+    good = unlabelled(tables["pool"])
+    faults = [
+        ({"noise": good["noise"]}, ["judge"], "is not there"),
+        ({"judge": good["score"]}, ["judge"], "is a number"),
+        ({"judge": [True, None, False]}, ["judge"], "Row 2 of the pool has no value"),
+        ({"judge": np.zeros(0, dtype=bool)}, ["judge"], "no rows"),
+        (good, "judge", "Pass a list"),
+        (good, ["score"], "no condition"),
+    ]
+    with created(tmp_path, tables) as holdout:
+        for rows, judges, said in faults:
+            with pytest.raises(eh.QueryRejected, match=said):
+                holdout.declare("pool", eh.pool(rows, judges))
+    grouped = created(tmp_path, tables, name="groups", rows=eh.Rows(), dependence=eh.Groups("id"))
+    with grouped as holdout, pytest.raises(eh.QueryRejected, match="depend on each other"):
+        holdout.declare("pool", eh.pool(good, ["judge"]))
+
+
+def test_arguments_that_do_not_belong_together_are_refused():
+    for wanted in (
+        {"assisted_by": "judge"},
+        {"pool": "pool"},
+        {"assisted_by": "judge", "pool": "pool", "given": "noise"},
+    ):
+        with pytest.raises(eh.QueryRejected, match="together"):
+            eh.mean("human", **wanted)
