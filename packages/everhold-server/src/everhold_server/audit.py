@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -56,6 +57,7 @@ class AuditLog:
 
     def __init__(self, records: Records) -> None:
         self.records = records
+        self._turn = f"audit {secrets.token_hex(8)}"  # rows are only added: another process need not wait
         self._waiting: list[tuple[dict[str, Any], asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
 
@@ -115,7 +117,7 @@ class AuditLog:
 
     def insert(self, rows: list[dict[str, Any]]) -> None:
         """Write several acts in one transaction."""
-        with self.records.writing() as connection:
+        with self.records.writing(self._turn) as connection:
             connection.execute(sa.insert(audit), rows)
 
     def page(self, principal: Principal, *, before: int | None = None, limit: int = 100) -> list[dict[str, Any]]:

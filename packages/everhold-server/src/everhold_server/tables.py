@@ -49,7 +49,11 @@ class Records:
             yield connection
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
-        """Return a context with a connection whose changes are committed together, or not at all after an error."""
-        with self.database.transaction(writing=True) as connection, database_errors():
+    def writing(self, turn: str = "") -> Iterator[sa.Connection]:
+        """Return a context with a connection whose changes are committed together, or not at all after an error.
+
+        Args:
+            turn: Only writers that name the same wait for each other, on SQLite always all of them.
+        """
+        with self.database.transaction(writing=True, turn=turn) as connection, database_errors():
             yield connection
