@@ -29,23 +29,23 @@ def submit(
         Path | None, typer.Argument(metavar="FILE", help="Predictions for the sealed rows: CSV, TSV or Parquet.")
     ] = None,
     *,
-    team: Annotated[str, typer.Option(help="Who hands it in; an allotment of this name pays.")],
+    team: Annotated[str, typer.Option(help="Who hands it in. An allotment of this name pays.")],
     column: Annotated[str | None, typer.Option(help="Column of the predictions, where there are several.")] = None,
     guess: Annotated[
         float | None,
         typer.Option(
-            help="Where scores are told: your own guess. A team's first submission needs it, or "
-            "--training-predictions; later the default is what the team was told last."
+            help="Where scores are told: your own guess. A team's first submission needs it, "
+            "or --training-predictions. Later the default is what the team was told last."
         ),
     ] = None,
     training_predictions: Annotated[
         Path | None, typer.Option(help="The same model's predictions for the training rows, if there are some.")
     ] = None,
     choose: Annotated[
-        int | None, typer.Option(help="Make this earlier submission of the team final, by its number; no file.")
+        int | None, typer.Option(help="Make this earlier submission of the team final, by its number. Without a file.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only check the format; nothing is received, no label is looked at.")
+        bool, typer.Option("--dry-run", help="Only check the format. Nothing is received, and no label is looked at.")
     ] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -75,7 +75,7 @@ def submit(
     """
     if choose is not None:
         if predictions is not None:
-            raise Misuse("--choose names a submission that was received before; leave the file out")
+            raise Misuse("--choose names an earlier submission. Leave the file out.")
         with opened(storage, name) as holdout, arguments_checked():
             holdout.competition.choose(team=team, number=choose)
         chosen = f"submission {choose:,} of team {team!r} is final"
@@ -139,7 +139,7 @@ def leaderboard(
     from everhold_competitions.leaderboard import COLUMNS
 
     if output is not None and output.suffix.lower() != ".html":
-        raise Misuse(f"--output is {str(output)!r}; expected a file that ends in .html")
+        raise Misuse(f"--output is {str(output)!r}. Pass a name that ends in .html.")
     with opened(storage, name) as holdout:
         board = holdout.competition.leaderboard()
     if output is not None:

@@ -87,28 +87,28 @@ class Competition(Display):
             object.__setattr__(self, "metric", plain)
         if self.feedback not in FEEDBACK:
             raise ValueError(
-                f"feedback is {brief(self.feedback)}; expected one of {', '.join(map(repr, FEEDBACK))}: what a "
-                "submission is told before the end; nothing was created"
+                f"feedback is {brief(self.feedback)}. Pass one of "
+                f"{', '.join(map(repr, FEEDBACK))}, which says what a submission is told "
+                "before the end."
             )
         self._check_metric()
         for what, least in (("teams", 2), ("submissions", 1)):
             value = getattr(self, what)
             if (-1 if (number := as_whole(value)) is None else number) < least or value > _MOST:
-                raise ValueError(
-                    f"{what} is {brief(value)}; expected a whole number from {least} to {_MOST:,}; nothing was created"
-                )
+                raise ValueError(f"{what} is {brief(value)}. Pass a whole number from {least} to {_MOST:,}.")
             object.__setattr__(self, what, int(value))
         self._check_public()
         self._check_surprises()
         object.__setattr__(self, "deadline", _checked_deadline(self.deadline))
         rules = self.rules
         if rules is not None and not (isinstance(rules, str) and 1 <= len(rules) <= _LONGEST_RULES):
-            expected = f"expected a text of 1 to {_LONGEST_RULES:,} characters"
-            raise ValueError(f"the rules are {brief(rules)}; {expected}; nothing was created")
+            expected = f"Pass a text of 1 to {_LONGEST_RULES:,} characters"
+            raise ValueError(f"rules is {brief(rules)}. {expected}.")
         if self.queries > 10**9:
             raise ValueError(
-                f"{self.teams:,} teams with {self.submissions:,} submissions each make more than 10^9 queries and "
-                "comparisons; expected fewer; nothing was created"
+                f"teams is {self.teams:,} and submissions is {self.submissions:,}, which "
+                "together make more than 10^9 queries and comparisons. Pass smaller "
+                "numbers."
             )
 
     def is_past(self, now: datetime) -> bool:
@@ -149,8 +149,7 @@ class Competition(Display):
             raise ValueError(f"surprises_per_team limits what teams are told, and {told}. Leave it out.")
         if not 1 <= (as_whole(self.surprises_per_team) or 0) <= _MOST:
             raise ValueError(
-                f"surprises_per_team is {brief(self.surprises_per_team)}; expected a whole number from 1 to "
-                f"{_MOST:,}, the most that one team may cause; nothing was created"
+                f"surprises_per_team is {brief(self.surprises_per_team)}. Pass a whole number from 1 to {_MOST:,}."
             )
         object.__setattr__(self, "surprises_per_team", int(self.surprises_per_team))
 
@@ -171,13 +170,14 @@ class Competition(Display):
             return
         if self.score is not None:
             raise ValueError(
-                f"{self.score[0]!r} is no mean over rows, and a leader is told by the mean of gains; expected "
-                "feedback='none' or 'score', or a mean such as accuracy; nothing was created"
+                f"{self.score[0]!r} is not a mean over rows, and feedback='leader' needs "
+                "one. Pass feedback='none' or 'score', or a mean such as 'accuracy'."
             )
         raise ValueError(
-            f"the metric is {brief(metric)}; {_meant(metric)}expected 'accuracy', 'error', 'brier', "
-            "'neg_brier_score', 'neg_log_loss', a loss with its range, as in {'loss': 'absolute', 'low': 0, 'high': "
-            "60}, or a score such as 'f1_macro' or {'score': 'r2', 'low': 0, 'high': 60}; nothing was created"
+            f"metric is {brief(metric)}. {_meant(metric)}Pass 'accuracy', 'error', "
+            "'brier', 'neg_brier_score', 'neg_log_loss', a loss with its range, as in "
+            "{'loss': 'absolute', 'low': 0, 'high': 60}, or a score such as 'f1_macro' "
+            "or {'score': 'r2', 'low': 0, 'high': 60}."
         )
 
     @property
@@ -408,8 +408,7 @@ def _checked_deadline(deadline: Any) -> str | None:
         ends = None
     if ends is None or ends.tzinfo is None:
         raise ValueError(
-            f"the deadline is {brief(deadline)}; expected a time with its offset from UTC, such as "
-            "'2026-12-01T12:00:00+00:00'; nothing was created"
+            f"deadline is {brief(deadline)}. Pass a time with its offset from UTC, such as '2026-12-01T12:00:00+00:00'."
         )
     return ends.astimezone(UTC).isoformat(timespec="seconds")
 
@@ -420,14 +419,14 @@ def _check_known(metric: object) -> None:
     for end in ("low", "high", "clip"):
         if end in given and not _is_number(given[end]):
             raise ValueError(
-                f"{end} of the metric is {brief(given[end])}, which is no number whose square is finite. Use other "
-                "units, or leave it out; nothing was created"
+                f"{end} of the metric is {brief(given[end])}, and its square is not a "
+                "finite number. Use other units, or leave it out."
             )
     name = given.get("score")
     if isinstance(name, str) and name in REFUSED:
         numbers = "neg_mean_absolute_error" if name.startswith(("neg_", "max_error", "explained", "d2_abs")) else ""
         near = numbers or REFUSED[name].split(" of ")[0]
-        raise ValueError(f"{name!r} ranks no board, because it is not promised. Rank by {near}; nothing was created")
+        raise ValueError(f"{name!r} has no guarantee, so it cannot rank submissions. Rank by {near}.")
 
 
 def _meant(metric: object) -> str:
@@ -436,7 +435,7 @@ def _meant(metric: object) -> str:
     for name in given if isinstance(given, (list, Mapping)) else ():
         near = get_close_matches(name, known, n=1) if isinstance(name, str) and name not in known else []
         if near:
-            return f"did you mean {near[0]!r} in place of {brief(name)}? "
+            return f"Did you mean {near[0]!r} in place of {brief(name)}? "
     return ""
 
 

@@ -44,26 +44,27 @@ class CompetitionOptions:
     metric: Annotated[
         str | None,
         typer.Option(
-            help="Submissions are ranked by this: accuracy, error, brier, risk, or a score such as f1_macro or "
-            "roc_auc; accuracy by default."
+            help="Submissions are ranked by this: accuracy (the default), error, brier, risk, "
+            "or a score such as f1_macro or roc_auc."
         ),
     ] = None
     loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None
     low: Annotated[
         float | None,
-        typer.Option(help="With --metric risk: smaller losses count as this; with a score of numbers, smaller labels."),
+        typer.Option(help="With --metric risk: smaller losses count as this. With a score of numbers: smaller labels."),
     ] = None
     high: Annotated[
         float | None,
-        typer.Option(help="With --metric risk: larger losses count as this; with a score of numbers, larger labels."),
+        typer.Option(help="With --metric risk: larger losses count as this. With a score of numbers: larger labels."),
     ] = None
-    teams: Annotated[int | None, typer.Option(help="Most teams; 50 by default.")] = None
-    submissions: Annotated[int | None, typer.Option(help="Most submissions of a team; 20 by default.")] = None
+    teams: Annotated[int | None, typer.Option(help="Most teams (50 by default).")] = None
+    submissions: Annotated[int | None, typer.Option(help="Most submissions of a team (20 by default).")] = None
     surprises_per_team: Annotated[
         int | None,
         typer.Option(
-            help="Most surprises that telling one team may cost; by default its equal part of --surprises, at least 1, "
-            "with --feedback score, and half of them with leader."
+            help="Most surprises that telling one team may cost. By default its equal part of "
+            "--surprises, at least 1, with --feedback score, and half of them with "
+            "leader."
         ),
     ] = None
     public: Annotated[
@@ -74,7 +75,7 @@ class CompetitionOptions:
     ] = None
     public_by: Annotated[
         str | None,
-        typer.Option(help="Column by whose order the public rows come first, such as a day; by chance by default."),
+        typer.Option(help="Column by whose order the public rows come first, such as a day (by default random)."),
     ] = None
     deadline: Annotated[
         str | None, typer.Option(help="No submission is received after this time, such as 2026-12-01T12:00:00+00:00.")
@@ -95,7 +96,7 @@ class CompetitionOptions:
             if given or losses:
                 option = next(iter({**given, **losses})).replace("_", "-")
                 raise Misuse(
-                    f"--{option} belongs to a competition; give --feedback none, leader or score, or leave it out"
+                    f"--{option} is only for a competition. Pass --feedback none, leader or score, or leave it out."
                 )
             return {}
         known = METRICS.get(given.get("metric", "accuracy"))
@@ -105,8 +106,9 @@ class CompetitionOptions:
             given["metric"] = {"score": given["metric"], **losses}
         elif losses:
             raise Misuse(
-                f"--{next(iter(losses))} belongs to --metric risk; --low and --high also to a score of numbers, "
-                "such as r2. Leave it out, or choose such a metric"
+                f"--{next(iter(losses))} is only for --metric risk, and --low and --high "
+                "also for a score of numbers such as r2. Leave it out, or choose such a "
+                "metric."
             )
         return {"feedback": self.feedback.value, **given}
 

@@ -158,9 +158,10 @@ class Ladder(Mechanism):
         page="description length",
         colour="#882255",
         explanation=(
-            "Every query is a submission to a leaderboard. The answer is the best score so far, on a grid of "
-            "steps. It changes, and is charged, only when the average over the sealed rows of a new submission is "
-            "better by more than a step; otherwise all that is told is that the submission is not that much "
+            "Every query is a submission to a leaderboard. The answer is the best score "
+            "so far, on a grid of steps. It changes, and is charged, only when the "
+            "average over the sealed rows of a new submission is better by more than a "
+            "step. Otherwise all that is told is that the submission is not that much "
             "better. No noise is added."
         ),
         theorem=(
@@ -176,7 +177,7 @@ class Ladder(Mechanism):
             "{radius} of the {best} among the submissions that it is the best of, {holds}."
         ),
         no_privacy="no noise is added to the answers",
-        note="of the best score so far; others are bounded from one side",
+        note="of the best score so far, and others are bounded from one side",
     )
     traits: ClassVar[Traits] = Traits(one_sided=True, adds_noise=False, sources=("standing", "holdout"))
     accounting: ClassVar[type[Accounting[Any]]] = BestAccounting
@@ -186,7 +187,7 @@ class Ladder(Mechanism):
         super().__post_init__()
         whole(self, "grid", "margin", "teams")
         if self.better not in ("lower", "higher"):
-            raise ValueError(f"better is {self.better!r}; expected 'lower' for losses or 'higher' for scores")
+            raise ValueError(f"better is {self.better!r}. Pass 'lower' for losses or 'higher' for scores.")
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
@@ -207,9 +208,9 @@ class Ladder(Mechanism):
         if {bound.at_zero, bound.at_one} == {0.0, 1.0} and right == (self.better == "higher"):
             return ""
         return (
-            f"this ladder ranks shares of which the {self.better} are better, and the query is not one; expected "
-            "accuracy(...) or error(...) where it was created with Ladder.tuned(..., better='higher'), and brier(...) "
-            "or a condition where not; nothing was charged"
+            f"This ladder ranks shares of which the {self.better} are better, and the "
+            "query is not such a share. Ask accuracy(...) or error(...) of a ladder with "
+            "better='higher', and brier(...) or a condition of one with better='lower'."
         )
 
     @cached_property
@@ -322,7 +323,7 @@ class Ladder(Mechanism):
             ValueError: If nothing was submitted yet.
         """
         if state.asked == 0:
-            raise ValueError("there is no submission yet; expected at least one; submit first")
+            raise ValueError("There is no submission yet. Submit first.")
         replies, shown = Replies.refused(1), np.array([state.carried_noise / self.grid])
         level = np.array([self._last_log_inverse_level])
         ends = self.not_excluded([self.procedure], shown - self.step, shown + 0.5 / self.grid, level)

@@ -133,7 +133,7 @@ class Leaderboard(Display):
 
         path = Path(path)
         if path.suffix.lower() != ".html":
-            raise ValueError(f"{path.name!r} ends in {path.suffix!r}; expected a file that ends in .html")
+            raise ValueError(f"{path.name!r} ends in {path.suffix!r}. Pass a name that ends in .html.")
         path.write_text(self.to_html(), encoding="utf-8")
 
     def explain(self) -> str:
@@ -143,19 +143,22 @@ class Leaderboard(Display):
         sure = f"With probability {100.0 * self.confidence:.8g}% (statement {self.statement})"
         if self.final:
             return (
-                f"Final. {sure} every score's interval and every place holds, all of them at once: a place is one "
-                "more than the number of teams that are proved to be better. Teams that share a place are tied: "
-                "these rows cannot tell who is better. Not everyone on a place above is proved to be better "
-                f"than everyone below; the comparisons say who is. {self._about}"
+                f"Final. {sure} every score's interval and every place holds, all of them "
+                "at once: a place is one more than the number of teams that are proved to "
+                "be better. Teams that share a place are tied: these rows cannot tell who "
+                "is better. Not everyone on a place above is proved to be better than "
+                f"everyone below. The comparisons say who is. {self._about}"
             )
         if self.public is not None:
             return f"Not final. A place on this board proves nothing. {public_in_words(self.public)}"
         if self.feedback == "score":
             return (
-                f"Not final. {sure} every interval holds; a team stands behind those whose interval lies beyond its "
-                "own. Where the sealed rows confirmed a team's guess, the board shows the interval and no score, "
-                "because the guess is the team's own word. At the end final submissions are compared, row by row where "
-                f"the score allows it. That tells more of them apart. {self._about}"
+                f"Not final. {sure} every interval holds. A team stands behind those whose "
+                "interval lies beyond its own. Where the sealed rows confirmed a team's "
+                "guess, the board shows the interval and no score, because the guess is "
+                "the team's own word. At the end final submissions are compared, row by "
+                "row where the score allows it. That tells more of them apart. "
+                f"{self._about}"
             )
         if self.feedback == "leader":
             return (
@@ -185,8 +188,9 @@ class Leaderboard(Display):
         wide = max((s.high - s.low) / 2.0 for s in self.standings if s.low is not None and s.high is not None)
         places = len(Counter(row.rank for row in self.standings))
         return (
-            f"{len(self.standings):,} teams on {places:,} places; {proved:,} of {len(self.comparisons):,} pairs are "
-            f"told apart; every score is within {at_most(wide)} or less."
+            f"{len(self.standings):,} teams on {places:,} places. {proved:,} of "
+            f"{len(self.comparisons):,} pairs are told apart. Every score is within "
+            f"{at_most(wide)} or less."
         )
 
 

@@ -19,7 +19,7 @@ _Predictions = Annotated[
     Param("Row ids and predictions, in any order. In a form it may be the file of this name: CSV, TSV, Parquet or "
           "Arrow, told by its content, with the field `column` where it has several."),
 ]  # fmt: skip
-_Team = Annotated[str | None, Param("Your own name, for an analyst; that is the default.", longest=1_000)]
+_Team = Annotated[str | None, Param("Your own name, for an analyst (the default).", longest=1_000)]
 
 
 def _competition(session: HoldoutSession) -> Any:
@@ -29,8 +29,7 @@ def _competition(session: HoldoutSession) -> Any:
 def _given(predictions: AnyModel | None) -> Any:
     if predictions is None:
         raise QueryRejected(
-            "there are no predictions; expected a file in the part 'predictions', or predictions in the document; "
-            "nothing was received or charged"
+            "There are no predictions. Send a file in the part 'predictions', or predictions in the document."
         )
     return predictions
 
@@ -76,7 +75,7 @@ class CheckSubmission(
 
     predictions: _Predictions = None
     team: _Team = None
-    guess: Annotated[float | None, Param("As for a submission; it is not looked at.")] = None
+    guess: Annotated[float | None, Param("As for a submission. It is not looked at.")] = None
     training: Annotated[AnyModel | None, Param("Likewise.")] = None
 
     def perform(self, session: HoldoutSession) -> FormatReport:
@@ -92,7 +91,7 @@ class ListSubmissions(
 ):  # fmt: skip
     """Submissions of your team in the order in which they were received; a steward sees those of all teams. Free."""
 
-    team: Annotated[str | None, Param("Of this team alone; by default your own, and for a steward all.")] = None
+    team: Annotated[str | None, Param("Of this team alone (by default your own, and for a steward all).")] = None
 
     def perform(self, session: HoldoutSession) -> list[dict[str, Any]]:
         """Read the ledger."""

@@ -70,8 +70,8 @@ class PublicScores:
         part = part_of_each_row(folder, final.key)
         if part is None or len(part) != final.schema.rows + session.executor.schema.rows:
             raise IntegrityError(
-                "The note beside the sealed rows that says which of them are public is missing. Restore the backup of "
-                "the folder; nothing was received or charged"
+                "The note beside the sealed rows that says which of them are public is "
+                "missing. Restore the backup of the folder."
             )
         return cls(session.executor, final, competition, part == 1)
 
@@ -103,8 +103,8 @@ class PublicScores:
         count = len(values) if np.ndim(values) else 0
         if count != rows:
             raise QueryRejected(
-                f"The predictions are {count:,}, and {rows:,} rows are scored, public and final ones together. Hand in "
-                "one for each of them; nothing was received or charged"
+                f"There are {count:,} predictions, and {rows:,} rows are scored, public "
+                "and final ones together. Pass one prediction for each of them."
             )
         if isinstance(values, np.ndarray):
             return values[self.is_public], values[~self.is_public]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.asking.budget import SPENT, checked_name, refuse_look_alikes
+from everhold.asking.budget import checked_name, refuse_look_alikes
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.errors import EverholdError, QueryRejected
 from everhold.gates.candidates import Candidate
@@ -43,10 +43,7 @@ if TYPE_CHECKING:
     from everhold_competitions.submission_store import SubmissionStore
 
 _MOST_CLASSES = 10  # that a report of a file's format lists
-_RECEIVED_ONLY = "the submission was received and counts at the end; hand in the same again to be told of it"
-
-
-NOTHING_RECEIVED = "nothing was received or charged"
+_RECEIVED_ONLY = "The submission was received and counts at the end. Submit it again to be told about it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +85,26 @@ class Receiving:
         if known is not None and self._is_repeat(accounts, known, predicted, public):
             return known
         if accounts.closed or accounts.of(Submissions).closed:
-            raise QueryRejected(f"the competition is over: no submission is taken any more; {NOTHING_RECEIVED}")
+            raise QueryRejected("The competition is over. No submission is accepted any more.")
         if competition.is_past(datetime.now(UTC)):
             raise QueryRejected(
-                f"the deadline, {competition.deadline}, is over: no submission is taken any more; {NOTHING_RECEIVED}"
+                f"The deadline, {competition.deadline}, has passed. No submission is accepted any more."
             )
         if known is None:
             refuse_look_alikes(team, teams, of="team")
         if known is None and len(teams) >= competition.teams:
             raise QueryRejected(
-                f"the competition was planned for {competition.teams:,} teams and has as many; expected one of them; "
-                f"{NOTHING_RECEIVED}; ask the host"
+                f"The competition was planned for {competition.teams:,} teams and has as "
+                "many. Submit as one of these teams, or ask the host."
             )
         if self.session.left(known) < 1:
             raise QueryRejected(
-                f"team {team!r} has handed in all of its {competition.submissions:,} submissions; expected no more; "
-                f"{NOTHING_RECEIVED}"
+                f"Team {team!r} has used all of its {competition.submissions:,} submissions. Nothing was received."
             )
         if part is not None and part.asked >= part.queries:
-            raise QueryRejected(f"{SPENT} ({NOTHING_RECEIVED})")
+            raise QueryRejected(
+                f"The allotment of team {team!r} is used up. Nothing was received. Ask the host for a larger allotment."
+            )
         return known
 
     def _is_repeat(self, accounts: Accounts, team: Team, predicted: str, public: str) -> bool:
@@ -130,7 +128,7 @@ class Receiving:
         if said["final"] != self._is_final(accounts, team, predicted):
             raise Outdated
         if broken := accounts.replay(said, {"source": SUBMISSION}, 0):
-            raise QueryRejected(f"{broken}; {NOTHING_RECEIVED}; submit again")
+            raise QueryRejected(f"The submission was not received: {broken}. Submit it again.")
         return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": SUBMISSION}, 0)]
 
 
@@ -300,11 +298,11 @@ class CompetitionSession:
         """
         team = checked_name(team, of="team")
         if guess is not None and self.public is not None:
-            raise QueryRejected(f"A public score needs no guess. Leave it out; {NOTHING_RECEIVED}")
+            raise QueryRejected("A public score needs no guess. Leave guess= out.")
         if guess is not None and self.competition.feedback != SCORE:
             raise QueryRejected(
-                f"a guess belongs to a competition that tells scores, and this one tells {self.competition.feedback}; "
-                f"leave it out; {NOTHING_RECEIVED}"
+                "guess= is only for a competition that tells scores, and this one has "
+                f"feedback={self.competition.feedback!r}. Leave it out."
             )
         entered = self._entered(predictions, training)
         with self.files.one_at_a_time():  # so that teams are told in the order in which they are received
@@ -324,11 +322,11 @@ class CompetitionSession:
         def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
             accounts = Accounts.from_state(data)
             if accounts.closed or accounts.of(Submissions).closed or self.competition.is_past(datetime.now(UTC)):
-                raise QueryRejected("the competition is over: no submission is chosen any more; nothing was changed")
+                raise QueryRejected("The competition is over. No submission can be chosen any more.")
             if accounts.of(Submissions).teams[team].final == predicted:
                 return data, [None]
             if broken := accounts.replay(public, {"source": CHOICE}, 0):
-                raise QueryRejected(f"{broken}; nothing was changed; choose again")
+                raise QueryRejected(f"The submission was not chosen: {broken}. Choose it again.")
             return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": CHOICE}, 0)]
 
         self.executor.ledger.commit([act], step)
@@ -348,7 +346,7 @@ class CompetitionSession:
         try:
             told = answering()
         except EverholdError as fault:
-            raise type(fault)(f"{fault.message}; {_RECEIVED_ONLY}", **fault.data) from None
+            raise type(fault)(f"{fault.message.removesuffix('.')}. {_RECEIVED_ONLY}", **fault.data) from None
         accounts = self.accounts()
         now = accounts.of(Submissions).teams[team]
         return Submission(
@@ -374,8 +372,8 @@ class CompetitionSession:
         """
         if hasattr(predictions, "predict"):
             raise QueryRejected(
-                "a submission is a set of predictions and not a model; expected an array, or a table with row ids, as "
-                f"in model.predict(...); {NOTHING_RECEIVED}"
+                "A submission is a set of predictions, and a model was passed. Pass an "
+                "array, or a table with row ids, such as model.predict(...)."
             )
         if self.public is None:
             return self.scoring.entered(predictions, training)

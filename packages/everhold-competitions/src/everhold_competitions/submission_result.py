@@ -73,29 +73,31 @@ class Submission(Display):
     def __str__(self) -> str:
         count = f"submission {self.number:,} of {self.number + self.left:,} of team {self.team!r}"
         received = f"{'received before' if self.repeated else 'received'}: {count}"
-        return f"{received}; {self.explain()}"
+        return f"{received}. {self.explain()}"
 
     def explain(self) -> str:
         """Return a text that says what the team is told."""
         if self.refused:
             spent = "of the budget" if self.surprises_left is None or self.surprises_left > 0 else "to this team"
-            return f"nothing more is told: what is left {spent} may not cover it; it counts at the end"
+            return f"Nothing more is told: what is left {spent} may not cover it. The submission counts at the end."
         if self.feedback == NOTHING:
-            return "nothing is told before the end"
+            return "Nothing is told before the end."
         if self.feedback == LEADER:
-            return "it leads" if self.leads else "it is not proved to be better than the leader, and may be as good"
+            if self.leads:
+                return "It leads."
+            return "It does not take the lead: it was not proved better. How far behind it is stays sealed."
         answer = self.answer
         if answer is None or answer.low is None or answer.high is None:
-            return "nothing more is told"
+            return "Nothing more is told."
         if self.public_rows is not None:
-            about = f"on {self.public_rows:,} public rows; the final board is about other rows"
+            about = f"on {self.public_rows:,} public rows. The final board is about other rows."
             if is_score(answer.source):
-                return f"the public score is {rounded(answer.value or 0.0)} {about}"
-            return f"the public score stays {rounded(answer.value or 0.0)} {about}; this file is not better by a step"
+                return f"The public score is {rounded(answer.value or 0.0)} {about}"
+            return f"The public score stays {rounded(answer.value or 0.0)} {about} This file is not better by a step."
         interval = f"[{at_least(answer.low)}, {at_most(answer.high)}]"
         if answer.value is None:
-            return f"the score is confirmed within {interval}; by how much the guess is off is not told"
-        return f"the score is {rounded(answer.value)} in {interval}"
+            return f"The score is confirmed within {interval}. By how much the guess is off is not told."
+        return f"The score is {rounded(answer.value)} in {interval}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,7 @@ class FormatReport(Display):
         joined = "in the order of the rows" if self.joined_by is None else f"joined by {self.joined_by!r}"
         values = ", ".join(f"{name}: {rounded(count)}" for name, count in self.values.items())
         return (
-            f"the format is right: {self.rows:,} predictions, {joined}, for {self.metric} ({values}); team "
-            f"{self.team!r} has {self.left:,} submissions left; nothing was received or charged"
+            f"The format is right: {self.rows:,} predictions, {joined}, for {self.metric} "
+            f"({values}). Team {self.team!r} has {self.left:,} submissions left. Nothing "
+            "was received or charged."
         )

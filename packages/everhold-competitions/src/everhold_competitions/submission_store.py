@@ -28,9 +28,8 @@ class SubmissionStore(ArrayFiles):
     prefix: ClassVar[str] = "submission"
     array: ClassVar[str] = "predictions"
     whose: ClassVar[str] = "a submission"
-    done: ClassVar[str] = "told"
     called: ClassVar[str] = "the submission"
-    remedy: ClassVar[str] = "nothing was received or charged; make room and submit again"
+    remedy: ClassVar[str] = "submit again"
 
     @contextmanager
     def one_at_a_time(self) -> Iterator[None]:

@@ -126,9 +126,9 @@ class HoldoutCompetition(HoldoutAccessor):
         found = next((row for row in mine if row["number"] == as_whole(number)), None)
         if found is None:
             raise QueryRejected(
-                f"team {team!r} has no submission {brief(number)}; expected a number from 1 to {len(mine)}, as "
-                "submissions() lists them; nothing was changed"
-                if mine else f"team {brief(team)} has no submission yet; nothing was changed"
+                f"Team {team!r} has no submission {brief(number)}. Pass a number from 1 to "
+                f"{len(mine)}, as listed by submissions()."
+                if mine else f"Team {brief(team)} has no submission yet. Submit first."
             )  # fmt: skip
         self._session().choose(team, found["predictions"])
 
@@ -154,10 +154,7 @@ class HoldoutCompetition(HoldoutAccessor):
             QueryRejected: If this holdout takes no submissions, or an analyst asks for it. Nothing was changed.
             IntegrityError: If a file of predictions is missing or was altered. Nothing was told.
         """
-        if self._executor.analyst is not None:
-            raise QueryRejected(
-                "An analyst cannot close a competition. Open the holdout as its steward; nothing was changed."
-            )
+        self._executor.check_steward("close a competition")
         self._session().close()
 
     @classmethod
@@ -187,8 +184,10 @@ class HoldoutCompetition(HoldoutAccessor):
         self._check_final()
         if self._competition is not None:
             raise QueryRejected(
-                f"this holdout takes submissions and no other queries (feedback={self._competition.feedback!r}); "
-                "expected holdout.competition.submit(predictions, team=...), or 'everhold submit'"
+                "This holdout takes submissions and no other queries "
+                f"(feedback={self._competition.feedback!r}). Call "
+                "holdout.competition.submit(predictions, team=...), or run 'everhold "
+                "submit'."
             )
 
     def status_facts(self, head: Head) -> dict[str, Any]:
@@ -247,8 +246,7 @@ class HoldoutCompetition(HoldoutAccessor):
     def _check_final(self) -> None:
         if self._recorded is not None and (of := self._recorded.get(_OF)) is not None:
             raise QueryRejected(
-                f"These are the public rows of {of!r}, and they answer its submissions alone. Use {of!r}; nothing was "
-                "received or charged"
+                f"These are the public rows of {of!r}, and they answer only its submissions. Use {of!r}."
             )
 
     def _session(self) -> CompetitionSession:
@@ -256,8 +254,7 @@ class HoldoutCompetition(HoldoutAccessor):
         executor, competition = self._executor, self._competition
         if competition is None:
             raise NotFound(
-                "this holdout takes no submissions; expected one that was created with competition=eh.Competition(...)"
-                "; nothing was received or charged"
+                "This holdout takes no submissions. Open one that was created with competition=eh.Competition(...)."
             )
         files = SubmissionStore.of(self._folder, holdout=executor.record.id, seal_key=executor.key.seal_key)
         models = model_store_of(executor, self._folder)

@@ -44,8 +44,8 @@ def test_a_competition_from_the_first_file_to_the_final_board(teams, everhold, m
     assert "on the final leaderboard a score is within" in made.stderr
     for team in ("owls", "larks", "wrens"):
         told = everhold("submit", *CONTEST, f"{team}.csv", "--team", team).stdout
-        assert told == f"received: submission 1 of 2 of team {team!r}; nothing is told before the end\n"
-    assert "received before" in everhold("submit", *CONTEST, "owls.csv", "--team", "owls").stdout
+        assert told == f"received: submission 1 of 2 of team {team!r}. Nothing is told before the end.\n"
+    assert "an earlier submission" in everhold("submit", *CONTEST, "owls.csv", "--team", "owls").stdout
     assert {(row["score"], row["rank"]) for row in board(everhold)["rows"]} == {(None, None)}
     everhold("unseal", *CONTEST, "--yes")
     final = board(everhold)
@@ -90,7 +90,7 @@ def test_public_rows_give_scores_and_the_final_board_is_about_the_others(teams, 
 def test_a_dry_run_reports_the_format_and_receives_nothing(teams, everhold):
     everhold(*MADE, "--feedback", "none")
     told = everhold("submit", *CONTEST, "owls.csv", "--team", "owls", "--dry-run").stdout
-    assert told.startswith("the format is right: 1,000 predictions, joined by 'id', for accuracy (0: ")
+    assert told.startswith("The format is right: 1,000 predictions, joined by 'id', for accuracy (0: ")
     report = json.loads(
         everhold("submit", *CONTEST, "owls.csv", "--team", "owls", "--dry-run", "--format", "json").stdout
     )
@@ -110,9 +110,9 @@ def test_who_leads_is_told_by_proof(teams, everhold):
     assert json.loads(
         everhold("submit", *CONTEST, "wrens.csv", "--team", "wrens", "--format", "json").stdout
     )["leads"]  # fmt: skip
-    assert everhold("submit", *CONTEST, "owls.csv", "--team", "owls").stdout.endswith("; it leads\n")
+    assert everhold("submit", *CONTEST, "owls.csv", "--team", "owls").stdout.endswith(". It leads.\n")
     told = everhold("submit", *CONTEST, "larks.csv", "--team", "larks").stdout
-    assert told.endswith("it is not proved to be better than the leader, and may be as good\n")
+    assert told.endswith("it was not proved better. How far behind it is stays sealed.\n")
     assert [(row["team"], row["rank"]) for row in board(everhold)["rows"]] == [
         ("owls", 1),
         ("wrens", 2),
@@ -141,11 +141,11 @@ def test_classes_and_shares_are_set_at_creation(teams, everhold):
     everhold(*MADE, *wanted, "--classes", "0,1", "--surprises-per-team", "2")
     status = json.loads(everhold("status", *CONTEST, "--format", "json").stdout)
     assert status["competition"]["surprises_per_team"] == 2
-    assert "not all of them are among" in everhold(
+    assert "none of the" in everhold(
         *[part if part != CONTEST[0] else "d.db" for part in MADE], *wanted, "--classes", "1,2", code=3
     ).stderr  # fmt: skip
     assert (
-        "--surprises-per-team belongs to a competition" in everhold(*MADE, "--surprises-per-team", "2", code=2).stderr
+        "--surprises-per-team is only for a competition" in everhold(*MADE, "--surprises-per-team", "2", code=2).stderr
     )
 
 
@@ -217,13 +217,12 @@ def test_hostile_files_cost_nothing(teams, everhold):
         for more in ([], ["--dry-run"]):
             refused = everhold("submit", *CONTEST, file, "--team", "owls", *more, code=5)
             assert re.search(said, refused.stderr), refused.stderr
-            assert "nothing was" in refused.stderr
     assert board(everhold)["rows"] == []
 
 
 def test_options_of_a_competition_belong_to_one(teams, everhold):
-    assert "--metric belongs to a competition" in everhold(*MADE, "--metric", "error", code=2).stderr
-    assert "--loss belongs to --metric risk" in everhold(*MADE, "--feedback", "none", "--loss", "log", code=2).stderr
+    assert "--metric is only for a competition" in everhold(*MADE, "--metric", "error", code=2).stderr
+    assert "--loss is only for --metric risk" in everhold(*MADE, "--feedback", "none", "--loss", "log", code=2).stderr
     assert "the metric is 'auc'" in everhold(*MADE, "--feedback", "none", "--metric", "auc", code=2).stderr
     assert "teams is 1" in everhold(*MADE, "--feedback", "none", "--teams", "1", code=2).stderr
     said = everhold(*MADE, "--feedback", "leader", "--mechanism", "gaussian", code=3).stderr

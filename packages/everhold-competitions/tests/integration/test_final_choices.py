@@ -51,7 +51,7 @@ def test_a_number_that_names_no_submission_changes_nothing(tmp_path, number):
     with contest(tmp_path) as holdout:
         holdout.competition.submit(model(0.9, 1), team="owls")
         for team in ("owls", "wrens"):
-            with pytest.raises(QueryRejected, match="nothing was changed"):
+            with pytest.raises(QueryRejected, match="has no submission"):
                 holdout.competition.choose(team=team, number=number)
         assert teams_of(holdout)["owls"].chosen == 0
 
@@ -82,7 +82,7 @@ def test_nothing_is_received_after_the_deadline_and_rules_are_shown(tmp_path, mo
     "wanted", [{"deadline": "tomorrow"}, {"deadline": "2026-12-01"}, {"deadline": 5}, {"rules": ""}]
 )
 def test_deadlines_and_rules_that_cannot_be_meant(wanted):
-    with pytest.raises(ValueError, match="nothing was created"):
+    with pytest.raises(ValueError, match=r"deadline is|rules is"):
         eh.Competition(**wanted)
 
 

@@ -63,7 +63,7 @@ def test_the_promise_is_about_the_metric_of_the_board(tmp_path, metric, feedback
 def test_a_score_of_numbers_needs_their_range(tmp_path):
     labels = np.random.default_rng(3).normal(0, 1, ROWS)
     rows = {"x": np.arange(ROWS) * 0.5, "y": labels}
-    with pytest.raises(eh.HoldoutRejected, match=r"range of labels.*nothing was created"):
+    with pytest.raises(eh.HoldoutRejected, match="range of labels"):
         contest(tmp_path, "open", feedback="none", metric="r2", holdout=rows)
     metric = {"score": "r2", "low": -4, "high": 4}
     with contest(tmp_path, feedback="none", metric=metric, holdout=rows) as holdout:
@@ -88,7 +88,7 @@ def test_scores_are_told_with_a_guess(tmp_path):
 
 
 def test_what_is_not_promised_is_refused_at_creation(tmp_path):
-    with pytest.raises(ValueError, match=r"mean of gains.*nothing was created"):
+    with pytest.raises(ValueError, match=r"not a mean over rows"):
         eh.Competition(feedback="leader", metric="f1_macro")
     with pytest.raises(ValueError, match="nothing was created"):
         eh.Competition(metric={"score": "f1_macro", "low": 1})

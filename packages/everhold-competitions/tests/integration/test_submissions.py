@@ -270,9 +270,8 @@ def test_hostile_predictions_cost_nothing_before_anybody_looks(tmp_path, monkeyp
         before, files = head(holdout), sorted(holdout._folder.iterdir())
         for predictions, said in HOSTILE:
             for refused in (holdout.competition.submit, holdout.competition.check):
-                with pytest.raises(eh.QueryRejected, match=said) as fault:
+                with pytest.raises(eh.QueryRejected, match=said):
                     refused(predictions, team="owls")
-                assert "nothing was" in str(fault.value)
             assert (head(holdout), sorted(holdout._folder.iterdir())) == (before, files)
 
 
@@ -305,9 +304,9 @@ def test_a_model_and_a_needless_guess_are_refused(silent):
         def predict(self, rows):
             return rows
 
-    with pytest.raises(eh.QueryRejected, match="not a model"):
+    with pytest.raises(eh.QueryRejected, match="a model was passed"):
         silent.competition.submit(Model(), team="owls")
-    with pytest.raises(eh.QueryRejected, match="a guess belongs to"):
+    with pytest.raises(eh.QueryRejected, match="guess= is only for"):
         silent.competition.submit(by_id(TRUTH), team="owls", guess=0.9)
 
 
@@ -382,7 +381,7 @@ def test_an_interrupted_end_goes_on_and_takes_nothing_meanwhile(silent, monkeypa
 
 
 def test_a_competition_without_submissions_cannot_be_unsealed(silent):
-    with pytest.raises(eh.QueryRejected, match="something was asked"):
+    with pytest.raises(eh.QueryRejected, match="Ask queries first"):
         silent.unseal()
     silent.competition.submit(by_id(TRUTH), team="owls")  # so it is not over
 
@@ -391,7 +390,7 @@ def test_the_leader_is_proved_and_stays_final(tmp_path):
     with contest(tmp_path, feedback="leader") as holdout:
         assert holdout.competition.submit(by_id(model(0.6, 1)), team="baseline").leads  # the first one
         told = holdout.competition.submit(by_id(model(0.9, 2)), team="owls")
-        assert (told.leads, told.final, str(told).endswith("; it leads")) == (True, True, True)
+        assert (told.leads, told.final, str(told).endswith(". It leads.")) == (True, True, True)
         worse = holdout.competition.submit(by_id(model(0.6, 3)), team="owls")
         assert (worse.leads, worse.final, worse.number) == (False, False, 2)
         assert not holdout.competition.submit(by_id(model(0.89, 4)), team="larks").leads
@@ -433,7 +432,7 @@ def test_whoever_submits_at_once_is_told_no_more_than_is_received(tmp_path, feed
     refusals = [each for each in told if isinstance(each, str)]
     assert sorted(each.number for each in told if not isinstance(each, str)) == [1, 2]
     assert len(refusals) == 4
-    assert all("nothing was received or charged" in refusal for refusal in refusals)
+    assert all("Nothing was received" in refusal for refusal in refusals)
     expected = {"none": 0, "leader": 1, "score": 2}  # the first leader meets nobody
     assert holdout.status()["queries_asked"] == expected[feedback]
     for each in (holdout, *handles):
@@ -482,7 +481,7 @@ def test_a_guess_is_never_shown_as_a_score(tmp_path):
             assert "confirmed within [" in str(told)
             assert "within [" in str(told.answer)
         released = holdout.competition.submit(by_id(model(0.55, 3)), team="wrens", guess=0.99)
-        assert f"the score is {rounded(released.answer.value)} in [" in str(released)
+        assert f"The score is {rounded(released.answer.value)} in [" in str(released)
         board, shown = holdout.competition.leaderboard(), []
         assert [board[team].score for team in guesses] == [None, None]
         assert board["wrens"].score == released.answer.value
@@ -612,7 +611,7 @@ def test_the_values_convert_like_all_others(silent, tmp_path):
     report = silent.competition.check(by_id(model(0.6, 2)), team="wrens")
     assert (report.rows, report.joined_by, report.left) == (ROWS, "id", 3)
     assert sum(report.values.values()) == ROWS
-    assert "nothing was received" in str(report)
+    assert "Nothing was received" in str(report)
     silent.unseal()
     board = silent.competition.leaderboard()
     plain = json.loads(json.dumps(board.to_dict()))

@@ -77,7 +77,7 @@ def test_what_is_never_written_is_refused(description, source, fault):
     ],
 )
 def test_an_altered_head_is_an_error(stored):
-    with pytest.raises(IntegrityError, match="submissions in the ledger's head"):
+    with pytest.raises(IntegrityError, match="ledger's record of submissions"):
         Submissions.from_state({"submissions": stored})
 
 

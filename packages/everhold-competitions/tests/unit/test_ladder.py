@@ -132,7 +132,7 @@ def test_wrong_parameters_are_refused(wrong):
 
 
 def test_there_is_no_best_before_the_first_submission():
-    with pytest.raises(ValueError, match="submit first"):
+    with pytest.raises(ValueError, match="Submit first"):
         Ladder(rows=10, queries=5, grid=5).best(State())
 
 
@@ -495,9 +495,9 @@ def test_the_sealed_losses_are_not_shown():
 
 def test_wrong_losses_are_refused():
     for wrong in ([[0.1]], [], [1.5], [math.nan]):
-        with pytest.raises(ValueError, match="expected shape"):
+        with pytest.raises(ValueError, match="Pass one number from 0 to 1"):
             ParameterFreeLadder().submit(wrong)
-    with pytest.raises(ValueError, match="as before"):
+    with pytest.raises(ValueError, match="before"):
         ParameterFreeLadder().submit([0.5]).submit([0.5, 0.1])
     with pytest.raises(ValueError, match="grid"):
         ParameterFreeLadder(grid=0)

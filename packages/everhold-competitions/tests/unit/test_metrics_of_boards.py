@@ -22,7 +22,9 @@ from everhold_competitions.competition import Competition
     ],
 )
 def test_a_score_that_is_not_promised_names_one_that_ranks(metric, advised):
-    with pytest.raises(ValueError, match=rf"ranks no board, because it is not promised\. Rank by {re.escape(advised)}"):
+    with pytest.raises(
+        ValueError, match=rf"has no guarantee, so it cannot rank submissions\. Rank by {re.escape(advised)}"
+    ):
         Competition(feedback="score", metric=metric)
     usable = {"score": advised, "low": 0, "high": 1} if advised.startswith("neg_") else advised
     assert Competition(feedback="score", metric=usable).metric is not None
@@ -30,7 +32,7 @@ def test_a_score_that_is_not_promised_names_one_that_ranks(metric, advised):
 
 @pytest.mark.parametrize("end", ["low", "high"])
 def test_a_range_whose_square_is_no_number_is_refused(end):
-    with pytest.raises(ValueError, match=f"{end} of the metric is 1e.200, which is no number whose square is finite"):
+    with pytest.raises(ValueError, match=f"{end} of the metric is 1e.200, and its square is not a finite number"):
         Competition(feedback="score", metric={"score": "r2", "low": 0, "high": 1, end: 1e200})
 
 
@@ -43,7 +45,7 @@ def test_a_range_whose_square_is_no_number_is_refused(end):
     ],
 )
 def test_a_misspelled_key_or_name_is_refused_with_the_nearest_one(metric, meant):
-    with pytest.raises(ValueError, match=f"did you mean {meant}.*nothing was created"):
+    with pytest.raises(ValueError, match=f"Did you mean {meant}"):
         Competition(feedback="score", metric=metric)
 
 

@@ -306,25 +306,27 @@ class EngineConnection(ABC):
     def _fault(self, table: str, missing: bool, error: Exception) -> EverholdError:
         if isinstance(error, ModuleNotFoundError):
             return EverholdError(
-                f"{self.title} needs a package that is not installed; expected {error.name}; {self.install}"
+                f"{self.title} needs the package {error.name}, which is not installed. Install it: {self.install}."
             )
         if self.is_refused(error):
             return Unavailable(
-                f"{self.title} does not let everhold in; expected a user and a password that it knows at {self.place}, "
-                f"and a database that is there; nothing was charged; put them into the address or {ENGINE_VARIABLE}, "
-                "then ask again"
+                f"{self.title} at {self.place} does not accept the user, the password or "
+                "the database. Nothing was charged. Correct them in the address or in "
+                f"{ENGINE_VARIABLE}, and ask again."
             )
         if self.is_unreachable(error):
             return Unavailable(
-                f"{self.title} cannot be reached, or the connection to it was lost; expected it at {self.place}; "
-                "nothing was charged; check the address, and that it runs, then ask again"
+                f"{self.title} at {self.place} cannot be reached, or the connection was "
+                "lost. Nothing was charged. Check the address and that the engine runs, "
+                "and ask again."
             )
         if missing:
             return HoldoutRejected(
-                f"there is no table {table!r} that can be read; expected its name as {self.title} has it, and the "
-                "right to read it"
+                f"There is no table {table!r} that can be read. Pass its name as "
+                f"{self.title} has it, and check the right to read it."
             )
         return EverholdError(
-            f"{self.title} could not evaluate the rows of {table!r}; expected a table that can be read, and "
-            "enough memory and time; nothing was charged; ask its administrator to look at its log"
+            f"{self.title} could not evaluate the rows of {table!r}. Nothing was charged. "
+            "Check that the table can be read and that the engine has enough memory and "
+            "time."
         )

@@ -136,8 +136,8 @@ class ClickHouseConnection(EngineConnection):
             return
         if self.is_embedded:
             raise EverholdError(
-                "an embedded ClickHouse does not survive the fork of a process; expected a process that was started "
-                "anew; nothing was charged; start workers by 'spawn'"
+                "An embedded ClickHouse does not survive the fork of a process. Start "
+                "processes with the method 'spawn'."
             )
         self.opened, self.is_mine, self.pid = None, True, os.getpid()
 
@@ -171,8 +171,8 @@ def _embedded_client(path: str) -> Any:
         return clickhouse_connect.get_client(interface="chdb", path=path)
     except ProgrammingError:  # so it says
         raise Unavailable(
-            "this process has an embedded ClickHouse open on another folder, and can have one; expected that to be "
-            "closed, or a process of its own; nothing was charged; close the other holdout or client, then try again"
+            "This process has an embedded ClickHouse open on another folder, and only one "
+            "is possible. Close the other holdout or client, then try again."
         ) from None
 
 
@@ -205,7 +205,8 @@ def _address_of(client: Any) -> str:
     found = urlsplit(getattr(client, "url", ""))
     if not found.hostname:
         raise TypeError(
-            f"{type(client).__name__} is no client of clickhouse-connect; expected one, an address or a folder"
+            f"{type(client).__name__} is not a client of clickhouse-connect. Pass such a "
+            "client, an address or a folder."
         )
     scheme = "clickhouses" if found.scheme == "https" else "clickhouse"
     return f"{scheme}://{found.netloc}/{client.database or ''}"
@@ -348,8 +349,8 @@ class ClickHouse(Remote):
         found = super().columns()
         if taken := [name for name in found if _TAKEN.match(name)]:
             raise HoldoutRejected(
-                f"a column is called {taken[0]!r}, as statements of everhold call the table, so that ClickHouse would "
-                "read parts of that column for others; expected another name; rename it in a view, and seal that"
+                f"A column is named {taken[0]!r}, a name that everhold needs in statements "
+                "to ClickHouse. Rename the column in a view, and seal the view."
             )
         return found
 

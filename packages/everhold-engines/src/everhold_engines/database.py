@@ -54,7 +54,7 @@ class DatabaseConnection(EngineConnection):
     """
 
     title: ClassVar[str] = "the database"
-    install: ClassVar[str] = "install the driver that SQLAlchemy names for this database"
+    install: ClassVar[str] = "pip install the driver that SQLAlchemy names for this database"
     scheme: ClassVar[str | None] = None
     """Of the address that is told, whatever the driver; None for that of the address itself."""
     lost: ClassVar[tuple[type[Exception], ...]] = (sa.exc.OperationalError, sa.exc.InterfaceError)

@@ -81,8 +81,9 @@ def _wanted(query: Any) -> Iterator[tuple[Predictions, LabelQuery]]:
         if isinstance(value, Predictions):
             if role != "predictions":
                 raise QueryRejected(
-                    "the predictions for the training rows are in a table of the engine; expected an array, a table "
-                    "with row ids, or predictions_in(path, row_id=...); or a guess of your own"
+                    "The predictions for the training rows are in a table of the engine. "
+                    "Pass an array, a table with row ids, predictions_in(path, "
+                    "row_id=...), or your own guess."
                 )
             yield value, query
         elif isinstance(value, Query):
@@ -103,27 +104,28 @@ def _table(name: str, row_id: str | None, rows: RowStore, schema: Schema) -> Joi
     """Return a table of predictions, after checking that its ids are those of the sealed rows."""
     if schema.row_id is None:
         raise QueryRejected(
-            "predictions in a table are joined by row id, and the rows of this holdout have none; expected one that "
-            "was created with row_id=..."
+            "Predictions in a table are matched by row id, and the rows of this holdout "
+            "have none. Use a holdout that was created with row_id=...."
         )
     if not isinstance(rows, RemoteRows):
         raise QueryRejected(
-            f"the sealed rows are in a file of their own, and the table {name!r} is not in it; expected "
-            "predictions_in('predictions.parquet', row_id=...), which is read beside it"
+            f"The sealed rows are in a file, and the table {name!r} is in an engine. Pass "
+            "predictions_in('predictions.parquet', row_id=...)."
         )
     own = schema.row_id if row_id is None else row_id
     table = JoinedTable.of(rows.engine, name, row_id=schema.row_id, own_id=own)
     if own not in table.kinds:
         raise QueryRejected(
-            f"{table.called} has the columns {listed(table.kinds)} and none of them is {own!r}, the id by which this "
-            "holdout's rows are named; expected row_id=... to name it"
+            f"The columns of {table.called} are {listed(table.kinds)}, without the row id "
+            f"{own!r}. Pass row_id=... with the name of the id's column."
         )
     text = schema.columns[schema.row_id] is not ColumnKind.NUMBER
     if table.kinds[own] is not (ColumnKind.STRING if text else ColumnKind.NUMBER):
         kinds = ("text", "no text") if text else ("numbers", "no numbers")
         raise QueryRejected(
-            f"the ids of this holdout are {kinds[0]} and those of {table.called} are {kinds[1]}; expected the same "
-            f"kind{', with all their zeros' if text else ''}"
+            f"The ids of this holdout are {kinds[0]}, and those of {table.called} are "
+            f"{kinds[1]}. Convert the ids to the same "
+            f"type{', with all their zeros' if text else ''}."
         )
     _check_ids(table, schema)
     return table
@@ -133,7 +135,7 @@ def _check_ids(table: JoinedTable, schema: Schema) -> None:
     if (faults := table.id_faults()) is None:
         return
     if faults.empty:
-        raise QueryRejected(f"{table.called} has {faults.empty:,} empty ids; expected one in each line")
+        raise QueryRejected(f"{faults.empty:,} ids in {table.called} are empty. Give each row an id.")
     found = [faults.unknown, faults.doubled, faults.lacking]
     refused = ids_refused(found, name=table.called, row_id=table.own_id, rows=schema.rows, rows_are="sealed")
     assert refused is not None
@@ -163,27 +165,27 @@ def _checked(
 def _refused(
     table: JoinedTable, column: JoinedColumn, value: RowValue, count: int, fault: str, expected: str
 ) -> QueryRejected:
-    what = f"the predictions in column {column.name!r} of {table.called}"
+    what = f"The predictions in column {column.name!r} of {table.called}"
     if not fault:
-        return QueryRejected(
-            f"{what} lack {count:,} rows; expected one prediction for each row, all of one kind; fill in the missing "
-            "ones"
-        )
+        return QueryRejected(f"{what} lack {count:,} rows. Pass a prediction for each row, all of one type.")
     example = table.example(column, value)
     shown = brief(int(example) if isinstance(example, float) and example.is_integer() else example, longest=40)
-    return QueryRejected(f"{what} {fault}: {count:,} are such as {shown}; {expected}")
+    return QueryRejected(
+        f"{what} {fault}: {count:,} are such as {shown}. {expected[:1].upper()}{expected[1:].removesuffix('.')}."
+    )
 
 
 def _column(table: JoinedTable, given: Predictions, schema: Schema) -> JoinedColumn:
     if given.column not in table.kinds or given.column == table.own_id:
         others = [name for name in table.kinds if name != table.own_id]
         raise QueryRejected(
-            f"{table.called} has no predictions in a column {given.column!r}; expected one of {listed(others)}"
+            f"There is no column {given.column!r} of predictions in {table.called}. The columns are {listed(others)}."
         )
     kind = table.kinds[given.column]
     if kind not in _USABLE or (kind is ColumnKind.STRING) != (schema.label_kind == "string"):
         raise QueryRejected(
-            f"the predictions in column {given.column!r} of {table.called} are of type {kind.value} and the labels are "
-            f"of kind {schema.label_kind}; expected the same kind, numbers or text, and none missing"
+            f"The predictions in column {given.column!r} of {table.called} are of type "
+            f"{kind.value}, and the labels are of type {schema.label_kind}. Pass "
+            "predictions of the type of the labels, without missing values."
         )
     return table.column(given.column)

@@ -73,7 +73,7 @@ class JoinedTable:
             QueryRejected: If there is no such table, or the rows are in a file of their own. Nothing is charged.
         """
         if table.casefold() == str(sealed.to_dict()["table"]).casefold():
-            raise QueryRejected("the predictions are in the table of the sealed rows; expected a table of their own")
+            raise QueryRejected("The predictions are in the table of the sealed rows. Write them to another table.")
         try:
             engine = sealed.beside(table)
             return cls(engine, sealed, row_id, own_id, engine.columns())
@@ -81,8 +81,9 @@ class JoinedTable:
             raise
         except (HoldoutRejected, ValueError):
             raise QueryRejected(
-                f"there is no table {table!r} of predictions that can be read in the engine of the sealed rows; "
-                "expected its name as the engine has it, and the right to read it"
+                f"There is no table {table!r} of predictions that can be read in the "
+                "engine of the sealed rows. Pass its name as the engine has it, and check "
+                "the right to read it."
             ) from None
 
     @property
@@ -265,8 +266,8 @@ def evaluate_with_predictions(
     for table, every in _by_table([column for place in joined for column in asked[place]]):
         if table.digests(every) != [column.digest for column in every]:
             raise EverholdError(
-                f"{table.called} of predictions was changed while the query was "
-                "answered; expected it to be left alone meanwhile; nothing was charged; ask again"
+                f"The predictions in {table.called} were changed while the query was "
+                "answered. Nothing was charged. Leave the table alone, and ask again."
             )
     return totals, seen
 

@@ -50,8 +50,8 @@ def name_parts(table: str) -> list[str]:
     found = _PART.findall(table) if isinstance(table, str) else []
     if not found or ".".join(found) != table or "\0" in table:
         raise ValueError(
-            f"{table!r} is not the name of a table; expected one such as flights or study.flights, a part with other "
-            "signs in double quotes"
+            f"{table!r} is not the name of a table. Pass a name such as flights or "
+            "study.flights, with other characters in double quotes."
         )
     return [part if part[0] not in '`"' else part[1:-1].replace(part[0] * 2, part[0]) for part in found]
 
@@ -229,9 +229,9 @@ class TableWindow:
         if self.digest(key) != digest:
             self._checked = key, state, digest  # it stays refused
             raise IntegrityError(
-                f"rows of {self._stored.name!r} were changed "
-                f"{'while they were read' if when == 'while' else 'after sealing'};"
-                " expected the rows that were sealed, without changes; nothing was charged; restore them"
+                f"Rows of {self._stored.name!r} were changed "
+                f"{'while they were read' if when == 'while' else 'after sealing'}. "
+                "Restore the rows that were sealed."
             )
 
     def _state(self) -> object:
@@ -294,7 +294,7 @@ class Remote(Sealable):
 
     def __init__(self, stored: StoredTable[Any], *, arrived: str | None = None, until: str | None = None) -> None:
         if until is not None and arrived is None:
-            raise ValueError("until needs the column that says when a row arrived; expected arrived=")
+            raise ValueError("until= needs the column that says when a row arrived. Pass arrived=.")
         self.kind, self.title = stored.kind, stored.connection.title
         self._read_at(stored, None if arrived is None else Watermark(arrived, None, until))
 
@@ -366,8 +366,7 @@ class Remote(Sealable):
                 raise LookupError(self.table)
         if len({name.casefold() for name, _ in types}) < len(types):
             raise HoldoutRejected(
-                "two columns have names that differ in case only; expected names that differ otherwise; rename one "
-                "of them in a view, and seal that"
+                "Two columns have names that differ only in case. Rename one of them in a view, and seal the view."
             )
         self._guarded = _guarding(stored, types, self._window.sql)
         return {name: stored.column_kind(data_type) for name, data_type in types}
@@ -382,12 +381,12 @@ class Remote(Sealable):
             known = other.identities()
         if not known:
             raise QueryRejected(
-                f"the table {table!r} is a view or something else whose rows are not stored there, so they could "
-                "depend on sealed rows, or on the query; expected a plain table; nothing was charged; write its "
-                "rows to one"
+                f"The table {table!r} is a view or has rows that are not stored in it, so "
+                "they could depend on sealed rows or on the query. Write the rows to a "
+                "plain table."
             )
         if any(overlap(one, each) for one in known for each in own):
-            raise QueryRejected(f"{table!r} has the rows that are sealed; expected a table of its own")
+            raise QueryRejected(f"{table!r} has the rows that are sealed. Use another table.")
         return copy.copy(self)._read_at(other, None)
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:

@@ -384,8 +384,9 @@ class RemoteRows(EvaluatedRows):
         """
         if self._schema.row_id is None:
             raise QueryRejected(
-                "this query needs rows in an order, and a table in an engine has none; expected a holdout that was "
-                "created with row_id=..., or an expression for a mechanism that asks all rows"
+                "This query needs rows in an order, and a table in an engine has none. "
+                "Use a holdout that was created with row_id=..., or ask an expression "
+                "with a mechanism that needs no order."
             )
         of = self.engine.dialect
         keys = ", ".join((*window_numbers(self._windows, of), of.column(self._schema.row_id)))
@@ -405,6 +406,7 @@ def _check_cells(rows: int, columns: int) -> None:
     """Reject a query that needs to read more than a public number of cells."""
     if rows * columns > MOST_CELLS:
         raise QueryRejected(
-            f"this query needs {columns} columns of {rows:,} rows beside everhold; expected at most {MOST_CELLS:,} "
-            "cells; ask an expression, which the engine evaluates itself, or name the columns that the code reads"
+            f"This query needs {columns} columns of {rows:,} rows outside the engine, more "
+            f"than the limit of {MOST_CELLS:,} values. Ask an expression, which the engine "
+            "evaluates, or name the columns that the function reads."
         )

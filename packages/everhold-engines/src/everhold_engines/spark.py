@@ -167,9 +167,9 @@ class SparkConnection(EngineConnection):
         with self.lock:
             if self.pid != os.getpid():
                 raise EverholdError(
-                    "a session of Spark does not survive the fork of a process; expected a process that was started "
-                    "anew; nothing was charged; start workers by 'spawn', or open the holdout there with a session of "
-                    "its own"
+                    "A Spark session does not survive the fork of a process. Start "
+                    "processes with the method 'spawn', or open the holdout there with "
+                    "another session."
                 )
             if self._copy is not None and is_stopped(self._copy) and self.is_mine:
                 self.opened = self._copy = None
@@ -225,8 +225,8 @@ def own_session(session: Any, *, is_mine: bool) -> Any:
         if other := _other_settings(session):
             wanted = ", ".join(f"{name} = {value}" for name, value in other.items())
             raise HoldoutRejected(
-                f"the session of Spark has other settings than everhold counts with; expected {wanted}; nothing was "
-                "created; set them, or take PySpark 4.1 or later, whose sessions can be copied"
+                f"The Spark session has other settings than everhold needs. Set {wanted}, "
+                "or use PySpark 4.1 or later, whose sessions can be copied."
             )
         copy = session
     for name, value in _other_settings(copy).items():
@@ -258,8 +258,8 @@ def session_at(address: str) -> tuple[Any, bool]:
         return active, False
     if address == ABSENT:
         raise Unavailable(
-            "no session of Spark is active in this process; expected one; nothing was charged; make one, or hand it in "
-            "when the holdout is opened: engine=everhold_engines.Spark(session, table)"
+            "No Spark session is active in this process. Make one, or pass it when the "
+            "holdout is opened: engine=everhold_engines.Spark(session, table)."
         )
     builder = SparkSession.builder.master(address).config("spark.ui.showConsoleProgress", "false")
     return builder.getOrCreate(), True
@@ -316,8 +316,9 @@ class SparkTable(StoredTable[SparkConnection]):
             return ".".join(map(SPARK.quoted, name_parts(self.name)))
         if _PATTERN.search(self.name) or not (Path(self.name).is_absolute() or urlsplit(self.name).scheme):
             raise ValueError(
-                f"{self.name!r} is not the whole path of one folder; expected one such as /data/flights or "
-                "s3a://bucket/flights, without signs that Spark takes for a pattern; nothing was created"
+                f"{self.name!r} is not the full path of one folder. Pass a path such as "
+                "/data/flights or s3a://bucket/flights, without characters that Spark "
+                "takes for a pattern."
             )
         return self._view
 

@@ -142,16 +142,17 @@ def table_beside(engine: Engine, training: SealableTable) -> Engine:
     theirs, ours = training.to_dict(), engine.to_dict()
     if any(theirs[name] != ours[name] for name in ("kind", "place")):
         raise HoldoutRejected(
-            f"the training rows are a table in another engine ({training.title}) than the sealed rows "
-            f"({engine.title}), or are reached by another address; expected two tables that one statement can read; "
-            "copy one of them, or hand in training rows as a file"
+            f"The training rows are a table in another engine ({training.title}) than the "
+            f"sealed rows ({engine.title}), or have another address. Copy one of the "
+            "tables, or pass the training rows as a file."
         )
     try:
         return engine.beside(str(theirs["table"]))
     except QueryRejected:
         raise HoldoutRejected(
-            f"the training table {theirs['table']!r} is a view, whose rows could depend on sealed ones, or has the "
-            "rows that are sealed; expected a plain table of its own; write its rows to one"
+            f"The training table {theirs['table']!r} is a view, whose rows could depend on "
+            "sealed ones, or has the sealed rows. Write the training rows to a plain "
+            "table."
         ) from None
 
 
@@ -191,8 +192,8 @@ def _whole_groups(training: TableSide, column: str, share: float) -> str:
         found, share = training.count(some), 2.0 * share
     if not 0 < found <= _AT_MOST * MOST_COPIED:
         raise HoldoutRejected(
-            f"the groups of the column {column!r} are so large in the training table that no {MOST_COPIED:,} of its "
-            "rows are whole groups; expected smaller ones, or rows drawn by hand; hand in some training rows as a file"
+            f"The groups of column {column!r} in the training table are so large that no "
+            f"{MOST_COPIED:,} rows are whole groups. Pass some training rows as a file."
         )
     return some
 
@@ -228,9 +229,9 @@ def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapp
         fault = "it cannot be read, or is no plain table"
     if fault is not None:
         raise IntegrityError(
-            f"the training table {facts['table']!r} is not the one that was there when the rows were sealed: {fault}; "
-            f"expected {facts['rows']:,} rows in the same columns, because guesses are made from all of them; bring "
-            "them back, and add new ones to another table; no query is answered until then, and nothing was charged"
+            f"The training table {facts['table']!r} is not the one that was there when the "
+            f"rows were sealed: {fault}. Restore its {facts['rows']:,} rows in the same "
+            "columns, and add new rows to another table."
         )
     return table
 
@@ -301,7 +302,7 @@ def copied_table(
         pinned = keyed_fingerprint(engine, key)
         rows = int(engine.rows(f"SELECT count(*) FROM {engine.source} AS {engine.dialect.rows}")[0][0])
         if not rows:
-            raise HoldoutRejected("the holdout table is empty; expected at least one row")
+            raise HoldoutRejected("The holdout table is empty. Pass at least one row.")
         line(1)
         tables = [TableSide(engine, columns, rows)]
         if is_table(training):
@@ -352,8 +353,9 @@ def _check_conformance(engine: Engine) -> None:
     if not tried.agrees:
         told = "; ".join(line.strip() for line in str(tried).splitlines())
         raise HoldoutRejected(
-            f"{engine.title} counts otherwise than the rules say, so its answers could not be trusted: {told}; "
-            "expected the same integers, bit for bit; use another version or setting of the engine"
+            f"{engine.title} computes other sums than everhold expects, so its answers "
+            f"could not be trusted: {told}. Use another version or other settings of the "
+            "engine."
         )
 
 
@@ -365,8 +367,7 @@ def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
     """
     if keyed_fingerprint(engine, key) != sealed.fingerprint:
         raise HoldoutRejected(
-            "the holdout table was changed while it was being sealed; expected a table that does not change; seal a "
-            "copy or a snapshot of it"
+            "The holdout table was changed while it was being sealed. Seal a copy or a snapshot of it."
         )
 
 
@@ -376,7 +377,7 @@ def _training_side(engine: Engine, training: SealableTable, columns: dict[str, C
     check_same_columns(columns, table.columns())
     rows = int(table.rows(f"SELECT count(*) FROM {table.source} AS {table.dialect.rows}")[0][0])
     if not rows:
-        raise HoldoutRejected("the training table is empty; expected at least one row")
+        raise HoldoutRejected("The training table is empty. Pass at least one row.")
     return TableSide(table, columns, rows, "training")
 
 
@@ -423,6 +424,7 @@ def check_public(facts: dict[str, Any]) -> None:
     """
     if any(isinstance(value, str) and _SECRET.search(value) for value in facts.values()):
         raise HoldoutRejected(
-            "the address of the engine has a password where everhold does not expect one, and it would stay in the "
-            f"ledger; expected user and password before the host, or in {ENGINE_VARIABLE}"
+            "The engine's address seems to have a password in an unexpected place, and it "
+            "would stay in the ledger. Put user and password before the host, or in "
+            f"{ENGINE_VARIABLE}."
         )

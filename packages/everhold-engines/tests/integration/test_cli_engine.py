@@ -77,11 +77,11 @@ def test_an_archive_says_that_it_has_no_rows(everhold, stays):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "expected the rows to seal either"),
-        (("--table", "sealed rows"), "give --engine URL"),
-        (("--engine", "pond:///x.db"), "expected the rows to seal either"),
-        (("--holdout", "sealed.csv", "--table", "sealed rows"), "expected the rows to seal either"),
-        (("--holdout", "sealed.csv", "--engine", "pond:///x.db"), "expected the rows to seal either"),
+        ((), "The rows to seal are missing or given twice"),
+        (("--table", "sealed rows"), "Pass --engine URL"),
+        (("--engine", "pond:///x.db"), "The rows to seal are missing or given twice"),
+        (("--holdout", "sealed.csv", "--table", "sealed rows"), "The rows to seal are missing or given twice"),
+        (("--holdout", "sealed.csv", "--engine", "pond:///x.db"), "The rows to seal are missing or given twice"),
     ],
 )
 def test_the_rows_are_in_one_place(everhold, pond, monkeypatch, arguments, said):
@@ -109,7 +109,7 @@ def test_training_rows_stay_there_as_well(everhold, pond, address, monkeypatch):
 )
 def test_a_training_table_is_beside_a_table(everhold, pond, sealed):
     refused = everhold("create", "e.db", "flights", *sealed, "--training-table", "open rows", code=2)
-    assert "--training-table TABLE beside --table" in " ".join(refused.stderr.split())
+    assert "--training-table TABLE with --table" in " ".join(refused.stderr.split())
 
 
 def test_what_is_no_address_is_not_quoted(everhold, pond):
@@ -120,5 +120,5 @@ def test_what_is_no_address_is_not_quoted(everhold, pond):
 
 def test_a_service_takes_no_engine(everhold, pond, address):
     refused = everhold("create", "https://holdouts.example", "x", "--engine", address, "--table", "t", code=2)
-    assert "operator's business" in " ".join(refused.stderr.split())
+    assert "where the service runs" in " ".join(refused.stderr.split())
     assert not secrets_in(refused.output)

@@ -64,7 +64,7 @@ def test_a_server_is_asked_by_http_and_may_only_be_read(server):
     with engine.reading():
         pass
     connection.query("ALTER TABLE study.rows UPDATE x = x + 1 WHERE late = 1 SETTINGS mutations_sync = 1")
-    with pytest.raises(IntegrityError, match="nothing was charged"), engine.reading():
+    with pytest.raises(IntegrityError, match="Restore the rows"), engine.reading():
         pass
     assert engine.contents("key") != digest
     engine.close()
@@ -73,7 +73,7 @@ def test_a_server_is_asked_by_http_and_may_only_be_read(server):
 def test_a_wrong_password_is_not_called_a_lost_connection(clickhouse):
     with running_server(clickhouse, password="swordfish") as (port, _):
         engine = ClickHouse(f"clickhouse://steward:herring@127.0.0.1:{port}/", "rows")
-        with pytest.raises(Unavailable, match=r"does not let everhold in.*nothing was charged") as kept_out:
+        with pytest.raises(Unavailable, match=r"does not accept the user.*Nothing was charged") as kept_out:
             engine.columns()
         assert "herring" not in str(kept_out.value)
         engine.close()
@@ -82,7 +82,7 @@ def test_a_wrong_password_is_not_called_a_lost_connection(clickhouse):
 def test_a_server_that_is_not_there_is_unavailable():
     engine = ClickHouse("clickhouse://steward:secret@127.0.0.1:9/study", "rows")
     with pytest.raises(
-        Unavailable, match=r"expected it at clickhouse://steward@127\.0\.0\.1:9/study; nothing was charged"
+        Unavailable, match=r"at clickhouse://steward@127\.0\.0\.1:9/study cannot be reached.*Nothing was charged"
     ):
         engine.rows("SELECT 1")
 
@@ -132,7 +132,7 @@ def test_a_statement_ends_by_its_limit(clickhouse, tmp_path):
 
 def test_names_that_differ_in_case_only_are_refused(clickhouse):
     clickhouse.command("CREATE TABLE twins (delay Int64, Delay Int64) ENGINE = Memory")
-    with pytest.raises(HoldoutRejected, match="differ in case only"):
+    with pytest.raises(HoldoutRejected, match="differ only in case"):
         ClickHouse(clickhouse, "twins").columns()
 
 
@@ -174,11 +174,11 @@ def test_no_column_is_taken_for_a_name_that_statements_give(clickhouse, tmp_path
 @pytest.mark.parametrize("name", ["everhold", "everhold.late", "everhold_0.joined_id"])
 def test_names_by_which_statements_call_the_table_are_refused(clickhouse, name):
     clickhouse.command(f"CREATE TABLE taken (late Int64, `{name}` Int64) ENGINE = Memory")
-    with pytest.raises(HoldoutRejected, match="rename it in a view"):
+    with pytest.raises(HoldoutRejected, match="Rename the column in a view"):
         ClickHouse(clickhouse, "taken").columns()
 
 
 @pytest.mark.parametrize("where", ["ftp://host", 7])
 def test_what_is_no_clickhouse_is_refused(where):
-    with pytest.raises((ValueError, TypeError), match=r"Not a ClickHouse URL|expected"):
+    with pytest.raises((ValueError, TypeError), match=r"Not a ClickHouse URL|Pass"):
         ClickHouse(where, "rows")

@@ -134,7 +134,7 @@ BAD = {
     "missing row": ("DELETE FROM models WHERE id = 7", "m1", r"1 of the sealed rows' ids not at all \(7\)"),
     "twice": ("UPDATE models SET id = 7 WHERE id = 8", "m1", r"1 ids more than once \(7\) and 1 of .* \(8\)"),
     "unknown": ("INSERT INTO models (id, m1) VALUES (99999, 1)", "m1", r"1 ids that no sealed row has \(99999\)"),
-    "empty id": ("UPDATE models SET id = NULL WHERE id = 9", "m1", "1 empty ids"),
+    "empty id": ("UPDATE models SET id = NULL WHERE id = 9", "m1", "1 ids in"),
     "ids of text": ("ALTER TABLE models ALTER id TYPE VARCHAR", "m1", "of the table 'models' are no numbers"),
     "no ids": ("ALTER TABLE models RENAME id TO row", "m1", "none of them is 'id'.*row_id="),
     "missing": ("UPDATE models SET m1 = NULL WHERE id = 9", "m1", "column 'm1' of the table 'models' lack 1 rows"),
@@ -156,9 +156,8 @@ def test_wrong_tables_cost_nothing(holdout, pond, case):
         holdout.quote,
         lambda asked: holdout.ask_many([accuracy(Predictions("models", "m2")), asked]),
     ):
-        with pytest.raises(QueryRejected, match=words) as caught:
+        with pytest.raises(QueryRejected, match=words):
             ask(accuracy(Predictions("models", column)))
-        assert str(caught.value).endswith("nothing was charged")
     assert holdout.status()["charged"] == len(holdout.transcript()) == 0
     assert not [sql for sql in pond.statements if '"late"' in sql]  # nobody looked at a label
 
@@ -174,7 +173,7 @@ def test_probabilities_outside_their_range_cost_nothing(holdout, pond):
 
 
 def test_tables_that_cannot_be_joined_are_refused(holdout, tmp_path):
-    with pytest.raises(QueryRejected, match="there is no table 'other' of predictions"):
+    with pytest.raises(QueryRejected, match="There is no table 'other' of predictions"):
         holdout.ask(accuracy(Predictions("other", "m1")))
     with pytest.raises(QueryRejected, match="in the table of the sealed rows"):
         holdout.ask(accuracy(Predictions("Sealed", "late")))
@@ -182,11 +181,11 @@ def test_tables_that_cannot_be_joined_are_refused(holdout, tmp_path):
         holdout.ask(risk(Predictions("models", "q"), lambda said, true: abs(said - true), high=1))
     with pytest.raises(QueryRejected, match=r"stay in a table of the engine|privacy_budget"):
         holdout.ask(auc(Predictions("models", "q"), positives=100, negatives=100))
-    with pytest.raises(QueryRejected, match="a guess of your own"):
+    with pytest.raises(QueryRejected, match="your own guess"):
         holdout.ask(accuracy(LABELS, training=Predictions("models", "m1")))
-    with pytest.raises(QueryRejected, match="read where the rows are"):
+    with pytest.raises(QueryRejected, match="cannot be sent to a service"):
         written(accuracy(Predictions("models", "m1")))
-    for row_id, words in (("id", r"in a file of their own.*predictions_in"), (None, r"created with row_id=")):
+    for row_id, words in (("id", r"in a file, and.*predictions_in"), (None, r"created with row_id=")):
         wanted = {**WISH, "row_id": row_id, "mechanism": "gaussian", "name": f"by {row_id}"}
         with create(tmp_path, holdout=SEALED, **wanted) as of_a_file, pytest.raises(QueryRejected, match=words):
             of_a_file.ask(accuracy(Predictions("models", "m1")))
@@ -208,7 +207,7 @@ def test_a_table_that_changes_before_the_sums_is_noticed(holdout, pond, monkeypa
         "beside",
         lambda *given, **named: stirred(pond, change) or beside(*given, **named),
     )
-    with pytest.raises(EverholdError, match=r"the table 'models' of predictions was changed.*nothing was charged"):
+    with pytest.raises(EverholdError, match=r"predictions in the table 'models' were changed.*Nothing was charged"):
         holdout.ask(accuracy(Predictions("models", "m1")))
     assert holdout.status()["charged"] == len(holdout.transcript()) == 0
 

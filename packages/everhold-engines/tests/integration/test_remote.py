@@ -90,7 +90,7 @@ def test_nothing_of_the_engines_words_is_left(poured, caplog, capfd):
         "DELETE FROM study_0",
         "DROP TABLE study_0",
     ):
-        with pytest.raises(EverholdError, match=r"could not evaluate .* nothing was charged") as caught:
+        with pytest.raises(EverholdError, match=r"could not evaluate .* Nothing was charged") as caught:
             engine.rows(statement)
         assert caught.value.__context__ is None
     assert "nonsense" not in caplog.text + "".join(capfd.readouterr())
@@ -114,7 +114,7 @@ def test_a_value_that_the_engine_complains_of_is_kept_from_logs(poured, caplog, 
 def test_a_table_that_is_not_there_is_refused(poured):
     engine = poured(BASE)
     engine.stored.name = "nowhere"
-    with pytest.raises(HoldoutRejected, match=r"no table 'nowhere' .* nothing was created"):
+    with pytest.raises(HoldoutRejected, match=r"no table 'nowhere'"):
         engine.columns()
 
 
@@ -151,7 +151,7 @@ def test_a_name_is_a_name_whatever_is_in_it():
 
 @pytest.mark.parametrize("path", ["data/rows", "/data/rows*", "/data/{a,b}"])
 def test_a_path_of_spark_is_one_whole_folder(path):
-    with pytest.raises(ValueError, match="is not the whole path of one folder"):
+    with pytest.raises(ValueError, match="is not the full path of one folder"):
         Spark(None, path)
 
 
@@ -174,9 +174,9 @@ def test_a_change_since_the_digest_is_noticed_where_rows_are_read(poured, monkey
     monkeypatch.setattr(engine.stored, "digest", lambda *_: [0])
     states = iter(["touched", "written"])
     monkeypatch.setattr(engine.stored, "state", lambda: next(states, "written"))
-    with pytest.raises(IntegrityError, match=r"while they were read.*nothing was charged"), engine.reading():
+    with pytest.raises(IntegrityError, match=r"while they were read"), engine.reading():
         pass
-    with pytest.raises(IntegrityError, match=r"after sealing.*nothing was charged"), engine.reading():
+    with pytest.raises(IntegrityError, match=r"after sealing"), engine.reading():
         pass
 
 
@@ -253,7 +253,7 @@ def test_no_two_values_have_one_digest(clickhouse, kind, values):
 
 def refused_beside(engine, *tables):
     for table in tables:
-        with pytest.raises(QueryRejected, match=r"(is a view or something else|the rows that are sealed).*was charged"):
+        with pytest.raises(QueryRejected, match=r"(is a view or has rows|the rows that are sealed)"):
             engine.beside(table)
 
 
@@ -280,7 +280,7 @@ def test_nothing_that_looks_at_sealed_rows_is_read_beside_them(poured, request):
             connection.execute("CREATE VIEW seen WITH (security_invoker = true) AS SELECT * FROM study_0")
             connection.execute("CREATE TABLE over_all (LIKE study_0); ALTER TABLE study_0 INHERIT over_all")
         refused_beside(engine, "study_0", "public.study_0", '"study_0"', 'public."study_0"', "seen", "over_all")
-    with pytest.raises(HoldoutRejected, match="there is no table"):
+    with pytest.raises(HoldoutRejected, match="There is no table"):
         engine.beside("nowhere")
 
 
@@ -317,12 +317,14 @@ def test_a_missing_package_is_named_with_an_extra_that_there_is(monkeypatch, add
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(EverholdError, match=rf"{package}[a-z.]*; pip install 'everhold\[{extra}\]'"):
+    with pytest.raises(
+        EverholdError, match=rf"{package}[a-z.]*, which is not installed. Install it: pip install 'everhold\[{extra}\]'"
+    ):
         engine_at(address, "flights").columns()
     assert EXTRAS[package] == extra
 
 
 def test_a_lost_connection_is_not_called_a_wrong_password():
-    with pytest.raises(Unavailable, match="check the address, and that it runs") as lost:
+    with pytest.raises(Unavailable, match="Check the address and that the engine runs") as lost:
         Database("postgresql://reader:swordfish@127.0.0.1:1/study", "flights").columns()
     assert "swordfish" not in str(lost.value)

@@ -58,7 +58,7 @@ def test_other_files_in_the_folder_are_noticed(rows, tmp_path):
     rows.contents("key")
     filed(tmp_path / "other", COLUMNS)
     (tmp_path / "other" / "rows.parquet").replace(tmp_path / "rows" / "more.parquet")
-    with pytest.raises(IntegrityError, match="nothing was charged"), rows.reading():
+    with pytest.raises(IntegrityError, match="Restore the rows"), rows.reading():
         pass
 
 
@@ -66,7 +66,7 @@ def test_a_statement_can_be_ended_from_another_thread_and_ends_by_its_limit(spar
     rows.columns()  # a machine under load takes longer than that to copy a session
     threading.Timer(0.5, rows.interrupt).start()
     started = time.monotonic()
-    with pytest.raises(EverholdError, match="nothing was charged"):
+    with pytest.raises(EverholdError, match="Nothing was charged"):
         rows.rows(ENDLESS)
     short = Spark(spark, rows.table, max_seconds=0.5)
     with pytest.raises(EverholdError, match="enough memory and time"):
@@ -119,7 +119,7 @@ def test_without_a_session_it_says_what_is_missing(monkeypatch):
     from pyspark.sql import SparkSession
 
     monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda _: None))
-    with pytest.raises(Unavailable, match="no session of Spark is active"):
+    with pytest.raises(Unavailable, match="No Spark session is active"):
         Spark.from_url("spark", "rows").rows("SELECT 1")
 
 
@@ -144,5 +144,5 @@ def test_connect_says_what_the_classic_session_says(rows, tmp_path):
     assert found["view"] == [[1]]
     assert (found["zone"], found["theirs"]) == ([["UTC"]], "America/New_York")
     assert found["columns"] == {"i": "number", "s": "string", "x": "number"}
-    assert "nothing was charged" in found["ended"]
+    assert "Nothing was charged" in found["ended"]
     assert found["seconds"] < 60

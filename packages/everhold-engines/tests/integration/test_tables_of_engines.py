@@ -133,21 +133,20 @@ def test_a_column_of_the_dependence_that_does_not_exist(tmp_path, pond):
     ("change", "message"),
     [
         ("UPDATE sealed SET late = NULL WHERE id = 3", "missing values in the holdout rows"),
-        ("UPDATE sealed SET late = 7 WHERE id = 3", "only 0 and 1 in one of holdout and training"),
-        ("UPDATE sealed SET id = 4 WHERE id = 3", "599 different row ids for 600 holdout rows"),
-        ("UPDATE sealed SET id = NULL WHERE id = 3", "599 different row ids for 600 holdout rows"),
-        ("UPDATE sealed SET id = 10005 WHERE id = 3", "1 row ids of column 'id' are in the holdout and"),
-        ("DELETE FROM sealed", "the holdout table is empty"),
-        ("ALTER TABLE sealed RENAME COLUMN home TO house", "training lacks 'house'; holdout lacks 'home'"),
-        ("ALTER TABLE sealed ADD COLUMN file_row_number INT", "a name the engine needs"),
-        ("DROP TABLE sealed", "there is no table 'sealed'"),
+        ("UPDATE sealed SET late = 7 WHERE id = 3", "only 0 and 1 in one of the two tables"),
+        ("UPDATE sealed SET id = 4 WHERE id = 3", "599 different values in 600 holdout rows"),
+        ("UPDATE sealed SET id = NULL WHERE id = 3", "599 different values in 600 holdout rows"),
+        ("UPDATE sealed SET id = 10005 WHERE id = 3", "1 row ids of column 'id' are in both the holdout rows and"),
+        ("DELETE FROM sealed", "The holdout table is empty"),
+        ("ALTER TABLE sealed RENAME COLUMN home TO house", "training lacks 'house' and holdout lacks 'home'"),
+        ("ALTER TABLE sealed ADD COLUMN file_row_number INT", "which is reserved"),
+        ("DROP TABLE sealed", "There is no table 'sealed'"),
     ],
 )
 def test_what_is_refused(tmp_path, pond, change, message):
     stirred(pond, change)
-    with pytest.raises(HoldoutRejected, match=message) as refused:
+    with pytest.raises(HoldoutRejected, match=message):
         created(tmp_path, pond)
-    assert "nothing was created" in str(refused.value)
     assert not (tmp_path / "study.rows").exists()
     assert not (tmp_path / "study.db").exists()
 
@@ -176,14 +175,14 @@ def test_an_engine_is_tried_on_made_up_rows_first(tmp_path, pond, monkeypatch):
     created(tmp_path, pond).close()
     monkeypatch.setattr(conformance_module, "grid_integer", lambda *_, **__: 7)  # as if it counted otherwise
     (tmp_path / "other").mkdir()
-    with pytest.raises(HoldoutRejected, match="counts otherwise than the rules say"):
+    with pytest.raises(HoldoutRejected, match="computes other sums than everhold expects"):
         created(tmp_path / "other", pond)
     assert not list((tmp_path / "other").iterdir())
 
 
 def test_a_missing_table_is_named_before_the_engine_is_tried(tmp_path, pond, monkeypatch):
     monkeypatch.setattr(tables, "conformance", lambda _: pytest.fail("it takes a minute"))
-    with pytest.raises(HoldoutRejected, match="there is no table 'nowhere'"):
+    with pytest.raises(HoldoutRejected, match="There is no table 'nowhere'"):
         created(tmp_path, pond.beside("nowhere"))
 
 
@@ -234,7 +233,7 @@ class TestTheSameRowsTwice:
 
     def test_the_same_table(self, tmp_path, pond, most):
         created(tmp_path, pond).close()
-        with pytest.raises(HoldoutRejected, match="sealed in this storage already, as 'flights'"):
+        with pytest.raises(HoldoutRejected, match="already sealed in this storage, as 'flights'"):
             self.again(tmp_path, pond)
         self.again(tmp_path, pond, allow_resealing=True).close()
         assert configuration(tmp_path, "again")["sealed_before"] == ["flights"]
@@ -242,7 +241,7 @@ class TestTheSameRowsTwice:
     def test_a_copy_of_the_table_in_another_order(self, tmp_path, pond, most):
         created(tmp_path, pond).close()
         stirred(pond, "CREATE TABLE copy AS SELECT * FROM sealed ORDER BY delay")
-        with pytest.raises(HoldoutRejected, match="already, as 'flights'"):
+        with pytest.raises(HoldoutRejected, match="already sealed in this storage, as 'flights'"):
             self.again(tmp_path, poured(tmp_path / "other.db", "copy", flights(600).sample(frac=1.0, random_state=1)))
 
     def test_other_rows_of_the_same_population(self, tmp_path, pond, most):
@@ -251,12 +250,12 @@ class TestTheSameRowsTwice:
 
     def test_the_same_rows_as_a_file_where_the_table_is_short(self, tmp_path, pond):
         created(tmp_path, pond).close()
-        with pytest.raises(HoldoutRejected, match="already, as 'flights'"):
+        with pytest.raises(HoldoutRejected, match="already sealed in this storage, as 'flights'"):
             self.again(tmp_path, flights(600))
 
     def test_a_table_of_rows_that_are_sealed_as_a_file(self, tmp_path, pond):
         created(tmp_path, flights(600)).close()
-        with pytest.raises(HoldoutRejected, match="already, as 'flights'"):
+        with pytest.raises(HoldoutRejected, match="already sealed in this storage, as 'flights'"):
             self.again(tmp_path, pond)
 
 

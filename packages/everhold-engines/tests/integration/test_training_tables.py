@@ -162,7 +162,7 @@ def test_whole_groups_are_copied(tmp_path, pond, few):
 def test_groups_too_large_for_a_sample(tmp_path, pond, monkeypatch):
     monkeypatch.setattr(tables, "MOST_COPIED", 20)
     stirred(pond, "UPDATE open SET home = -1 - id % 2", "UPDATE sealed SET home = id % 2")
-    with pytest.raises(HoldoutRejected, match=r"no 20 of its rows are whole groups; .*nothing was created"):
+    with pytest.raises(HoldoutRejected, match=r"no 20 rows are whole groups"):
         created(tmp_path, pond, dependence=eh.Groups("home"), allow_vacuous=True)
 
 
@@ -187,20 +187,19 @@ def test_rows_of_a_series_that_were_not_copied_count_for_the_gap(tmp_path, pond,
     ("change", "message"),
     [
         ("UPDATE open SET late = NULL WHERE id = 10003", "missing values in the training rows"),
-        ("UPDATE open SET late = 7 WHERE id = 10003", "only 0 and 1 in one of holdout and training"),
-        ("UPDATE open SET id = 10004 WHERE id = 10003", "899 different row ids for 900 training rows"),
-        ("UPDATE open SET id = 5 WHERE id = 10003", "1 row ids of column 'id' are in the holdout and"),
-        ("DELETE FROM open", "the training table is empty"),
-        ("ALTER TABLE open RENAME COLUMN home TO house", "training lacks 'home'; holdout lacks 'house'"),
-        ("DROP TABLE open", "there is no table 'open'"),
+        ("UPDATE open SET late = 7 WHERE id = 10003", "only 0 and 1 in one of the two tables"),
+        ("UPDATE open SET id = 10004 WHERE id = 10003", "899 different values in 900 training rows"),
+        ("UPDATE open SET id = 5 WHERE id = 10003", "1 row ids of column 'id' are in both the holdout rows and"),
+        ("DELETE FROM open", "The training table is empty"),
+        ("ALTER TABLE open RENAME COLUMN home TO house", "training lacks 'home' and holdout lacks 'house'"),
+        ("DROP TABLE open", "There is no table 'open'"),
     ],
 )
 @pytest.mark.usefixtures("few")
 def test_what_is_refused_of_any_row(tmp_path, pond, change, message):
     stirred(pond, change)
-    with pytest.raises(HoldoutRejected, match=message) as refused:
+    with pytest.raises(HoldoutRejected, match=message):
         created(tmp_path, pond)
-    assert "nothing was created" in str(refused.value)
     assert not (tmp_path / "study.rows").exists()
 
 
@@ -264,7 +263,6 @@ def test_a_training_table_that_was_changed(tmp_path, pond, change, message):
     with pytest.raises(IntegrityError, match=message) as refused:
         eh.Holdout.open(tmp_path / "study.db", "flights", engine=pond)
     assert "'open'" in str(refused.value)
-    assert "nothing was charged" in str(refused.value)
 
 
 @pytest.mark.parametrize("facts", ["open", {"table": "open"}, {"table": 5, "rows": 900}])
@@ -272,7 +270,7 @@ def test_recorded_facts_in_another_form(tmp_path, pond, facts):
     created(tmp_path, pond).close()
     recorded = configuration(tmp_path)
     check_settings(recorded)
-    with pytest.raises(IntegrityError, match="not in the form"):
+    with pytest.raises(IntegrityError, match="was altered or is damaged"):
         check_settings({**recorded, "training_table": facts})
 
 
@@ -296,9 +294,9 @@ def test_an_engine_that_fails_at_a_guess_charges_nothing(tmp_path, pond, monkeyp
 
 def test_training_rows_in_another_engine(tmp_path, pond):
     other = poured(tmp_path / "other.db", "open", OPEN)
-    with pytest.raises(HoldoutRejected, match=r"another engine .*nothing was created"):
+    with pytest.raises(HoldoutRejected, match=r"another engine"):
         created(tmp_path, pond, training=other)
-    with pytest.raises(HoldoutRejected, match="expected both in one engine"):
+    with pytest.raises(HoldoutRejected, match="Put both in one engine"):
         eh.Holdout.create(tmp_path / "study.db", "flights", holdout=SEALED, training=other)
     assert not (tmp_path / "study.rows").exists()
 
@@ -309,7 +307,7 @@ def test_a_view_is_no_table_of_training_rows(tmp_path, pond, monkeypatch):
 
     training = pond.beside("open")
     monkeypatch.setattr(Pond, "beside", refused)
-    with pytest.raises(HoldoutRejected, match=r"'open' is a view, .*nothing was created"):
+    with pytest.raises(HoldoutRejected, match=r"'open' is a view"):
         created(tmp_path, pond, training=training)
 
 

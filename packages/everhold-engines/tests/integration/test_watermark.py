@@ -98,7 +98,7 @@ def test_windows_are_sealed_one_after_the_other(tmp_path, pond):
         holdout.certificate().save(path)
         assert eh.verify_certificate(path).ok
         assert "those with day before 2026-06-01" in path.read_text()
-        with pytest.raises(QueryRejected, match="opens none of it"):
+        with pytest.raises(QueryRejected, match="Only rows in files"):
             holdout.retire(1)
     with eh.Holdout.open(tmp_path / "s.db", "flights") as again:
         arrived = again.append(until="2026-08-01")
@@ -121,7 +121,7 @@ def test_a_changed_old_part_is_found_and_nothing_changes(tmp_path, pond, what):
         holdout.append(until="2026-07-01")
         head = holdout.status()["ledger_head"]
         stirred(pond, CHANGED[what])
-        with pytest.raises(IntegrityError, match=r"nothing was|Nothing was"):
+        with pytest.raises(IntegrityError, match="estore"):
             holdout.append(until="2026-08-01")
         with pytest.raises(IntegrityError):
             holdout.certificate()
@@ -131,17 +131,17 @@ def test_a_changed_old_part_is_found_and_nothing_changes(tmp_path, pond, what):
 
 
 WRONG = {
-    "no arrivals": ({"until": "2026-06-01 00:00"}, [], "no rows arrived"),
-    "backwards": ({"until": "2026-05-01"}, [], "backwards"),
-    "the same time": ({"until": "2026-06-01"}, [], "backwards"),
-    "no time": ({}, [], "expected until"),
+    "no arrivals": ({"until": "2026-06-01 00:00"}, [], "No rows arrived"),
+    "backwards": ({"until": "2026-05-01"}, [], "a later time"),
+    "the same time": ({"until": "2026-06-01"}, [], "a later time"),
+    "no time": ({}, [], "Pass until="),
     "rows of a file": ({"until": "2026-07-01", "rows": {"x": [1]}}, [], "arrive in its table"),
-    "no date": ({"until": "next week"}, [], "no date"),
-    "an id twice": ({"until": "2026-07-01"}, ["UPDATE flights SET id = 20001 WHERE id = 20002"], "different row ids"),
+    "no date": ({"until": "next week"}, [], "a date or time"),
+    "an id twice": ({"until": "2026-07-01"}, ["UPDATE flights SET id = 20001 WHERE id = 20002"], "different values"),
     "an old id": ({"until": "2026-07-01"}, ["UPDATE flights SET id = 10001 WHERE id = 20002"], "1 row ids"),
     "a training id": ({"until": "2026-07-01"}, ["UPDATE flights SET id = 90001 WHERE id = 20002"], "1 row ids"),
     "no label": ({"until": "2026-07-01"}, ["UPDATE flights SET late = NULL WHERE id = 20002"], "missing values"),
-    "a new label": ({"until": "2026-07-01"}, ["UPDATE flights SET late = 7 WHERE id = 20002"], "else than 0 and 1"),
+    "a new label": ({"until": "2026-07-01"}, ["UPDATE flights SET late = 7 WHERE id = 20002"], "other than 0 and 1"),
 }
 
 
@@ -160,8 +160,8 @@ def test_a_table_without_a_watermark_does_not_grow(tmp_path, pond):
     with created(tmp_path, Arriving(pond.file, "flights")) as whole, pytest.raises(QueryRejected, match="arrived="):
         whole.append(until="2026-08-01")
     for arrived, until, said in (
-        ("day", None, "up to a time, and nothing was created. Pass until="),
-        ("delay", "2026-06-01", "no column of dates"),
+        ("day", None, "up to a time. Pass until="),
+        ("delay", "2026-06-01", "not a column of dates"),
     ):
         with pytest.raises(HoldoutRejected, match=said):
             eh.Holdout.create(tmp_path / "t.db", holdout=pond.arriving_by(arrived, until), queries=5)

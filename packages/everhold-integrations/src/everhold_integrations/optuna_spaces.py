@@ -49,8 +49,9 @@ def _values(name: str, distribution: Any) -> Sequence[Any]:
     low, high, step = (getattr(distribution, part, None) for part in ("low", "high", "step"))
     if low is None or high is None or step is None:
         raise QueryRejected(
-            f"{name} is {brief(distribution)}, which has no steps, so no list of its values can be declared; expected "
-            "a step, such as FloatDistribution(0.0, 1.0, step=0.01), or categories"
+            f"{name} is {brief(distribution)}, which has no steps, so its values cannot be "
+            "listed. Pass a step, such as FloatDistribution(0.0, 1.0, step=0.01), or "
+            "categories."
         )
     count = round((high - low) / step) + 1
     if isinstance(low, int):
@@ -62,8 +63,8 @@ def suggested(trial: Trial, family: GridFamily) -> dict[str, Any]:
     """Return the point of a space that a trial suggests, with steps as numbers and the rest as categories."""
     if len(family.space.grids) != 1:
         raise QueryRejected(
-            "the space has several grids, and a trial suggests points of one; expected one mapping from parameters to "
-            "values"
+            "The space has several grids, and a trial suggests points of one grid. Pass "
+            "one mapping from parameters to values."
         )
     return {name: _suggested(trial, name, values) for name, values in family.space.grids[0].items()}
 

@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         help="Add the sealed tests that the suite does not have, with these results of the champion of this gate.",
     )
-    group.addoption("--everhold-storage", metavar="URL", help="Storage; or set EVERHOLD_STORAGE.")
+    group.addoption("--everhold-storage", metavar="URL", help="Storage. EVERHOLD_STORAGE replaces it.")
     group.addoption("--everhold-holdout", metavar="NAME", default="suite", help="Holdout of the cases (suite).")
     group.addoption("--everhold-challenger", metavar="NAME", help="Name of this version, such as its commit.")
     group.addoption("--everhold-runs", metavar="N", type=int, default=1, help="Runs of each sealed test (1).")

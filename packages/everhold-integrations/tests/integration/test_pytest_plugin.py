@@ -98,7 +98,7 @@ def test_a_test_without_an_outcome_is_an_error_and_the_same_version_can_be_repor
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("@pytest.mark.sealed", "@pytest.mark.sealed(case='one')"), "is there twice"),
+        (("@pytest.mark.sealed", "@pytest.mark.sealed(case='one')"), "occurs twice"),
         (("@pytest.mark.sealed", "@pytest.mark.xfail(raises=ValueError)\n@pytest.mark.sealed"), "expected to fail"),
         (("@pytest.mark.sealed", "@pytest.fixture(autouse=True)\ndef up(): assert 0\n@pytest.mark.sealed"), "setup"),
         (("def test_other", "@pytest.fixture(autouse=True)\ndef up(): yield; assert 0\ndef test_other"), "teardown"),

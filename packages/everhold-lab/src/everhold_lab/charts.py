@@ -276,7 +276,7 @@ def quilts_chart(shown: MarkovQuiltMechanism | ActiveQuilt, row: int | None = No
     names = " and ".join(f"{node:,}" for node in quilt.quilt) or "empty"
     title = alt.TitleParams(
         f"Row {quilt.row:,}: {len(quilt.nearby):,} rows nearby, quilt {names}",
-        subtitle=f"influence on the quilt {shown.influence:.3g}; noise scale of this row {shown.scale:.4g}",
+        subtitle=f"influence on the quilt {shown.influence:.3g}, noise scale of this row {shown.scale:.4g}",
     )
     drawn: alt.LayerChart = styled(alt.layer(bars, labels).properties(width=620, height=80, title=title), frame=False)
     return drawn

@@ -183,7 +183,7 @@ def report_page(documents: Sequence[Mapping[str, Any]], output: Path) -> str:
     return html_page(
         f"{_STYLE}<ul>{contents}</ul>{sections}",
         title="Experiments of everhold",
-        caption="Made by everhold lab run; the folder holds all measured rows as Parquet.",
+        caption="Made by everhold lab run. The folder has all measured rows as Parquet.",
     )
 
 
@@ -365,7 +365,7 @@ def plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, (set, frozenset)):
         return sorted(value)
-    raise TypeError(f"a row holds a {type(value).__name__}; expected numbers, texts and truth values")
+    raise TypeError(f"A row has a {type(value).__name__}. Return numbers, texts and booleans.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,9 +521,9 @@ def run(
 def _check(*, repetitions: int, jobs: int, seed: int) -> None:
     for name, value in (("repetitions", repetitions), ("jobs", jobs)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
+            raise ValueError(f"{name} is {value!r}. Pass a whole number of at least 1.")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < _MOST_SEED:
-        raise ValueError(f"seed is {seed!r}; expected a whole number from 0 to 2^63 - 1")
+        raise ValueError(f"seed is {seed!r}. Pass a whole number from 0 to 2^63 - 1.")
 
 
 def _finish(
@@ -577,5 +577,5 @@ def _extra_explained() -> Iterator[None]:
         yield
     except ModuleNotFoundError as fault:
         raise ModuleNotFoundError(
-            f"the lab needs the package {fault.name}; install it with {_EXTRA}", name=fault.name
+            f"The lab needs the package {fault.name}. Install it: {_EXTRA}.", name=fault.name
         ) from None

@@ -217,7 +217,7 @@ def test_other_seeds_are_other_searches():
     ],
 )
 def test_sizes_are_positive(kind, wrong):
-    with pytest.raises(ValueError, match=f"{next(iter(wrong))} is .*expected at least 1"):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} is .*Pass at least 1"):
         kind(**wrong)
 
 
@@ -279,5 +279,5 @@ def test_keys_depend_on_all_columns_of_a_row_and_on_nothing_else():
 
 @pytest.mark.parametrize("wrong", [(), ([1, 2], [1]), ([[1, 2]],)])
 def test_columns_of_other_lengths_have_no_keys(wrong):
-    with pytest.raises(ValueError, match="expected one or more"):
+    with pytest.raises(ValueError, match="Pass one or more"):
         row_keys(*wrong)

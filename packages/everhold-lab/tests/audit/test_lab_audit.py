@@ -163,14 +163,14 @@ def test_senseless_requests_are_refused(change, reason):
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        ([], "no plan"),
-        ({"rows": 5}, "no plan"),
-        ({"rows": 100, "queries": 50, "confidence": 0.9, "lines": [3]}, "no plan"),
+        ([], "not a plan"),
+        ({"rows": 5}, "not a plan"),
+        ({"rows": 100, "queries": 50, "confidence": 0.9, "lines": [3]}, "not a plan"),
         ({"rows": None, "queries": 50, "confidence": 0.9, "lines": []}, "no number of rows"),
         (
             {"rows": 256, "queries": 50, "confidence": 0.9,
              "lines": [{"mechanism": "gaussian", "radius": 0.1, "parameters": {"colour": 1}}]},
-            "not its own",
+            "not those of this mechanism",
         ),
     ],
 )  # fmt: skip

@@ -108,7 +108,7 @@ class TestHoldoutBoard:
     @pytest.mark.parametrize(("keys", "training"), [(ROWS - 1, ROWS), (ROWS, ROWS + 1), (2 * ROWS, None)])
     def test_there_is_one_key_for_each_row(self, seal, keys, training):
         known = None if training is None else row_keys(np.arange(training))
-        with pytest.raises(ValueError, match="expected one for each"):
+        with pytest.raises(ValueError, match="Pass one for each"):
             HoldoutBoard(seal(), row_keys(np.arange(keys)), training_keys=known, rules=5, seed=0)
 
     def test_training_keys_need_training_rows(self, seal):
@@ -147,5 +147,5 @@ def test_a_bare_board_counts_and_wants_a_label_for_each_key():
     assert np.array_equal(board.score_votes(VOTES), [board.score_vote(vote) for vote in VOTES])
     board.score_rules(0, 9, guess=None)
     assert steps == [6] + [1] * 6 + [9]
-    with pytest.raises(ValueError, match="one for each row"):
+    with pytest.raises(ValueError, match="one key for each row"):
         BareBoard(KEYS, LABEL[1:] == 1, rules=1, seed=0)

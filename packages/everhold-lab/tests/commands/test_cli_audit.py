@@ -54,7 +54,7 @@ def test_interruption_leaves_quietly(everhold, monkeypatch):
         (("--rows", "256"), "--queries is missing"),
         (("--plan", "there.json", "--rows", "256"), "either a plan or a request"),
         (("--plan", "there.json"), "not well-formed JSON"),
-        (("--rows", "256", "--queries", "60", "--analysts", "nobody"), "there is no analyst"),
+        (("--rows", "256", "--queries", "60", "--analysts", "nobody"), "There is no analyst"),
         (("--rows", "256", "--queries", "60", "--mechanism", "magic"), "is no mechanism"),
         (("--rows", "64", "--queries", "5000"), "nothing to audit"),
     ],

@@ -48,7 +48,7 @@ def test_only_the_last_feature_knows_the_delay(parts):
 
 
 def test_some_flights_must_be_left(flight_table):
-    with pytest.raises(ValueError, match="expected more than"):
+    with pytest.raises(ValueError, match="smaller together"):
         split_flights(flight_table, sealed=3_000, training=3_000, seed=1)
 
 

@@ -267,5 +267,5 @@ def test_models_are_searched_as_they_say():
     ],
 )
 def test_a_law_of_its_own_is_refused_where_it_cannot_be_used(model, exact):
-    with pytest.raises(DependenceError, match="starts in a law of its own"):
+    with pytest.raises(DependenceError, match="does not start in its stationary law"):
         chain_search(model, rows=10, epsilon=1.0, exact=exact)

@@ -120,7 +120,7 @@ def test_a_release_has_the_stated_noise_on_a_fine_grid():
     [
         ([[1.0, 0.2], [0.3, 1.0]], "not symmetric"),
         ([[1.0, 2.0], [2.0, 1.0]], "eigenvalues from -1"),
-        ([[-1.0, 0.0], [0.0, 1.0]], "not positive; expected"),
+        ([[-1.0, 0.0], [0.0, 1.0]], "not positive"),
         ([[1.0, 0.2]], "the shape"),
         ([["a"]], "the shape"),
         ([[1.0, math.nan], [math.nan, 1.0]], "the shape"),
@@ -140,6 +140,6 @@ def test_faulty_numbers_are_refused(faulty):
 
 
 def test_a_sum_that_is_not_finite_is_refused_and_not_quoted():
-    with pytest.raises(ValueError, match="not finite; expected") as refusal:
+    with pytest.raises(ValueError, match="not finite") as refusal:
         GaussianFieldMechanism([[1.0]], width=1.0, epsilon=1.0).release(math.inf, SecureNoise())
     assert "inf" not in str(refusal.value).replace("finite", "")

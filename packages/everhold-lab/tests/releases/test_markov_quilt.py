@@ -186,7 +186,7 @@ def test_a_release_has_the_stated_noise_on_a_fine_grid():
     assert not release.simulated
     assert noise.simulated
     assert "Pufferfish privacy with epsilon 1" in release.statement
-    assert "nothing is said about an adversary who knows other rows" in release.statement
+    assert "Nothing is said about an adversary who knows other rows" in release.statement
     assert "(a Markov chain of 2 states in its stationary law, one row per step)" in release.statement
     assert json.loads(json.dumps(release.to_dict())) == release.to_dict()
 
@@ -213,14 +213,14 @@ def test_neighbours_stay_within_the_sensitivity_that_the_noise_is_made_for(lipsc
 @pytest.mark.parametrize(
     ("model", "given", "reason"),
     [
-        (Groups([2, 2]), {}, "expected a Markov chain or a network"),
+        (Groups([2, 2]), {}, "Pass a Markov chain or a network"),
         (CHAIN, {"rows": 0}, "rows is 0"),
         (CHAIN, {"rows": 2.5}, "rows is 2.5"),
         (CHAIN, {"epsilon": 0.0}, "epsilon is 0.0"),
         (CHAIN, {"epsilon": math.nan}, "epsilon is nan"),
         (CHAIN, {"lipschitz": -1.0}, "lipschitz is -1.0"),
         (CHAIN, {"search": "quick"}, "search is 'quick'"),
-        (TREE, {"rows": 4}, "the network has 5 nodes"),
+        (TREE, {"rows": 4}, "The network has 5 nodes"),
         (TREE, {"rows": 5, "search": "approximate"}, "for chains"),
     ],
 )
@@ -238,7 +238,7 @@ def test_rows_that_do_not_exist_and_values_that_are_not_finite_are_refused():
 
 
 def test_noise_that_cannot_be_drawn_is_refused():
-    with pytest.raises(ValueError, match="ask for a larger epsilon"):
+    with pytest.raises(ValueError, match="pass a larger epsilon"):
         MarkovQuiltMechanism(CHAIN, rows=4, epsilon=1e-15).release(0.0, SecureNoise())
 
 
@@ -252,5 +252,5 @@ def test_a_release_speaks_of_the_law_of_the_rows_and_of_nothing_else():
 
 
 def test_more_rows_than_can_be_searched_are_refused():
-    with pytest.raises(ValueError, match="expected at most 1,000,000"):
+    with pytest.raises(ValueError, match="Pass at most 1,000,000"):
         MarkovQuiltMechanism(CHAIN, rows=10**9, epsilon=1.0)

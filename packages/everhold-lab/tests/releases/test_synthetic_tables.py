@@ -149,7 +149,7 @@ class Learned(Groups):
 def test_a_learned_model_takes_its_miss_from_beta():
     model = Learned(1)
     assert two_cells(3000, 0.1, confidence=0.9, dependence=model).beta == pytest.approx(0.04)
-    with pytest.raises(DependenceError, match="request less confidence"):
+    with pytest.raises(DependenceError, match="Pass a smaller confidence"):
         two_cells(3000, 0.1, confidence=0.95, dependence=model)
 
 

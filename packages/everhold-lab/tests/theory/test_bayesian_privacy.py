@@ -158,7 +158,7 @@ def test_knowing_more_can_raise_the_influence():
         ([0.5, 0.6], [[1.0], [1.0]], "does not sum to 1"),
         ([1.5, -0.5], [[1.0], [1.0]], "negative"),
         ([0.5, 0.5], [[1.0], [0.9]], "over the outputs"),
-        ([0.5, 0.5], [[1.0], [1.0], [1.0]], "expected the same axes"),
+        ([0.5, 0.5], [[1.0], [1.0], [1.0]], "Pass a law with the axes"),
     ],
 )
 def test_tables_that_are_no_laws_are_refused(joint, law, reason):
@@ -207,7 +207,7 @@ def test_every_row_counts_with_its_best_quilt():
 @pytest.mark.parametrize("rows", [[], [[]], [[(-1, 0.0)]], [[(0, -0.1)]], [[(0, math.nan)]]])
 def test_options_that_make_no_sense_are_refused(rows):
     for function in (privacy_for, leakage_from):
-        with pytest.raises(ValueError, match="expected pairs"):
+        with pytest.raises(ValueError, match="Pass pairs"):
             function(1.0, rows)
 
 

@@ -92,8 +92,8 @@ def wrong_side_exceedance(*, distance: float, tail: float, answer_scale: float, 
     """
     if distance < answer_scale:
         raise ValueError(
-            f"threshold - excess is {distance:.3g}; expected at least the answer's scale {answer_scale:.3g}; "
-            "raise the threshold or lower the scales"
+            f"threshold - excess is {distance:.3g}, less than the answer's scale "
+            f"{answer_scale:.3g}. Raise the threshold or lower the scales."
         )
     crossing = surprises * distance * math.exp(-distance / answer_scale)
     return crossing + answer_scale / math.e * surprises * queries * tail
@@ -198,10 +198,10 @@ def _best_missed(exponent: NDArray[np.float64], candidates: int) -> NDArray[np.f
 
 def _check(alpha: float, scale: float, candidates: int) -> None:
     if not 0.0 <= alpha < math.inf:
-        raise ValueError(f"alpha is {alpha}; expected a finite number of at least 0")
+        raise ValueError(f"alpha is {alpha}. Pass a finite number of at least 0.")
     positive(scale, "scale")
     if candidates < 1:
-        raise ValueError(f"candidates is {candidates}; expected at least 1")
+        raise ValueError(f"candidates is {candidates}. Pass at least 1.")
 
 
 Exceedance = Callable[[float], float]

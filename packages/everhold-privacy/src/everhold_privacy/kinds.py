@@ -9,11 +9,13 @@ _DETAILS = {
     "dimension": Detail(Form.WHOLE, "Length of the vectors."),
     "clip": Detail(Form.NUMBER, "Longer vectors are shortened to this length."),
     "sensitivity": Detail(Form.NUMBER, "The most that replacing one row can move the statistic."),
-    "columns": Detail(Form.LIST, "Columns that the function reads; all by default."),
-    "called": Detail(Form.TEXT, "What makes a function the same query another time; FILE.py:NAME by default."),
+    "columns": Detail(Form.LIST, "Columns that the function reads (all by default)."),
+    "called": Detail(Form.TEXT, "What makes a function the same query another time (FILE.py:NAME by default)."),
     "method": Detail(Form.TEXT, "'mwem', or 'blr' for universes of a few cells."),
-    "rounds": Detail(Form.WHOLE, "Rounds of mwem; by default the best number."),
-    "price": Detail(Form.WHOLE, "Credits that it may cost, 100 by default, as a mean; more of them come closer."),
+    "rounds": Detail(Form.WHOLE, "Rounds of mwem (by default the best number)."),
+    "price": Detail(
+        Form.WHOLE, "Credits that it may cost, 100 by default, as a mean. With more of them the answer is closer."
+    ),
 }
 
 

@@ -69,7 +69,7 @@ class Minimum(Display):
 
     def __str__(self) -> str:
         shown = ", ".join(rounded(value) for value in self.parameter[:_SHOWN])
-        more = f", ...; {len(self.parameter):,} numbers" if len(self.parameter) > _SHOWN else ""
+        more = f", ... ({len(self.parameter):,} numbers)" if len(self.parameter) > _SHOWN else ""
         return f"({shown}{more}), at most {at_most(self.regret)} above the least loss, {self.steps} steps"
 
 
@@ -119,16 +119,18 @@ def minimise(
     Source: docs/theory, vectors and low sensitivity (minimisation).
     """
     if not callable(derivative):
-        raise ValueError(f"derivative is {brief(derivative)}; pass a function of a table and a parameter")
+        raise ValueError(f"derivative is {brief(derivative)}. Pass a function of a table and a parameter.")
     try:
         centre = np.array(start, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"start is {brief(start)}; pass one finite number per coordinate") from None
+        raise ValueError(f"start is {brief(start)}. Pass one finite number for each coordinate.") from None
     if centre.ndim != 1 or not len(centre) or not np.all(np.isfinite(centre)):
-        raise ValueError(f"start has shape {centre.shape} or is not finite; pass one finite number per coordinate")
+        raise ValueError(
+            f"start has shape {centre.shape} or is not finite. Pass one finite number for each coordinate."
+        )
     positive(radius, "radius")
     if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
-        raise ValueError(f"steps is {brief(steps)}; pass a whole number of at least 1")
+        raise ValueError(f"steps is {brief(steps)}. Pass a whole number of at least 1.")
     places: list[NDArray[np.float64]] = []
     answers: list[VectorAnswer] = []
     place = centre.copy()
@@ -217,8 +219,9 @@ class _GradientStep(GradientQuery):
             longest = float(np.max(np.linalg.norm(vectors, axis=1), initial=0.0))
             if longest > self.clip * (1.0 + _TOLERATED):
                 raise QueryRejected(
-                    f"A training row has a gradient of length {longest:.6g}, above clip = {self.clip:g}, so the regret "
-                    "would not be proved. Pass a larger clip or a smaller radius, or scale the columns; this step was "
-                    "not charged."
+                    f"A training row has a gradient of length {longest:.6g}, above clip = "
+                    f"{self.clip:g}, so the regret would not be proved. Pass a larger clip "
+                    "or a smaller radius, or scale the columns. This step was not "
+                    "charged."
                 )
         return bought

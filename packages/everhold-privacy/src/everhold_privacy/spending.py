@@ -54,8 +54,9 @@ class Spending(Display):
         if self.epsilon is None or self.epsilon_planned is None:
             return f"{told}, without secret noise: nothing is promised about what they told about any one row"
         return (
-            f"{told} told about any one row at most epsilon {at_most(self.epsilon)} at delta {self.delta:g}; "
-            f"{at_most(self.epsilon_planned)} once the whole budget is spent"
+            f"{told} told about any one row at most epsilon {at_most(self.epsilon)} at "
+            f"delta {self.delta:g}, and {at_most(self.epsilon_planned)} once the whole "
+            "budget is spent"
         )
 
 
@@ -77,7 +78,7 @@ def spending(
     Source: filters of zero-concentrated privacy (docs/theory, budget); privacy loss distributions by dp-accounting.
     """
     if not _LEAST_DELTA <= as_float(delta) < 1.0:
-        raise ValueError(f"delta is {brief(delta)}; expected a number from {_LEAST_DELTA:g} to below 1, such as 1e-6")
+        raise ValueError(f"delta is {brief(delta)}. Pass a number from {_LEAST_DELTA:g} to below 1, such as 1e-6.")
     delta = float(delta)
     if simulated or not isinstance(mechanism, Transferred):
         return Spending(delta, state.asked, None, None, None)

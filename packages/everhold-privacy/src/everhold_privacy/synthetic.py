@@ -65,7 +65,7 @@ class SyntheticTable(WeightedCells):
         total = float(weights.sum())
         if weights.shape != (self.universe.cells,) or not bool(np.all(weights >= 0.0)) or not abs(total - 1.0) < 1e-6:
             raise ValueError(
-                f"the weights have the shape {weights.shape} and the sum {total}; expected one per cell, 1"
+                f"weights has the shape {weights.shape} and the sum {total}. Pass one weight for each cell, with sum 1."
             )
         weights.setflags(write=False)
         object.__setattr__(self, "weights", weights)
@@ -82,8 +82,8 @@ class SyntheticTable(WeightedCells):
         values = np.asarray(vector, dtype=np.float64)
         if values.shape != self.weights.shape or not bool(np.all((values >= 0.0) & (values <= 1.0))):
             raise ValueError(
-                f"the query has the shape {values.shape}; expected a number in [0, 1] for each of "
-                f"{self.universe.cells} cells"
+                f"The query has the shape {values.shape}, or values outside 0 to 1. Pass a "
+                f"number from 0 to 1 for each of {self.universe.cells} cells."
             )
         return min(float(values @ self.weights), 1.0)
 
@@ -136,8 +136,8 @@ class Synthesizer(ABC):
     def __post_init__(self) -> None:
         if self.queries.cells != self.universe.cells:
             raise ValueError(
-                f"the queries are about {self.queries.cells} cells and the universe has {self.universe.cells}; "
-                "expected vectors over the cells of this universe"
+                f"The queries are about {self.queries.cells} cells, and the universe has "
+                f"{self.universe.cells}. Pass queries about the cells of this universe."
             )
         checked_count("rows", self.rows, most=MOST_ROWS)
 
@@ -222,7 +222,7 @@ def checked_count(name: str, value: int, *, most: int | None = None) -> None:
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or value < 1 or (most is not None and value > most):
         upto = "" if most is None else f" and at most {most:,}"
-        raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1{upto}")
+        raise ValueError(f"{name} is {value!r}. Pass a whole number of at least 1{upto}.")
 
 
 MOST_CANDIDATES = 2**20
@@ -297,19 +297,23 @@ class BLR(Synthesizer):
         checked_count("size", self.size)
         checked_count("limit", self.limit)
         if not 0.0 < self.epsilon < math.inf:
-            raise ValueError(f"epsilon is {self.epsilon}; expected a positive finite number, such as 0.1")
+            raise ValueError(f"epsilon is {self.epsilon}. Pass a positive finite number, such as 0.1.")
         if self.candidates > self.limit:
             raise ValueError(
-                f"there are {_shown(self.candidates)} candidate tables of {self.size} rows over {self.universe.cells} "
-                f"cells; expected at most {self.limit:,}; use smaller tables, fewer cells, a higher limit, or MWEM"
+                f"There are {_shown(self.candidates)} candidate tables of {self.size} rows "
+                f"over {self.universe.cells} cells, more than the limit of {self.limit:,}. "
+                "Use smaller tables, fewer cells, a higher limit, or MWEM."
             )
         if self.universe.cells * len(self.queries) > _MOST_VALUES:
             raise ValueError(
-                f"{len(self.queries):,} queries about {self.universe.cells:,} cells are too many to enumerate with; "
-                f"expected at most {_MOST_VALUES:,} values in all; use MWEM"
+                f"{len(self.queries):,} queries about {self.universe.cells:,} cells have "
+                f"more than {_MOST_VALUES:,} values, too many to enumerate. Use MWEM."
             )
         if self.steps > _MOST_LOSS:
-            raise ValueError(f"rows times size is {self.rows * self.size:,}; expected at most {_MOST_LOSS // UNIT:,}")
+            raise ValueError(
+                f"rows times size is {self.rows * self.size:,}. Pass a smaller size, so that "
+                f"it is at most {_MOST_LOSS // UNIT:,}."
+            )
 
     @property
     def candidates(self) -> int:
@@ -341,7 +345,7 @@ class BLR(Synthesizer):
     def table(self, index: int) -> NDArray[np.int64]:
         """Return the rows in each cell of the candidate with this index, shape (cells,)."""
         if not 0 <= index < self.candidates:
-            raise ValueError(f"index is {index}; expected a number from 0 to {self.candidates - 1}")
+            raise ValueError(f"index is {index}. Pass a number from 0 to {self.candidates - 1}.")
         chosen = list(islice(self._codes(), index, index + 1))
         return np.asarray(self._counts(chosen)[0])
 
@@ -463,10 +467,10 @@ class MWEM(Synthesizer):
         super().__post_init__()
         checked_count("rounds", self.rounds)
         if not 0.0 < self.choice_epsilon < math.inf:
-            raise ValueError(f"choice_epsilon is {self.choice_epsilon}; expected a positive finite number")
+            raise ValueError(f"choice_epsilon is {self.choice_epsilon}. Pass a positive finite number.")
         if not 0.0 < self.scale <= LARGEST_SCALE / self.steps:
             raise ValueError(
-                f"scale is {self.scale}; expected a positive number up to {LARGEST_SCALE / self.steps:.3g}"
+                f"scale is {self.scale}. Pass a positive number of at most {LARGEST_SCALE / self.steps:.3g}."
             )
 
     @classmethod
@@ -480,7 +484,7 @@ class MWEM(Synthesizer):
             **others: As in the constructor.
         """
         if not 0.0 < rho < math.inf:
-            raise ValueError(f"rho is {rho}; expected a positive finite number")
+            raise ValueError(f"rho is {rho}. Pass a positive finite number.")
         checked_count("rounds", rounds)
         checked_count("rows", rows)
         share = rho / (2 * rounds)
@@ -560,7 +564,7 @@ class MWEM(Synthesizer):
             ValueError: If there is not one pair for each round.
         """
         if len(released) != self.rounds:
-            raise ValueError(f"there are {len(released)} pairs; expected one for each of {self.rounds} rounds")
+            raise ValueError(f"There are {len(released)} pairs. Pass one for each of {self.rounds} rounds.")
         pairs = iter(released)
         return self._learn(lambda _: next(pairs))
 

@@ -358,7 +358,7 @@ class DensityEstimator:
             ValueError: If it is none of the items.
         """
         if not 0 <= item < self.items:
-            raise ValueError(f"the item {item} is none of {self.items}; they are counted from 0")
+            raise ValueError(f"item is {item}. Pass a number from 0 to {self.items - 1}.")
         after = bits.copy()
         after[item] = noise.words(1, stream="see")[0] < np.uint64(self._after)
         return after

@@ -41,7 +41,6 @@ CSRF_HEADER, CSRF_FIELD = "x-csrf-token", "csrf"
 _THREADS = 16
 _MOST_OF_FORM = 2**20  # bytes that are read to find the field
 _MOST_OF_FIRST_PART = 2**12
-_FREE = "nothing was changed or charged"
 
 
 class AuthenticationMiddleware:
@@ -83,8 +82,8 @@ class AuthenticationMiddleware:
         response = problem(
             401,
             "AuthError",
-            "invalid, expired or revoked token; expected the header "
-            "'Authorization: Bearer eh_...'; ask the steward for a token; nothing was charged",
+            "The token is invalid, expired or revoked. Send the header 'Authorization: "
+            "Bearer eh_...', or ask the steward for a token.",
         )
         response.headers["www-authenticate"] = "Bearer"
         return response
@@ -123,9 +122,7 @@ class AuthenticationMiddleware:
 
 
 def _refused(why: str) -> ASGIApp:
-    detail = (
-        f"the request may be forged: {why}; expected one from the service's own pages; load the page again; {_FREE}"
-    )
+    detail = f"The request may be forged: {why}. Load the page again, and send the form from there."
     return problem(403, "ForgedRequest", detail)
 
 

@@ -431,7 +431,7 @@ class RemoteGate:
             if gate["gate"] == self.name:
                 return gate
         names = ", ".join(brief(gate["gate"]) for gate in found) or "none"
-        raise QueryRejected(f"there is no gate {brief(self.name)}; expected one of {names}; open it with a champion")
+        raise QueryRejected(f"There is no gate {brief(self.name)}. The gates are {names}. Open it with a champion.")
 
     def history(self) -> GateHistory:
         """Return all champions with the intervals of their gains, and what was spent."""

@@ -71,7 +71,7 @@ async def _token(request: Request) -> str:
     except ValueError:
         return ""
     except ClientDisconnect:
-        raise Unusable("the body ended early; send it again; nothing was changed") from None
+        raise Unusable("The body ended early. Send it again.") from None
     return fields.get("token", "").strip()[:_LONGEST]
 
 

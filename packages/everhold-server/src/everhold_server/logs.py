@@ -22,7 +22,7 @@ from starlette.datastructures import MutableHeaders
 
 from everhold.errors import EverholdError
 from everhold_server.authentication import SAFE
-from everhold_server.problems import place_of, problem
+from everhold_server.problems import UNEXPECTED, place_of, problem
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 
 REQUESTS = logging.getLogger("everhold_server.requests")
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
-_UNEXPECTED = (
-    "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; what was "
-    "charged is in the ledger; ask the same again: what was answered already is free"
-)
 
 
 class JsonLines(logging.Formatter):
@@ -92,7 +88,7 @@ class RequestLogMiddleware:
             except Exception as fault:
                 seen.fault = fault
                 if not seen.status:
-                    await problem(500, "UnexpectedFault", _UNEXPECTED)(scope, receive, seen.send)
+                    await problem(500, "UnexpectedFault", UNEXPECTED)(scope, receive, seen.send)
         self._write(scope, seen)
 
     def _write(self, scope: Scope, seen: _Seen) -> None:

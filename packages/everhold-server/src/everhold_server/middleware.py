@@ -39,7 +39,6 @@ _MINUTE = 60.0
 _MOST_OF_STRANGERS = 2**16  # bytes; an unknown sender has nothing to send but a token
 _MOST_AT_ONCE = 8  # requests of one token, of the 40 threads that endpoints share
 _MOST_WAITING = 100
-_FREE = "nothing was changed or charged"
 
 
 class TooMany(EverholdError):
@@ -185,11 +184,11 @@ class _Body:
         said = {
             400: (
                 "AmbiguousBody",
-                "the request says the length of its body and that it comes in chunks, so that a proxy "
-                f"could take it for two; expected one of the headers Content-Length and Transfer-Encoding; {_FREE}",
+                "The request has both headers Content-Length and Transfer-Encoding, so "
+                "that a proxy could take it for two requests. Send one of them.",
             ),
-            413: ("BodyTooLarge", f"the body of the request is too large; expected at most {most}; send less; {_FREE}"),
-            408: ("BodyTooSlow", f"the body of the request did not come in time; send it faster; {_FREE}"),
+            413: ("BodyTooLarge", f"The body of the request is too large. Send at most {most}."),
+            408: ("BodyTooSlow", "The body of the request did not come in time. Send it faster."),
         }
         response = problem(status, *said[status])
         response.headers["connection"] = "close"
@@ -274,7 +273,7 @@ class _WaitingLine:
 def too_many(wait: float) -> ASGIApp:
     """Return the refusal of a request that came too early, with the seconds to wait."""
     seconds = max(1, math.ceil(wait))
-    detail = f"there were too many requests; expected the next one in {seconds} s; wait that long; {_FREE}"
+    detail = f"There were too many requests. Wait {seconds} s."
     response = problem(429, "TooManyRequests", detail, retry_after=seconds)
     response.headers["retry-after"] = str(seconds)
     return response

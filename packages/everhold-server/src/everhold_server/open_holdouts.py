@@ -98,7 +98,9 @@ class OpenHoldouts:
 
 
 def _not_found(name: str) -> HoldoutNotFound:
-    return HoldoutNotFound(f"there is no holdout named {name!r} for you; check the name, or ask the steward", name=name)
+    return HoldoutNotFound(
+        f"There is no holdout named {name!r} for you. Check the name, or ask the steward.", name=name
+    )
 
 
 Holdouts = Annotated[OpenHoldouts, kept("holdouts")]

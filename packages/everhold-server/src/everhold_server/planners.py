@@ -66,8 +66,8 @@ def check_network(data: Mapping[str, Any] | None) -> None:
 
 def _too_large(what: str, most: str) -> TooMuchWork:
     return TooMuchWork(
-        f"the network has {what}; expected at most {most} over HTTP; use 'everhold plan' or 'everhold create' on a "
-        "machine of your own; nothing was changed or charged"
+        f"The network has {what}, and over HTTP at most {most} are possible. Run 'everhold "
+        "plan' or 'everhold create' on your own machine."
     )
 
 
@@ -170,12 +170,12 @@ class Planners:
         with self._lock:
             if self._in_line[token] >= _MOST_OF_A_TOKEN:
                 raise TooMany(
-                    f"too many plans at once with one token, of which {_MOST_OF_A_TOKEN} are allowed; wait {_WAIT} "
-                    "seconds; nothing was changed or charged",
+                    f"{_MOST_OF_A_TOKEN} plans are already being made with this token, the "
+                    f"most at once. Wait {_WAIT} seconds.",
                     wait=_WAIT,
                 )
             if self._in_line.total() >= _AT_ONCE + _MOST_WAITING:
-                raise Unavailable("too many plans are being made; wait a few seconds; nothing was changed or charged")
+                raise Unavailable("Too many plans are being made. Wait a few seconds.")
             self._in_line[token] += 1
         try:
             yield
@@ -205,15 +205,16 @@ class Planners:
         if self._closed:
             raise _ending()
         raise TooMuchWork(
-            f"the plan takes more than {CPU_SECONDS} seconds of processor time, or too much memory; plan for a smaller "
-            "network, or use 'everhold plan' on a machine of your own; nothing was changed or charged"
+            f"The plan takes more than {CPU_SECONDS} seconds of processor time, or too "
+            "much memory. Plan for a smaller network, or run 'everhold plan' on your own "
+            "machine."
         )
 
     async def _check_there(self, request: Request) -> None:
         if self._closed:
             raise _ending()
         if await request.is_disconnected():
-            raise Unavailable("the client hung up; nothing was changed or charged")
+            raise Unavailable("The client closed the connection. Nothing was changed or charged.")
         await anyio.sleep(_POLL)
 
     async def _end_with(self, request: Request, worker: _Worker) -> None:
@@ -254,7 +255,7 @@ class Planners:
 
 
 def _ending() -> Unavailable:
-    return Unavailable("the service is being stopped; try again when it is back; nothing was changed or charged")
+    return Unavailable("The service is being stopped. Nothing was changed or charged. Try again when it is back.")
 
 
 Planner = Annotated[Planners, kept("planners")]

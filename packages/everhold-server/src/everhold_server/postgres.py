@@ -88,8 +88,7 @@ class PostgreSQL(LedgerDatabase):
             )
         except ModuleNotFoundError as missing:
             raise ModuleNotFoundError(
-                "a ledger on PostgreSQL needs the package psycopg; expected it to be installed; "
-                "pip install 'everhold[postgres]'",
+                "A ledger on PostgreSQL needs the package psycopg. Install it: pip install 'everhold[postgres]'.",
                 name=missing.name,
             ) from None
 
@@ -103,8 +102,8 @@ class PostgreSQL(LedgerDatabase):
         encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
         if encoding != "UTF8":
             raise EverholdError(
-                f"the database keeps text as {encoding}; expected UTF8, which holds every query; nothing was "
-                "created; make it anew, as with createdb --encoding UTF8 --template template0"
+                f"The database stores text as {encoding}, which cannot hold every query. "
+                "Create it with UTF-8: createdb --encoding UTF8 --template template0."
             )
 
 

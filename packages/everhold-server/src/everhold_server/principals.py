@@ -64,8 +64,8 @@ def current_principal(request: Request) -> Principal:
     principal: Principal | None = getattr(request.state, "principal", None)
     if principal is None:
         raise AuthError(
-            "not logged in, and no token was sent; expected the header 'Authorization: Bearer eh_...'; ask the "
-            "steward for a token; nothing was charged"
+            "You are not logged in, and no token was sent. Send the header "
+            "'Authorization: Bearer eh_...', or ask the steward for a token."
         )
     return principal
 
@@ -75,8 +75,8 @@ def allowed(request: Request, role: Role) -> Principal:
     found = current_principal(request)
     if not found.at_least(role):
         raise Forbidden(
-            f"this needs the role {role.value}, and the token has the role {found.role.value}; ask the steward "
-            "for another token; nothing was changed or charged"
+            f"This needs the role {role.value}, and your token has the role "
+            f"{found.role.value}. Ask the steward for another token."
         )
     return found
 

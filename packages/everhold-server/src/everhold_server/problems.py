@@ -25,17 +25,18 @@ _RETRY = 2  # seconds
 _MOST_PLACES, _LONGEST_PLACE = 20, 100
 _OF_HTTP = {
     404: (
-        "NoSuchAddress", "there is nothing at this address; expected one that /api/v1/docs lists, or a page of the "
-        "service; nothing was changed or charged",
+        "NoSuchAddress", "There is nothing at this address. Use an address that /api/v1/docs lists, or a "
+        "page of the service.",
     ),
     405: (
-        "NoSuchMethod", "this cannot be done at this address; expected one of the methods in the header Allow, as "
-        "/api/v1/docs lists them; nothing was changed or charged",
+        "NoSuchMethod", "This method is not possible at this address. Use a method from the header Allow, "
+        "as listed in /api/v1/docs.",
     ),
 }  # fmt: skip
-_UNEXPECTED = (
-    "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; what was "
-    "charged is in the ledger; ask the same again: what was answered already is free"
+UNEXPECTED = (
+    "everhold stopped because of an error in everhold, which is not shown because it "
+    "could quote sealed rows. What was charged is in the ledger. Ask the same again: what "
+    "was answered already is free."
 )
 
 
@@ -105,8 +106,11 @@ def _malformed(_: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, RequestValidationError)
     places = [printable(".".join(map(str, error["loc"])))[:_LONGEST_PLACE] for error in fault.errors()]
     where = list(dict.fromkeys(places))[:_MOST_PLACES]  # the sender has chosen names and number
-    detail = f"the request cannot be used: see {', '.join(where)}; expected what the API's page says"
-    return problem(422, "MalformedRequest", f"{detail}; nothing was charged", places=where)
+    detail = (
+        f"The request cannot be used: {', '.join(where)} is missing or wrong. Send what the "
+        "API's page (/api/v1/docs) describes. Nothing was charged."
+    )
+    return problem(422, "MalformedRequest", detail, places=where)
 
 
 def _of_http(request: Request, fault: Exception) -> JSONResponse:
@@ -130,7 +134,7 @@ def _methods(request: Request) -> list[str]:
 
 
 def _unexpected(_: Request, __: Exception) -> JSONResponse:
-    return problem(500, "UnexpectedFault", _UNEXPECTED)
+    return problem(500, "UnexpectedFault", UNEXPECTED)
 
 
 def _plain(data: dict[str, Any]) -> dict[str, Any]:

@@ -86,15 +86,16 @@ def check_reachable(settings: Settings, listening: Listening, *, plain: bool) ->
     parts = urlsplit(settings.address)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
         raise ValueError(
-            f"the address {brief(settings.address)} cannot be used; expected a URL without a path, such as "
-            "https://holdout.example"
+            f"The address {brief(settings.address)} cannot be used. Pass a URL without a "
+            "path, such as https://holdout.example."
         )
     if plain or settings.secure or (listening.host in LOOPBACK and parts.hostname in LOOPBACK):
         return
     raise ValueError(
-        f"{brief(listening.host)}, as {brief(settings.address)}, can be reached from other machines, and tokens and "
-        "answers would travel in the open; expected a proxy with TLS in front and --address https://...; or, on a "
-        "network where nobody listens, --plain-http"
+        f"{brief(listening.host)}, as {brief(settings.address)}, can be reached from other "
+        "machines, and tokens and answers would travel unencrypted. Put a proxy with TLS "
+        "in front and pass --address https://..., or pass --plain-http in a network where "
+        "nobody listens."
     )
 
 

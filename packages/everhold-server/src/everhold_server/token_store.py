@@ -276,7 +276,7 @@ def _checked(name: str) -> str:
     try:
         return checked_name(name)
     except ValueError as fault:
-        raise QueryRejected(f"{fault}; nothing was made") from None
+        raise QueryRejected(f"{str(fault).removesuffix('.')}. No token was made.") from None
 
 
 def _scope(holdouts: Iterable[str] | None) -> tuple[str, ...] | None:
@@ -285,8 +285,7 @@ def _scope(holdouts: Iterable[str] | None) -> tuple[str, ...] | None:
     named = sorted(set(holdouts))
     if not 1 <= len(named) <= _MOST_HOLDOUTS:
         raise QueryRejected(
-            f"the token is for {len(named)} holdouts; expected 1 to {_MOST_HOLDOUTS:,}, or none named for all; name "
-            "the holdouts; nothing was made"
+            f"The token is for {len(named)} holdouts. Name 1 to {_MOST_HOLDOUTS:,}, or none for all holdouts."
         )
     for name in named:
         check_name(name)
@@ -298,7 +297,7 @@ def _end(moment: datetime, days: float | None) -> str | None:
         return None
     if not 0 < days <= LONGEST:
         raise QueryRejected(
-            f"the token is to last {brief(days)} days; expected more than 0 and at most {LONGEST:,}; leave it out for "
-            "a token that never ends; nothing was made"
+            f"days is {brief(days)}. Pass a number above 0 and at most {LONGEST:,}, or "
+            "leave it out for a token that never ends."
         )
     return stamp((moment + timedelta(days=days)).astimezone(UTC))

@@ -52,10 +52,9 @@ MOST_VALUES = 200_000
 
 _MOST_OF_A_CERTIFICATE = 2**22
 _DOCUMENT = "request"
-_AS_A_FILE = "; send predictions as a file in a form, or fewer queries"
+_AS_A_FILE = ", or send predictions as a file in a form, or fewer queries"
 _MOST_PARTS = 64
 _MOST_OF_A_HEADER = 2**12
-_AS_IT_IS = "expected it as it is, without the header Content-Encoding"
 PART_NAMES = re.compile(r"^[A-Za-z0-9_.-]{1,64}$")
 """Names of the parts of a form."""
 
@@ -110,7 +109,7 @@ class RequestContent:
                 return self.texts[name]
             if name in self.files:  # a form may send any part as a file
                 if self.files[name].stat().st_size > MOST_DOCUMENT:
-                    raise _too_large(f"the part {name!r}", MOST_DOCUMENT, instead=_AS_A_FILE)
+                    raise _too_large(f"The part {name!r}", MOST_DOCUMENT, instead=_AS_A_FILE)
                 return self.files[name].read_bytes()
         return b"{}"
 
@@ -132,7 +131,7 @@ class RequestContent:
         try:
             return None if name not in self.texts else self.texts[name].decode()
         except UnicodeDecodeError:
-            raise _unusable(f"the field {name!r} is no text in UTF-8") from None
+            raise _unusable(f"The field {name!r} is not UTF-8 text") from None
 
     def tables(self, schema: Schema) -> dict[str, PredictionTable]:
         """Return all files except the document as tables of predictions, by the names of their parts.
@@ -146,7 +145,7 @@ class RequestContent:
 
 def _document(model: type[Document], written: bytes) -> Document:
     if count_values(written) > MOST_VALUES:
-        raise _too_large("a JSON document", MOST_VALUES, of="values", instead=_AS_A_FILE)
+        raise _too_large("The JSON document", MOST_VALUES, of="values", instead=_AS_A_FILE)
     try:
         read_json(written)
     except JsonFault as fault:
@@ -175,8 +174,8 @@ async def _received(request: Request, _: Viewer) -> AsyncIterator[RequestContent
         return
     if kind.lower() != MULTIPART.encode() or not 0 < len(options.get(b"boundary", b"")) <= 70:
         raise NotTaken(
-            f"the body's type is not taken; expected application/json, or {MULTIPART} with a boundary; say which "
-            "in the header Content-Type; nothing was charged or changed"
+            f"The type of the body is not accepted. Send application/json, or {MULTIPART} "
+            "with a boundary, and name it in the header Content-Type."
         )
     with _folder_for_one(settings.storage) as folder, contextlib.closing(_Parts(folder, options[b"boundary"])) as parts:
         await _read(request, parts, most=settings.most_bytes)
@@ -188,15 +187,15 @@ async def _read(request: Request, reading: _Whole | _Parts, *, most: int) -> Non
     size = 0
     encoding = request.headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
-        raise NotTaken(f"the body is packed; {_AS_IT_IS}; nothing was charged or changed")
+        raise NotTaken("The body is compressed. Send it uncompressed, without the header Content-Encoding.")
     try:
         async for chunk in request.stream():
             size += len(chunk)
             if size > most:
-                raise _too_large("the body", most)
+                raise _too_large("The body", most)
             await reading.write(chunk)
     except (ClientDisconnect, FormParserError):
-        raise _unusable("the body ended early or is no multipart form") from None
+        raise _unusable("The body ended early or is not a multipart form") from None
 
 
 @contextlib.contextmanager
@@ -224,7 +223,7 @@ class _Whole:
     async def write(self, chunk: bytes) -> None:
         """Add a piece of the body."""
         if len(self._content) + len(chunk) > self._most:
-            raise _too_large("a JSON document", self._most, instead=_AS_A_FILE)
+            raise _too_large("The JSON document", self._most, instead=_AS_A_FILE)
         self._content += chunk
 
     def end(self) -> tuple[Mapping[str, bytes], Mapping[str, Path]]:
@@ -261,7 +260,7 @@ class _Parts:
         """
         self._parser.finalize()
         if not self._ended:
-            raise _unusable("the multipart form ends before its last boundary")
+            raise _unusable("The multipart form ends before its last boundary")
         return {name: bytes(text) for name, text in self._texts.items()}, self._files
 
     def close(self) -> None:
@@ -273,7 +272,7 @@ class _Parts:
     def _part_begin(self) -> None:
         self._disposition, self._text = b"", None
         if len(self._texts) + len(self._files) >= _MOST_PARTS:
-            raise _too_large("a form", _MOST_PARTS, of="parts")
+            raise _too_large("The form", _MOST_PARTS, of="parts")
 
     def _header_field(self, data: bytes, start: int, end: int) -> None:
         _lengthen(self._header, data[start:end])
@@ -291,7 +290,9 @@ class _Parts:
         _, options = parse_options_header(self._disposition)
         name = options.get(b"name", b"").decode("latin-1")
         if not PART_NAMES.fullmatch(name) or name in self._texts or name in self._files:
-            raise _unusable("a part of the form has no plain name of its own")
+            raise _unusable(
+                "A part of the form has no name, the name of another part, or signs that are not letters, digits or _.-"
+            )
         if b"filename" in options:
             path = self._folder / str(len(self._files))
             self._files[name], self._file = path, create_private(path)
@@ -303,7 +304,7 @@ class _Parts:
             _write_all(self._file, data[start:end])
         elif self._text is not None:
             if sum(map(len, self._texts.values())) + end - start > MOST_DOCUMENT:
-                raise _too_large("the text of a form", MOST_DOCUMENT)
+                raise _too_large("The text of the form", MOST_DOCUMENT)
             self._text += data[start:end]
 
     def _part_end(self) -> None:
@@ -315,7 +316,7 @@ class _Parts:
 
 def _lengthen(header: bytearray, more: bytes) -> None:
     if len(header) + len(more) > _MOST_OF_A_HEADER:
-        raise _too_large("a header of a part", _MOST_OF_A_HEADER)
+        raise _too_large("A header of a part", _MOST_OF_A_HEADER)
     header += more
 
 
@@ -325,13 +326,11 @@ def _write_all(file: int, data: bytes) -> None:
 
 
 def _too_large(what: str, most: int, *, of: str = "bytes", instead: str = "") -> TooLarge:
-    return TooLarge(
-        f"{what} has too many {of}; expected at most {most:,}{instead}; nothing was charged or changed", most=most
-    )
+    return TooLarge(f"{what} has too many {of}. Send at most {most:,}{instead}.", most=most)
 
 
 def _unusable(problem: str) -> Unusable:
-    return Unusable(f"{problem}; expected what the API's page says; send it again; nothing was charged or changed")
+    return Unusable(f"{problem}. Send what the API's page (/api/v1/docs) describes.")
 
 
 async def _received_file(request: Request, _: Viewer) -> AsyncIterator[Path]:
@@ -340,13 +339,13 @@ async def _received_file(request: Request, _: Viewer) -> AsyncIterator[Path]:
     kind, _options = parse_options_header(request.headers.get("content-type", ""))
     if kind.lower() not in endings:
         raise NotTaken(
-            "the body's type is not taken; expected application/json or text/html; say which in the header "
-            "Content-Type; nothing was changed"
+            "The type of the body is not accepted. Send application/json or text/html, "
+            "and name it in the header Content-Type."
         )
     reading = _Whole(_MOST_OF_A_CERTIFICATE)
     await _read(request, reading, most=_MOST_OF_A_CERTIFICATE)
     if kind.lower() == b"application/json" and count_values(reading.end()[0][""]) > MOST_VALUES:
-        raise _too_large("a JSON document", MOST_VALUES, of="values")
+        raise _too_large("The JSON document", MOST_VALUES, of="values")
     with _folder_for_one(request.app.state.settings.storage) as folder:
         path: Path = folder / f"document.{endings[kind.lower()]}"
         with os.fdopen(create_private(path), "wb") as file:
@@ -371,8 +370,7 @@ def document_of(model: type[Document]) -> Callable[..., Awaitable[Document]]:
         kind, _options = parse_options_header(request.headers.get("content-type", ""))
         if not _JSON.fullmatch(kind.decode("latin-1")):
             raise NotTaken(
-                "the body's type is not taken; expected application/json; say so in the header Content-Type; nothing "
-                "was charged or changed"
+                "The type of the body is not accepted. Send application/json, and name it in the header Content-Type."
             )
         reading = _Whole()
         await _read(request, reading, most=MOST_DOCUMENT)

@@ -9,10 +9,10 @@ import pytest
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ((), 2, "no storage is given"),
-        (("--storage", "s.db", "--host", "0.0.0.0"), 2, "in the open"),
-        (("--storage", "s.db", "--address", "http://holdout.example"), 2, "in the open"),
-        (("--storage", "s.db", "--address", "holdout.example"), 2, "expected a URL"),
+        ((), 2, "No storage is given"),
+        (("--storage", "s.db", "--host", "0.0.0.0"), 2, "unencrypted"),
+        (("--storage", "s.db", "--address", "http://holdout.example"), 2, "unencrypted"),
+        (("--storage", "s.db", "--address", "holdout.example"), 2, "Pass a URL"),
         (("--storage", "s.db", "--port", "99999"), 2, "cannot listen"),
         (("--storage", "mysql://x/y"), 2, "mysql"),
     ],

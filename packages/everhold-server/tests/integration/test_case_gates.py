@@ -108,7 +108,7 @@ def test_checks_and_forecasts_over_http_are_those_of_the_library(tmp_path):
 def test_new_runs_of_the_champion_travel(asked):
     verdict = asked.challenge(results(40), challenger="again", champion=results(40), baseline=results(4))
     assert not verdict.promoted
-    with pytest.raises(eh.QueryRejected, match="belong together"):
+    with pytest.raises(eh.QueryRejected, match="reported together"):
         asked.challenge(results(40), champion=results(40))
 
 
@@ -150,7 +150,7 @@ def test_only_a_steward_opens_a_gate(service):
 @pytest.mark.parametrize("sent", [3, [["t1"]], [[1.5, [1]]], {"t1": [{"accuracy": [1]}]}])
 def test_what_are_no_results_is_refused(gate, sent):
     before = gate.status()
-    with pytest.raises(eh.QueryRejected, match="nothing was charged"):
+    with pytest.raises(eh.QueryRejected, match=r"results|case id"):
         gate._transport.send("/gates/main/results", {"results": sent, "challenger": "odd"})
     assert gate.status() == before
 

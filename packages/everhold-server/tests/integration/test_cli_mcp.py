@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--holdout", "flights"), 2, "no storage is given"),
+        (("--holdout", "flights"), 2, "No storage is given"),
         (("--storage", "s.db"), 2, "--holdout"),
         (("--storage", "none.db", "--holdout", "flights"), 4, "none.db"),
         (("--storage", "s.db", "--holdout", "other"), 4, "other"),

@@ -38,7 +38,7 @@ def test_a_token_is_made_with_its_allotment_listed_and_taken_back(study, everhol
         (("create", "none.db", "ada"), 4, "none.db"),
         (("list", "none.db"), 4, "none.db"),
         (("revoke", "none.db", "0" * 16), 4, "none.db"),
-        (("revoke", "s.db", "0" * 16), 2, "there is no token"),
+        (("revoke", "s.db", "0" * 16), 2, "There is no token"),
         (("create", "s.db", "ada", "--holdout", "other"), 4, "other"),
         (("create", "s.db", "ada", "--queries", "5"), 2, "needs an analyst"),
         (("create", "s.db", "v", "--holdout", "flights", "--role", "viewer", "--queries", "5"), 2, "an analyst"),

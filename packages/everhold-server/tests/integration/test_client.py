@@ -169,7 +169,7 @@ def test_rows_are_sealed_from_files(tmp_path, monkeypatch):
         made = client.create(way, "new", **files, label="late", queries=20, mechanism="guess_and_check", surprises=1)
         assert (made.schema.rows, made.schema.label) == (samples.ROWS, "late")
         assert [line["name"] for line in client.holdouts(way)] == ["new"]
-        with pytest.raises(eh.HoldoutRejected, match="already; expected a new name"):
+        with pytest.raises(eh.HoldoutRejected, match=r"A holdout named .* exists"):
             client.create(way, "new", **files)
 
 
@@ -179,7 +179,7 @@ def test_tables_in_memory_are_sealed_and_appended(tmp_path):
         made = client.create(way, "new", holdout=samples.rows(0), training=pd.DataFrame(samples.rows(1)), **wanted)
         arrived = made.append(pd.DataFrame(samples.rows(2)))
         assert (arrived.rows, made.status()["rows"]) == (samples.ROWS, 2 * samples.ROWS)
-        with pytest.raises(eh.HoldoutRejected, match="rows are a int; expected a path"):
+        with pytest.raises(eh.HoldoutRejected, match=r"rows are of type int\. Pass a path"):
             made.append(3)
         with pytest.raises(eh.HoldoutRejected, match="no rows to append"):
             made.append()
@@ -193,11 +193,11 @@ def test_errors_are_those_of_this_machine(tmp_path, monkeypatch):
             service.connect(service.root, "others")
         with pytest.raises(HoldoutNotFound, match="no holdout named 'study'"):
             service.connect(service.other)
-        with pytest.raises(AuthError, match="invalid, expired or revoked token"):
+        with pytest.raises(AuthError, match="invalid, expired or revoked"):
             service.connect("eh_forged")
         with service.connect(service.root) as holdout:
             before = holdout.remaining
-            with pytest.raises(QueryRejected, match="nothing was charged"):
+            with pytest.raises(QueryRejected, match="dely"):
                 holdout.ask("dely > 15")
             with pytest.raises(QueryRejected, match="no gate 'gate'"):
                 holdout.gate()
@@ -332,7 +332,7 @@ def test_the_token_goes_to_its_own_service_alone(monkeypatch):
 
 
 def test_a_token_does_not_travel_in_the_clear(monkeypatch):
-    with pytest.raises(AuthError, match="in the clear") as refusal:
+    with pytest.raises(AuthError, match="unencrypted") as refusal:
         remote(address="http://holdout.example")
     assert "eh_secret" not in str(refusal.value)
     for address in ("http://localhost:8000", "http://127.0.0.1", "http://[::1]:80"):
@@ -382,7 +382,7 @@ def test_warnings_of_the_service_are_warnings_here():
 
 def test_what_is_no_result_is_refused():
     holdout, _ = remote(httpx.Response(200, json={"result": "answer"}))
-    with pytest.raises(ValueError, match="update everhold"):
+    with pytest.raises(ValueError, match="Update everhold"):
         holdout.ask("x > 0")
 
 

@@ -94,7 +94,7 @@ def test_rows_are_kept_where_nobody_knows_whether_they_were_recorded(postgres_ur
 
     with monkeypatch.context() as patch:
         patch.setattr(sa.Connection, "commit", lost)
-        with pytest.raises(Unavailable, match="is there if it is listed"):
+        with pytest.raises(Unavailable, match="exists if it is listed"):
             sealed(postgres_url)
     if committed:
         with Holdout.open(postgres_url, "study") as study:

@@ -52,7 +52,8 @@ class EverholdError(Exception):
     unchanged: ClassVar[str] = ""
 
     def __init__(self, message: str, *, whole: bool = False, **data: Any) -> None:
-        if self.unchanged and not (whole or "othing was" in message or _is_sentence(message)):
+        is_sentence = message.endswith(".") and not message.endswith("...")
+        if self.unchanged and not (whole or is_sentence or "othing was" in message):
             message = f"{message}; {self.unchanged}"
         super().__init__(message)
         self.message = message
@@ -61,10 +62,6 @@ class EverholdError(Exception):
     def to_dict(self) -> dict[str, Any]:
         """Return the error as plain data: ``{"error", "message", **data}``."""
         return {"error": type(self).__name__, "message": self.message, **self.data}
-
-
-def _is_sentence(message: str) -> bool:
-    return message[:1].isupper() and message.endswith(".") and not message.endswith("...")
 
 
 class HoldoutRejected(EverholdError, ValueError):

@@ -87,9 +87,9 @@ def read_in_worker(
     Raises:
         EverholdError: The error of the reader; or `refusal`, if the file cannot be read within the limits.
     """
-    exceeded = refusal(f"{name} cannot be read with the memory and the time that a file gets; {advice}")
+    exceeded = refusal(f"{name} cannot be read within the limits of memory and time for one file. {advice}")
     if path.stat().st_size > limits.content:
-        raise refusal(f"{name} has {path.stat().st_size:,} bytes; expected at most {limits.content:,}; {advice}")
+        raise refusal(f"{name} has {path.stat().st_size:,} bytes, more than the limit of {limits.content:,}. {advice}")
     with tempfile.TemporaryDirectory(prefix="everhold-") as folder:
         into = Path(folder) / "found.json"
         job = {"reader": reader, "path": str(path.absolute()), "into": str(into), "name": name, "task": task}
@@ -102,7 +102,7 @@ def read_in_worker(
     if "refused" in said:
         kind = getattr(errors, said["refused"] or "-", None)
         if not (isinstance(kind, type) and issubclass(kind, EverholdError)):
-            raise refusal(f"{name} cannot be read; {advice}")
+            raise refusal(f"{name} cannot be read. {advice}")
         raise kind(printable(str(said["message"]))[:_LONGEST_MESSAGE], **said["data"])
     return said["found"]
 

@@ -75,7 +75,7 @@ def test_nothing_is_signed_for_an_altered_ledger(storage, how):
             database.execute(f"DROP TRIGGER {trigger}")
         ALTERED[how](database)
     database.close()
-    with pytest.raises(IntegrityError, match="nothing was"), Holdout.open(storage, "study") as holdout:
+    with pytest.raises(IntegrityError, match="everhold ledger verify"), Holdout.open(storage, "study") as holdout:
         holdout.certificate()
 
 
@@ -88,7 +88,7 @@ def test_an_altered_entry_is_not_read(storage, how):
     database.close()
     with Holdout.open(storage, "study") as holdout:
         for read in (holdout.allotments, holdout.transcript):
-            with pytest.raises(IntegrityError, match=r"nothing was answered|all of them"):
+            with pytest.raises(IntegrityError, match="everhold ledger verify"):
                 read()
 
 
@@ -105,7 +105,7 @@ def test_a_ledger_without_its_version_is_called_damaged(storage, version):
         database.execute(VERSIONS[version])
     database.close()
     for use in (lambda: Holdout.open(storage, "study"), lambda: create(storage.parent, "another")):
-        with pytest.raises(IntegrityError, match="does not hold one revision"):
+        with pytest.raises(IntegrityError, match="was altered or is damaged"):
             use()
 
 
@@ -141,7 +141,7 @@ def test_renamed_settings_and_those_of_another_kind_are_called_altered(storage):
         for alter in renamed + others:
             storage.write_bytes(content)
             configurations(storage, alter)
-            with pytest.raises(IntegrityError, match="recorded settings"):
+            with pytest.raises(IntegrityError, match="everhold ledger verify"):
                 Holdout.open(storage, "study")
 
 
@@ -216,5 +216,5 @@ def test_an_answer_of_before_a_recovery_in_the_place_of_a_later_one_is_found_by_
         alter(url, "DELETE FROM entries WHERE sequence = 4", f"INSERT INTO entries VALUES ({literals(row)})")
         assert server.ask("delay > 4").value == lost[1]
         assert server.ask("delay > 5").charged == 1
-        with pytest.raises(IntegrityError, match="nothing was signed"):
+        with pytest.raises(IntegrityError, match="Nothing was signed"):
             server.certificate()

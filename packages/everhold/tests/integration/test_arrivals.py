@@ -59,7 +59,7 @@ def test_old_answers_stay_and_new_ones_are_narrower(holdout):
     assert after.query != before.query
     assert holdout.ask("delay > 15", as_of=0).low == before.low
     assert holdout.ask("delay > 15").repeated
-    with pytest.raises(QueryRejected, match="as they were then"):
+    with pytest.raises(QueryRejected, match="that were there at that arrival"):
         holdout.ask("delay > 40", as_of=0)
     assert holdout.status()["rows"] == 2_400
 
@@ -104,7 +104,7 @@ def test_a_look_at_parts_is_the_look_at_one_table(storage):
         ({**table(5, 9), "more": np.zeros(5)}, "a column 'more'"),
         ({**table(5, 9), "delay": ["a"] * 5}, "'delay' as"),
         (table(0, 9), "empty"),
-        (table(600, 1), "sealed in this holdout already"),
+        (table(600, 1), "already in this holdout"),
         (table(600, 2), "are training rows"),
         (None, "no rows"),
     ],
@@ -120,7 +120,7 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_changed(holdout, rows, 
 
 
 def test_training_rows_that_are_sealed_are_refused(holdout):
-    with pytest.raises(HoldoutRejected, match="sealed in this holdout already"):
+    with pytest.raises(HoldoutRejected, match="already in this holdout"):
         holdout.append(table(50, 4), training=table(600, 1))
     holdout.append(table(50, 4))
     with pytest.raises(HoldoutRejected, match="already"):
@@ -162,7 +162,7 @@ def test_rows_of_another_holdout_are_refused(storage, holdout):
 
 def test_times_do_not_run_backwards(holdout):
     holdout.append(table(50, 3), until="2026-02-01")
-    with pytest.raises(HoldoutRejected, match="backwards"):
+    with pytest.raises(HoldoutRejected, match="a later time"):
         holdout.append(table(50, 4), until="2026-01-01")
     assert holdout.status()["arrivals"]["number"] == 1
 
@@ -230,7 +230,7 @@ def test_windows_over_time_show_a_change(holdout):
     assert ("2026-01", "2026-02") in found.changed
     asked = holdout.status()["queries_asked"]
     holdout.append(table(100, 6), until="2026-03-01")
-    with pytest.warns(EverholdWarning, match="contradict one law, with confidence 0.95"):
+    with pytest.warns(EverholdWarning, match="changed between windows, with confidence 0.95"):
         again = holdout.over_time("delay > 15", by="month", law="one")
     assert again.rows[:2] == [
         {**row, "joint_low": again.rows[place]["joint_low"], "joint_high": again.rows[place]["joint_high"]}
@@ -240,11 +240,11 @@ def test_windows_over_time_show_a_change(holdout):
     assert [row["joint_low"] is None for row in again.rows] == [False, False, True, True]
     assert all(row["joint_low"] <= row["joint_high"] for row in again.rows[:2])
     assert "'2026-01' and '2026-02'" in again.contradiction or "'at creation' and '2026-02'" in again.contradiction
-    assert str(again).endswith("use law='windows'.")
+    assert str(again).endswith("pass law='windows'.")
     assert again.contradiction.split(",")[0] in again._repr_html_()
     again.plot().to_dict()
     assert not found.contradiction
-    with pytest.raises(QueryRejected, match="expected 'windows' or 'one'"):
+    with pytest.raises(QueryRejected, match="Pass 'windows' or 'one'"):
         holdout.over_time("delay > 15", law="two")
     with pytest.raises(QueryRejected, match="'arrival'"):
         holdout.over_time("delay > 15", by="week")
@@ -275,13 +275,13 @@ def test_the_timeline_has_widths_and_the_budget_around_each_arrival(holdout):
 def test_retired_rows_are_opened_and_train(holdout):
     for high in (10, 20):
         holdout.ask(f"delay > {high}", guess=0.97)
-    with pytest.raises(QueryRejected, match="no later tree opened at arrival 1; expected grows=True"):
+    with pytest.raises(QueryRejected, match=r"Rows before arrival 1 cannot be retired.*grows=True"):
         holdout.retire(1)
     assert holdout.append(table(600, 3)).tree == 2
     opened = holdout.retire(1)
     assert opened.num_rows == 600
     for arrival in (None, 1):
-        with pytest.raises(QueryRejected, match=r"no arrival has older sealed rows .* because older rows are retired"):
+        with pytest.raises(QueryRejected, match=r"No arrival can be compared .* because older rows are retired"):
             holdout.drift(arrival)
     head = holdout.status()["ledger_head"]
     assert holdout.retire(1).equals(opened)  # as after an interruption
@@ -354,7 +354,7 @@ def test_a_family_that_is_declared_while_rows_are_written_ends_the_append(storag
         return files
 
     monkeypatch.setattr(appending, "seal_arrival", meanwhile)
-    with pytest.raises(QueryRejected, match="declared, which do not know rows that arrive"):
+    with pytest.raises(QueryRejected, match="declared, which do not support arrivals"):
         holdout.append(table(600, 3))
     assert holdout.status()["rows"] == 600
 
@@ -365,7 +365,7 @@ def test_an_analyst_appends_and_retires_nothing(holdout):
     analyst = holdout.analyst("a")
     assert analyst.ask("delay > 3").value is not None
     for act in (lambda: analyst.append(table(100, 4)), lambda: analyst.retire(1)):
-        with pytest.raises(QueryRejected, match="an analyst cannot"):
+        with pytest.raises(QueryRejected, match="Only the steward can"):
             act()
 
 
@@ -452,11 +452,11 @@ def changed(rows, **more):
 @pytest.mark.parametrize(
     ("rows", "training", "said"),
     [
-        (changed(households(50, 3), home="h1-7"), None, "1 groups .* have sealed rows already"),
-        (changed(households(50, 3), home=" H1-7"), None, "1 groups .* have sealed rows already"),
-        (changed(households(50, 3), home="h2-7"), None, "1 groups .* have training rows already"),
-        (None, changed(households(50, 4), home="h1-7"), "1 groups .* have sealed rows already"),
-        (households(50, 3), changed(households(50, 4), home="h3-7"), "1 groups .* have training rows already"),
+        (changed(households(50, 3), home="h1-7"), None, "1 groups .* already in the sealed rows"),
+        (changed(households(50, 3), home=" H1-7"), None, "1 groups .* already in the sealed rows"),
+        (changed(households(50, 3), home="h2-7"), None, "1 groups .* already in the training rows"),
+        (None, changed(households(50, 4), home="h1-7"), "1 groups .* already in the sealed rows"),
+        (households(50, 3), changed(households(50, 4), home="h3-7"), "1 groups .* already in the training rows"),
         (changed(households(50, 3), home=None), None, "missing values"),
     ],
     ids=["sealed", "spelled otherwise", "training", "training of sealed", "both", "missing"],
@@ -470,7 +470,7 @@ def test_groups_that_span_an_arrival_are_refused(storage, rows, training, said):
 
 
 def test_drift_is_diagnosed_and_paid_for(holdout):
-    with pytest.raises(QueryRejected, match="no rows arrived"):
+    with pytest.raises(QueryRejected, match="No rows have arrived"):
         holdout.drift()
     holdout.append(table(600, 3))
     asked = holdout.status()["queries_asked"]
@@ -485,9 +485,9 @@ def test_drift_is_diagnosed_and_paid_for(holdout):
     asked = holdout.status()["queries_asked"]
     bins = eh.histogram("delay", [0, 15])
     for wrong in ({"arrival": 9}, {"arrival": 0}, {"columns": ["height"]}, {"also": ["delay > 61", bins]}):
-        with pytest.raises(QueryRejected, match="nothing was charged"):
+        with pytest.raises(QueryRejected, match=r"be compared|one answer"):
             holdout.drift(**wrong)
-    with pytest.raises(QueryRejected, match="nothing was charged"):
+    with pytest.raises(QueryRejected, match="one answer"):
         holdout.over_time(bins)
     assert holdout.status()["queries_asked"] == asked
 

@@ -90,7 +90,7 @@ def test_the_certificate_says_that_all_arrivals_have_one_value(holdout, tmp_path
 
 
 def test_what_does_not_go_together_is_refused(holdout, tmp_path):
-    with pytest.raises(HoldoutRejected, match="rest on the training rows of their declaration"):
+    with pytest.raises(HoldoutRejected, match="use the training rows of their declaration"):
         holdout.append(rows(2), training=rows(3))
 
 
@@ -139,7 +139,7 @@ def test_groups_arrive_and_members_are_told_about_all_rows(tmp_path, training):
 def test_groups_that_are_larger_than_was_said_are_refused(tmp_path):
     with of_groups(tmp_path) as holdout:
         head = holdout.status()["ledger_head"]
-        with pytest.raises(HoldoutRejected, match=r"have up to 6 rows; expected at most 4"):
+        with pytest.raises(HoldoutRejected, match=r"have up to 6 rows, and largest_group of this holdout is 4"):
             holdout.append(people(3, 50, first=7_000, most=6))
         assert holdout.status()["ledger_head"] == head
 
@@ -147,11 +147,11 @@ def test_groups_that_are_larger_than_was_said_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ({"planning": eh.Planning(grows=True)}, "how large a group may be"),
+        ({"planning": eh.Planning(grows=True)}, "needs largest_group"),
         ({"planning": eh.Planning(grows=True, largest_group=2)}, "at least 3, the largest group"),
         ({"planning": eh.Planning(grows=True, largest_group=2.5)}, "whole number"),
-        ({"planning": eh.Planning(largest_group=5)}, "expected it with grows=True"),
-        ({"declared": None}, "expected it with grows=True"),
+        ({"planning": eh.Planning(largest_group=5)}, "together with grows=True"),
+        ({"declared": None}, "together with grows=True"),
     ],
 )
 def test_the_largest_group_is_said_where_it_is_needed(tmp_path, wanted, said):
@@ -160,7 +160,7 @@ def test_the_largest_group_is_said_where_it_is_needed(tmp_path, wanted, said):
 
 
 def test_families_of_a_fixed_number_of_rows_take_no_arrivals(tmp_path):
-    with create(tmp_path, planning=None) as fixed, pytest.raises(QueryRejected, match="declared, which do not know"):
+    with create(tmp_path, planning=None) as fixed, pytest.raises(QueryRejected, match="declared, which do not support"):
         fixed.append(rows(2))
 
 

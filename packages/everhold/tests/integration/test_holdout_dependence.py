@@ -74,7 +74,7 @@ def test_another_dependence_than_the_mechanisms_is_refused(tmp_path):
         ({"dependence": eh.Groups("house")}, "'house' of the dependence does not exist"),
         ({"dependence": eh.Groups(7)}, "the groups have 7 rows and the holdout has 2000"),
         ({"training": households(499, 10)}, "1 groups of column 'home' have rows in the holdout and in the training"),
-        ({"mechanism": "sample_splitting"}, "sample splitting needs independent rows"),
+        ({"mechanism": "sample_splitting"}, "Sample splitting needs independent rows"),
     ],
 )
 def test_a_dependence_that_does_not_match_creates_nothing(tmp_path, settings, reason):
@@ -150,7 +150,7 @@ class TestSeattleWeather:
             ({"order_by": None}, "order"),
             ({"order_by": "day"}, "does not exist"),
             ({"state": "weather"}, "states"),
-            ({"order_by": "weather"}, "does not put rows in order"),
+            ({"order_by": "weather"}, "does not put the rows in order"),
         ],
     )
     def test_a_chain_that_does_not_match_the_rows(self, tmp_path, settings, reason):
@@ -320,7 +320,11 @@ def series_rows(**columns):
     ("sealed_order", "training_order", "reason"),
     [
         ([str(k) for k in range(10)], [str(k) for k in range(20, 30)], "'10' comes before '9'"),
-        (pd.date_range("2020-02-01", periods=10), pd.date_range("2020-01-01", periods=10, tz="UTC"), "the same type"),
+        (
+            pd.date_range("2020-02-01", periods=10),
+            pd.date_range("2020-01-01", periods=10, tz="UTC"),
+            "Convert one of them",
+        ),
         (range(10), range(-14, -4), "steps from a sealed one"),
     ],
 )

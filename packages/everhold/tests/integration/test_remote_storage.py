@@ -44,7 +44,7 @@ def test_a_storage_that_lacks_a_function_is_refused(without):
 def test_a_missing_distribution_is_named(without):
     with pytest.raises(ExtensionError, match=r"pip install 'everhold\[server\]'"):
         remote.remote_storage("https://user:secret@holdout.example")
-    with pytest.raises(ValueError, match=r"'postgresql' is not supported; .*pip install 'everhold\[server\]'") as told:
+    with pytest.raises(ValueError, match=r"'postgresql' is not supported\. .*pip install 'everhold\[server\]'") as told:
         address.check_address("postgresql://user:secret@host/base?rows=/srv")
     assert "secret" not in str(told.value)
 

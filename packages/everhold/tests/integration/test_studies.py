@@ -185,9 +185,9 @@ def test_what_chance_cannot_deal_is_refused(storage, tmp_path):
     ):
         with pytest.raises((HoldoutRejected, ValueError), match=message):
             dealt(url, **settings)
-    with pytest.raises(HoldoutRejected, match="there is a holdout named 'clinic' already"):
+    with pytest.raises(HoldoutRejected, match="A holdout named 'clinic' exists"):
         dealt(storage)
-    with pytest.raises(HoldoutRejected, match="sealed in this storage already"):
+    with pytest.raises(HoldoutRejected, match="already sealed in this storage"):
         eh.Holdout.create(storage, "again", holdout=SEALED, training=TRAINING, dependence=DEPENDENCE)
 
 
@@ -211,7 +211,7 @@ def test_rows_that_were_dealt_are_not_dealt_or_sealed_again(tmp_path):
     given = {"queries": 5, "mechanism": "guess_and_check"}
     eh.Holdout.create(tmp_path / "d.db", "dealt", holdout=table, studies=8, **given).close()
     for again in ({"holdout": table, "studies": 8}, {"holdout": {"delay": table["delay"][:400]}}):
-        with pytest.raises(HoldoutRejected, match=r"sealed in this storage already, as 'dealt\.1', 'dealt\.2'"):
+        with pytest.raises(HoldoutRejected, match=r"already sealed in this storage, as 'dealt\.1', 'dealt\.2'"):
             eh.Holdout.create(tmp_path / "d.db", "again", **given, **again)
     other = {"delay": np.random.default_rng(2).normal(size=2_000)}
     eh.Holdout.create(tmp_path / "d.db", "other", holdout=other, studies=8, **given).close()

@@ -22,7 +22,7 @@ from everhold_engines.sql.dialects import DUCKDB
 
 SCHEME = "pond"
 PASSWORD = "swordfish"
-_HIDDEN = errors_hidden(lambda _: Unavailable("the pond cannot be reached; try again; nothing was charged"))
+_HIDDEN = errors_hidden(lambda _: Unavailable("The pond cannot be reached. Nothing was charged, so try again."))
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ class Pond(Sealable):
     def from_url(cls, url, table):
         parts = urlsplit(url)
         if parts.password not in (None, PASSWORD):
-            raise Unavailable("the pond does not let you in; check user and password; nothing was charged")
+            raise Unavailable("The pond does not accept you. Check user and password.")
         return cls(parts.path, table, password=parts.password)
 
     def __repr__(self):
@@ -68,7 +68,7 @@ class Pond(Sealable):
             try:
                 return column_kinds(connection.table(self.source))
             except duckdb.Error:
-                raise HoldoutRejected(f"there is no table {self.table!r}; nothing was created") from None
+                raise HoldoutRejected(f"There is no table {self.table!r}. Check its name.") from None
 
     def beside(self, table):
         other = type(self)(self.file, table, password=self._password)
@@ -116,7 +116,7 @@ class Pond(Sealable):
 
     def _connected(self):
         if not self.file.is_file():
-            raise Unavailable("the pond is not there; try again; nothing was charged")
+            raise Unavailable("The pond is not there. Nothing was charged, so try again.")
         connection = duckdb.connect(str(self.file), config={"threads": "1"})
         names = [name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
         connection.execute(f"SET disabled_optimizers = '{','.join(names)}'")  # one of them drops the test for nan

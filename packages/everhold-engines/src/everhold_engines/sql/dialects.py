@@ -344,8 +344,5 @@ def dialect_named(name: str) -> Dialect:
     """
     found = _KNOWN.get({"postgresql": "postgres", "clickhousedb": "clickhouse"}.get(name, name))
     if found is None:
-        raise HoldoutRejected(
-            f"there is no dialect {name!r}; expected one of {', '.join(sorted(_KNOWN))}; "
-            "seal a file, or copy the rows to one of these engines"
-        )
+        raise HoldoutRejected(f"There is no dialect {name!r}. Use one of {', '.join(sorted(_KNOWN))}, or seal a file.")
     return found

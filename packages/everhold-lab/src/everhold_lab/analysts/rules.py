@@ -47,7 +47,9 @@ def row_keys(*columns: ArrayLike) -> NDArray[np.uint64]:
     """
     texts = [np.asarray(column).astype(str) for column in columns]
     if len({text.shape for text in texts}) != 1 or texts[0].ndim != 1:
-        raise ValueError(f"the columns have shapes {[text.shape for text in texts]}; expected one or more of (rows,)")
+        raise ValueError(
+            f"The columns have shapes {[text.shape for text in texts]}. Pass one or more columns of shape (rows,)."
+        )
     keys = np.zeros(len(texts[0]), dtype=np.uint64)
     for text in texts:
         known, places = np.unique(text, return_inverse=True)
@@ -194,9 +196,9 @@ class CrowdAnalyst(Analyst):
 
     def __post_init__(self) -> None:
         if (self.members if isinstance(self.members, int) else len(self.members)) < 1:
-            raise ValueError(f"members is {self.members}; expected at least 1")
+            raise ValueError(f"members is {self.members}. Pass at least 1.")
         if self.rules_per_turn < 1:
-            raise ValueError(f"rules_per_turn is {self.rules_per_turn}; expected at least 1")
+            raise ValueError(f"rules_per_turn is {self.rules_per_turn}. Pass at least 1.")
 
     def play(self, board: Board) -> Iterator[Claim]:
         """Yield the best vote of each turn as a claim, until all queries of a turn are refused."""

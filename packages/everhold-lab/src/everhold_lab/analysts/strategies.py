@@ -87,7 +87,7 @@ def best_claim(claims: Iterable[Claim]) -> Claim:
     """
     scored = [claim for claim in claims if not math.isnan(claim.score)]
     if not scored:
-        raise ValueError("every claim was refused; expected at least one answer; plan for more queries or surprises")
+        raise ValueError("Every claim was refused. Plan for more queries or surprises.")
     return max(scored, key=lambda claim: claim.score)
 
 
@@ -142,7 +142,7 @@ class HillClimbingAnalyst(Analyst):
 
     def __post_init__(self) -> None:
         if self.rules_per_round < 1:
-            raise ValueError(f"rules_per_round is {self.rules_per_round}; expected at least 1")
+            raise ValueError(f"rules_per_round is {self.rules_per_round}. Pass at least 1.")
 
     def play(self, board: Board) -> Iterator[Claim]:
         """Yield a claim for "always no", then one for the vote of all rules so far after each round."""
@@ -190,7 +190,7 @@ class GreedySelectionAnalyst(Analyst):
     def __post_init__(self) -> None:
         for name in ("most_tries", "width"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+                raise ValueError(f"{name} is {getattr(self, name)}. Pass at least 1.")
 
     def play(self, board: Board) -> Iterator[Claim]:
         """Yield a claim for the strongest rule, then one each time another rule joins the vote."""
@@ -294,9 +294,9 @@ class FingerprintingAnalyst(Analyst):
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
-            raise ValueError(f"rounds is {self.rounds}; expected at least 1")
+            raise ValueError(f"rounds is {self.rounds}. Pass at least 1.")
         if self.votes_per_round < 0:
-            raise ValueError(f"votes_per_round is {self.votes_per_round}; expected at least 0")
+            raise ValueError(f"votes_per_round is {self.votes_per_round}. Pass at least 0.")
 
     @property
     def votes(self) -> int:
@@ -365,7 +365,7 @@ class OptimisingAnalyst(Analyst):
     def __post_init__(self) -> None:
         for name in ("rules_per_study", "trials_per_study", "batch"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+                raise ValueError(f"{name} is {getattr(self, name)}. Pass at least 1.")
 
     def queries(self, rules: int) -> int:
         """Return the number of votes that are asked on a board with this many rules."""
@@ -402,7 +402,8 @@ def _study(seed: int, first: int) -> Study:
         import optuna
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "the optimising analyst needs Optuna; install it with: pip install 'everhold-lab[optuna]'", name="optuna"
+            "The optimising analyst needs the package optuna. Install it: pip install 'everhold-lab[optuna]'.",
+            name="optuna",
         ) from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     drawn = int(np.random.default_rng([seed, first]).integers(2**31))

@@ -126,9 +126,9 @@ class Audit(Display):
         unbroken = dict.fromkeys(line.study.mechanism for line in self.lines if line.study.mechanism not in broken)
         if unbroken:
             notes.append(
-                f"bare averages, too, stay within the radius of {', '.join(unbroken)}: at this size these analysts "
-                "surprise less than is promised, and the audit shows no more than that; fewer rows or more queries "
-                "show more"
+                f"Plain averages, too, stay within the radius of {', '.join(unbroken)}: at "
+                "this size these analysts overfit less than the promise allows, so the "
+                "audit shows no difference. Fewer rows or more queries show one."
             )
         return tuple(notes)
 
@@ -250,9 +250,9 @@ def audit_plan(plan: Mapping[str, Any], **games: Unpack[GameTerms]) -> Audit:
         rows, queries, confidence = plan["rows"], plan["queries"], plan["confidence"]
         lines = {line["mechanism"]: (line["radius"], line["parameters"]) for line in plan["lines"]}
     except (KeyError, TypeError):
-        raise ValueError("this is no plan; expected what 'everhold plan --rows ... --format json' prints") from None
+        raise ValueError("The file is not a plan. Pass what 'everhold plan --rows ... --format json' prints.") from None
     if rows is None:
-        raise ValueError("the plan has no number of rows; expected one that was made with --rows")
+        raise ValueError("The plan has no number of rows. Pass a plan that was made with --rows.")
     played, chosen = _rounded(rows), _Games(**games)
     _check(queries, chosen)
     planned: dict[str, Mechanism | str] = {}
@@ -271,7 +271,9 @@ def _with_parameters(
     try:
         return MECHANISMS[name](rows=rows, queries=queries, confidence=confidence, **parameters)
     except TypeError:
-        raise ValueError(f"the plan's parameters of {name} are not its own; make the plan anew") from None
+        raise ValueError(
+            f"The parameters of {name} in the plan are not those of this mechanism. Make the plan again."
+        ) from None
     except ValueError as reason:
         return str(reason)
 
@@ -279,7 +281,7 @@ def _with_parameters(
 def _rounded(rows: int) -> int:
     """Return the largest power of 2 up to a number of rows."""
     if isinstance(rows, bool) or not isinstance(rows, int) or not _LEAST_QUERIES <= rows <= _MOST_ROWS:
-        raise ValueError(f"rows is {rows!r}; expected a whole number from {_LEAST_QUERIES} to {_MOST_ROWS}")
+        raise ValueError(f"rows is {rows!r}. Pass a whole number from {_LEAST_QUERIES} to {_MOST_ROWS}.")
     return 1 << (rows.bit_length() - 1)
 
 
@@ -292,7 +294,7 @@ def _adaptive(names: Sequence[str] | None) -> Sequence[str]:
             if name in MECHANISMS:
                 adaptive = MECHANISMS[name].traits.adaptive
                 reason = "bounds some answers from one side" if adaptive else "promises nothing to analysts who adapt"
-            raise ValueError(f"{name!r} {reason}; expected some of {', '.join(usual)}")
+            raise ValueError(f"{name!r} {reason}. Pass some of {', '.join(usual)}.")
     return list(dict.fromkeys(names or usual))
 
 
@@ -341,7 +343,7 @@ def _audit(mechanisms: Mapping[str, Mechanism | str], planned_rows: int, games: 
     ]
     if not bouts:
         reasons = "; ".join(f"{name}: {excuse or 'takes no guesses to probe'}" for name, excuse in excuses.items())
-        raise ValueError(f"there is nothing to audit ({reasons}); expected a mechanism that promises something")
+        raise ValueError(f"There is nothing to audit ({reasons}). Choose a mechanism with a promise.")
     return Audit(
         planned_rows=planned_rows,
         rows=entered[0].rows,
@@ -356,13 +358,13 @@ def _audit(mechanisms: Mapping[str, Mechanism | str], planned_rows: int, games: 
 
 def _check(queries: int, chosen: _Games) -> None:
     if queries < _LEAST_QUERIES:
-        raise ValueError(f"queries is {queries}; expected at least {_LEAST_QUERIES}, so that an attack fits")
+        raise ValueError(f"queries is {queries}. Pass at least {_LEAST_QUERIES}, which an attack needs.")
     if chosen.runs < 1:
-        raise ValueError(f"runs is {chosen.runs}; expected at least 1")
+        raise ValueError(f"runs is {chosen.runs}. Pass at least 1.")
     for name in chosen.analysts:
         if name not in (*ANALYSTS, *MORE_ANALYSTS):
             known = ", ".join((*ANALYSTS, *MORE_ANALYSTS))
-            raise ValueError(f"there is no analyst {name!r}; expected some of {known}")
+            raise ValueError(f"There is no analyst {name!r}. The analysts are {known}.")
 
 
 def _excuse(mechanism: Mechanism | str) -> str:

@@ -62,7 +62,7 @@ class BareBoard:
         advance: Callable[[int], None] = lambda _: None,
     ) -> None:
         if len(keys) != len(labels):
-            raise ValueError(f"there are {len(keys)} keys for {len(labels)} labels; expected one for each row")
+            raise ValueError(f"There are {len(keys)} keys for {len(labels)} labels. Pass one key for each row.")
         self._labels, self._rules = np.asarray(labels, dtype=np.bool_), RandomRules(keys, seed)
         self._vote, self._advance = RunningVote(self._rules), advance
         self.rules = rules
@@ -126,7 +126,7 @@ class HoldoutBoard:
         **predicted: Unpack[_Predicted],
     ) -> None:
         if holdout.schema.label is None:
-            raise ValueError("the holdout has no label to attack; expected one that was created with label=...")
+            raise ValueError("The holdout has no label to attack. Pass a holdout that was created with label=....")
         _check_one_for_each(keys, holdout.schema.rows, "keys", "sealed")
         if training_keys is not None:
             _check_one_for_each(training_keys, holdout.schema.training_rows, "training_keys", "training")
@@ -193,7 +193,7 @@ class _Predictor:
 
 def _check_one_for_each(keys: NDArray[np.uint64], rows: int, name: str, what: str) -> None:
     if len(keys) != rows:
-        raise ValueError(f"there are {len(keys)} {name} for {rows} {what} rows; expected one for each, in their order")
+        raise ValueError(f"There are {len(keys)} {name} for {rows} {what} rows. Pass one for each row, in their order.")
 
 
 def _score(answer: Answer) -> float:
@@ -212,7 +212,7 @@ class Population(ABC):
 
     def __post_init__(self) -> None:
         if self.points < 1 or self.points & (self.points - 1):
-            raise ValueError(f"there are {self.points} points; expected a power of 2")
+            raise ValueError(f"points is {self.points}. Pass a power of 2.")
 
     @abstractmethod
     def sources(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -348,7 +348,7 @@ def columns_of(table: Mapping[str, ArrayLike]) -> OpenRows:
     """Return arrays as open rows, with kinds by NumPy type, where nan, NaT and None are missing."""
     columns = tuple(_column_of(str(name), np.asarray(values)) for name, values in table.items())
     if not columns:
-        raise ValueError("there is no column to look at; expected at least one")
+        raise ValueError("There is no column. Pass at least one.")
     return OpenRows(len(columns[0].ranks), columns)
 
 

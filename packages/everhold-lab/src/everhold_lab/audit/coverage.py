@@ -53,7 +53,7 @@ def walsh_transform(values: NDArray[Any]) -> NDArray[Any]:
     """
     size, half = len(values), 1
     if size & (size - 1) or size == 0:
-        raise ValueError(f"there are {size} values; expected a power of 2")
+        raise ValueError(f"There are {size} values. Pass a power of 2 of them.")
     while half < size:
         pairs = values.reshape(-1, 2, half)
         values = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
@@ -104,9 +104,9 @@ class CubeBoard:
     ) -> None:
         points = mechanism.rows if population is None else population.points
         if not 0 < rules < points:
-            raise ValueError(f"rules is {rules}; expected a number from 1 to {points - 1}")
+            raise ValueError(f"rules is {rules}. Pass a number from 1 to {points - 1}.")
         if population is not None and mechanism.parts > 1:
-            raise ValueError(f"{mechanism.name} splits the rows; expected a mechanism that asks all of them")
+            raise ValueError(f"{mechanism.name} splits the rows. Pass a mechanism that asks all rows.")
         self.rules, self._points = rules, points
         self._mechanism, self._noise, self._state = mechanism, noise, mechanism.start(noise)
         if population is None:  # of each point, the sum of the labels of its rows

@@ -41,13 +41,13 @@ class GameOptions:
     """The games that are played."""
 
     mechanism: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this mechanism; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only this mechanism. May be repeated.")
     ] = None
     analysts: Annotated[
-        str, typer.Option(metavar="NAME,NAME", help="Who plays; also boosting, crowd and optimising.")
+        str, typer.Option(metavar="NAME,NAME", help="Who plays. Also boosting, crowd and optimising.")
     ] = "honest,climbing,greedy,fingerprinting,probing"
     runs: Annotated[int, typer.Option(help="Games of each analyst against each mechanism.")] = 100
-    seed: Annotated[int, typer.Option(help="Of all labels and noise; the same seed gives the same games.")] = 0
+    seed: Annotated[int, typer.Option(help="Of all labels and noise. The same seed gives the same games.")] = 0
 
 
 def register(app: typer.Typer) -> None:
@@ -84,9 +84,9 @@ def audit(
       2  wrong usage, or nothing can be promised for this request
     """
     if plan is not None and (request.rows is not None or request.queries is not None):
-        raise Misuse("--plan and --rows or --queries are given; expected either a plan or a request")
+        raise Misuse("--plan is given with --rows or --queries. Pass either a plan or a request.")
     if plan is None and (request.rows is None or request.queries is None):
-        raise Misuse("--rows or --queries is missing; expected both, or --plan with a file")
+        raise Misuse("--rows or --queries is missing. Pass both, or --plan with a file.")
     from everhold_lab.audit import audit as audits
 
     chosen: dict[str, Any] = {
@@ -107,7 +107,7 @@ def _show(result: Audit, form: Format) -> None:
         for sentence in result.notes:
             note(sentence)
     if not result.consistent:
-        note("a promise was broken more often than chance allows; see the column consistent")
+        note("a promise was broken more often than chance allows (see the column consistent)")
         raise typer.Exit(1)
 
 
@@ -119,4 +119,4 @@ def _read(file: Path) -> Any:
     try:
         return read_json(file.read_bytes())
     except JsonFault as fault:
-        raise Misuse(f"{file.name!r} {fault}; expected what 'everhold plan --rows ... --format json' prints") from None
+        raise Misuse(f"{file.name!r} {fault}. Pass what 'everhold plan --rows ... --format json' prints.") from None

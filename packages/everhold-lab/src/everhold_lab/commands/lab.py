@@ -75,12 +75,12 @@ def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="As 'everhold lab list' shows it, or all.")],
     *,
     repetitions: Annotated[
-        int | None, typer.Option(min=1, help="Of each setting; by default as many as the experiment says.")
+        int | None, typer.Option(min=1, help="Of each setting (by default as many as the experiment says).")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; by default one for each core. Never changes a result.")
+        int | None, typer.Option(min=1, help="Processes (by default one for each core). Never changes a result.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of everything; the same seed gives the same rows.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of everything. The same seed gives the same rows.")] = 0,
     output: Annotated[Path, typer.Option(help="Folder for rows, pictures and the report.")] = Path("lab-output"),
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -126,7 +126,7 @@ def _chosen(name: str) -> list[str]:
     if name == _ALL:
         return list(EXPERIMENTS)
     if name not in EXPERIMENTS:
-        raise Misuse(f"there is no experiment {name!r}; expected one of {', '.join(EXPERIMENTS)}, or {_ALL}")
+        raise Misuse(f"There is no experiment {name!r}. Pass one of {', '.join(EXPERIMENTS)}, or {_ALL}.")
     return [name]
 
 
@@ -146,11 +146,11 @@ def _finished(
                     )
             except ModuleNotFoundError as fault:
                 raise _MissingExtra(
-                    f"the lab needs the package {fault.name}; install it with pip install 'everhold-lab'; what was "
-                    "played is kept"
+                    f"The lab needs the package {fault.name}. Install it: pip install "
+                    "'everhold-lab'. Finished games are kept."
                 ) from None
             except KeyboardInterrupt:
-                note(f"interrupted in {name}; what was played is kept, and the same command continues there")
+                note(f"interrupted in {name}. Finished games are kept, and the same command continues there")
                 raise typer.Exit(_INTERRUPTED) from None
         yield result
 
@@ -189,7 +189,7 @@ def _show_table(result: Results) -> None:
     if len(rows) <= _MOST_LINES:
         show_list(rows, list(rows[0]) if rows else [], Format.TABLE, document={})
     else:
-        note(f"{len(rows):,} lines of numbers are in the report; --format csv prints them")
+        note(f"{len(rows):,} lines of numbers are in the report (--format csv prints them)")
     findings = [{"kept": kept, "finding": finding} for finding, kept in result.findings.items()]
     show_list(findings, ("kept", "finding"), Format.TABLE, document={})
 
@@ -197,10 +197,12 @@ def _show_table(result: Results) -> None:
 TableArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE.json", help='A JSON object; "joint" is the joint law of the rows, one axis for each row.'
+        metavar="FILE.json", help='A JSON object in which "joint" is the joint law of the rows, one axis for each row.'
     ),
 ]
-_UNPROVED = "for rows that depend on each other the published proof has an open gap (erratum 5); no promise rests on it"
+_UNPROVED = (
+    "for rows that depend on each other the published proof has an open gap (erratum 5), and no promise rests on it"
+)
 
 
 class SourceName(StrEnum):
@@ -285,7 +287,7 @@ def rows(
 def leakage(
     table: TableArgument,
     *,
-    row: Annotated[int | None, typer.Option(help="The row that is attacked, from 0 on; the worst by default.")] = None,
+    row: Annotated[int | None, typer.Option(help="The row that is attacked, from 0 on (the worst by default).")] = None,
     known: Annotated[str, typer.Option(metavar="ROW,ROW", help="With --row: rows that the adversary knows.")] = "",
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -361,7 +363,7 @@ def influence(
 class SessionOptions:
     """The session that bounds are about, and levels."""
 
-    failure: Annotated[float, typer.Option(help="beta; 0 for max-information itself, with a file only.")] = 0.05
+    failure: Annotated[float, typer.Option(help="beta (0 for max-information itself, with a file only).")] = 0.05
     sealed: Annotated[int | None, typer.Option("--rows", help="For bounds: number of rows.")] = None
     epsilon: Annotated[float | None, typer.Option(help="For bounds: privacy loss of the session, in nats.")] = None
     delta: Annotated[float, typer.Option(help="For bounds: delta of approximate privacy.")] = 0.0
@@ -375,7 +377,8 @@ def information(
         Path | None,
         typer.Argument(
             metavar="[FILE.json]",
-            help='For the exact number: a JSON object; "joint" is the law of data set (row) and transcript (column).',
+            help='For the exact number: a JSON object in which "joint" is the law of data set '
+            "(row) and transcript (column).",
         ),
     ] = None,
     *,
@@ -432,7 +435,7 @@ def information(
 
 @group.command()
 def sources(
-    source: Annotated[SourceName | None, typer.Argument(help="One source; all by default.")] = None,
+    source: Annotated[SourceName | None, typer.Argument(help="One source (all by default).")] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """List every item of the paper and the lecture notes with the number that it gives, computed now.

@@ -106,7 +106,7 @@ class PictureOptions:
     """The picture of a quilt."""
 
     row: Annotated[
-        int | None, typer.Option(help="The row in the picture; the one that needs most noise by default.")
+        int | None, typer.Option(help="The row in the picture (by default the one that needs most noise).")
     ] = None
     chart: ChartOption = None
 
@@ -129,7 +129,7 @@ def register(app: typer.Typer) -> None:
 def quilts(
     model: ModelArgument,
     *,
-    rows: Annotated[int, typer.Option(help="Number of rows, at most 1,000,000; for a network, its number of nodes.")],
+    rows: Annotated[int, typer.Option(help="Number of rows, at most 1,000,000. For a network, its number of nodes.")],
     epsilon: Annotated[float, typer.Option(help="Privacy loss of the release.")],
     search: Annotated[
         Search, typer.Option(help="Every quilt within 2,048 rows, or those that the spectral gap allows (chains).")
@@ -161,8 +161,8 @@ def quilts(
 
     if form is Format.JSON and rows > _MOST_JSON_ROWS:
         raise Misuse(
-            f"--rows is {rows}; expected at most {_MOST_JSON_ROWS} with --format json, which names every row of every "
-            "quilt; use --format csv"
+            f"--rows is {rows}, and --format json names every row of every quilt. Pass at "
+            f"most {_MOST_JSON_ROWS} rows, or --format csv."
         )
     given = model_from(model)
     with arguments_checked(), progress("looking for quilts"):
@@ -172,8 +172,8 @@ def quilts(
     picture.draw(mechanism)
     if rows > 2 * REACH and scale >= (1.0 - 1e-9) * rows / epsilon:
         note(
-            f"some row is best served by all others nearby; quilts more than {REACH:,} rows away were not looked at, "
-            "and might need less noise"
+            f"some row is best served by all others nearby. Quilts more than {REACH:,} "
+            "rows away were not looked at, and might need less noise"
         )
     if form is Format.CSV:
         show_list(EveryRow(mechanism), _COLUMNS, form, document={})
@@ -188,8 +188,9 @@ def _show_short_list(lines: list[dict[str, Any]], hidden: int, rows: int) -> Non
     short = len(lines) < rows
     show_list(lines, (*_COLUMNS, "alike") if short else _COLUMNS, Format.TABLE, document={})
     if short:
-        left_out = f"; {hidden:,} rows have other shapes, with no more noise, and are left out" if hidden else ""
+        left_out = f". {hidden:,} rows have other shapes, with no more noise, and are left out" if hidden else ""
         note(
-            f"{len(lines)} of {rows:,} rows are shown: both ends, and between them one for each shape of quilts, with "
-            f"the number of rows alike{left_out}; --format csv has every row"
+            f"{len(lines)} of {rows:,} rows are shown: both ends, and between them one for "
+            f"each shape of quilts, with the number of rows alike{left_out}. --format csv "
+            "has every row"
         )

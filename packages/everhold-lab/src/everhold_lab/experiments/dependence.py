@@ -249,11 +249,13 @@ class DependenceExperiment(Experiment):
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
         """Return charts of radii with errors, and of what the rows are worth, in groups and in order."""
         seen = (
-            "Solid: the radius that the right model promises. Dashed: the one that is promised if rows are declared "
-            "independent, which does not change. Dotted: worst error of the attack under that wrong declaration, mean "
-            "over games; bars reach over the middle 80 %. Above the dashed line the promise is broken; the table also "
-            "counts games in which the narrower interval of a released answer misses, or budget is spent against the "
-            "promise. Lines end at half the range."
+            "Solid: the radius that the right model promises. Dashed: the one that is "
+            "promised if rows are declared independent, which does not change. Dotted: "
+            "worst error of the attack under that wrong declaration, mean over games. "
+            "Bars reach over the middle 80 %. Above the dashed line the promise is "
+            "broken. The table also counts games in which the narrower interval of a "
+            "released answer misses, or budget is spent against the promise. Lines end at "
+            "half the range."
         )
         worth = "How many independent rows tell as much about a query that was fixed beforehand (S5)."
         pictures = []

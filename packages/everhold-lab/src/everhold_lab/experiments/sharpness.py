@@ -241,7 +241,7 @@ class Sharpness(Experiment):
             holdout.unseal()
             unsealed = holdout.ask(asked)
         if answer.low is None or answer.high is None:
-            raise ValueError(f"{answer.shown} was refused; expected an answer")
+            raise ValueError(f"{answer.shown} was refused. Plan for more queries.")
         missed = [
             not answer.low <= truth <= answer.high,
             not _low(unsealed) <= truth <= _high(unsealed),

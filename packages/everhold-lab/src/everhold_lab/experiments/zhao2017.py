@@ -98,7 +98,9 @@ def reuse_holdout(
     """
     rows, unit = mechanism.rows, mechanism.unit
     if not rows == training.rows == holdout.rows:
-        raise ValueError(f"there are {training.rows} training and {holdout.rows} sealed rows; expected {rows} of each")
+        raise ValueError(
+            f"There are {training.rows} training rows and {holdout.rows} sealed rows. Pass {rows} of each."
+        )
     state = mechanism.start(noise)
 
     def ask(totals: NDArray[np.int64], guesses: NDArray[np.int64]) -> tuple[NDArray[np.float64], int, int]:
@@ -423,8 +425,8 @@ class Figure2(_Reuse):
             if line["k"] == max(self.numbers) and not line["signal"]
         }
         return {
-            f"{_TITLES[name]}: common reuse reports {gap:.3f} more than the truth at {max(self.numbers)} attributes "
-            f"without a signal; expected more than {_GAP}": gap > _GAP
+            f"{_TITLES[name]}: common reuse reports {gap:.3f} more than the truth at "
+            f"{max(self.numbers)} attributes without a signal (expected: more than {_GAP})": gap > _GAP
             for name, gap in gaps.items()
             if name != "independent"
         }
@@ -448,11 +450,13 @@ class Figure3(_Reuse):
     title: ClassVar[str] = "A protected holdout whose rows depend on each other"
     source: ClassVar[str] = f"{_SOURCE}, Figure 3"
     about: ClassVar[str] = (
-        "The analyst of Figure 2: unprotected; behind Algorithm 1 with the noise of Theorem 2, whose proof for "
-        "dependent rows is incomplete; behind Thresholdout (S1, S4) and Guess and check (S3, S5) with the right "
-        "dependence declared; and behind both planned as if the rows were independent. The claimed radius is for all "
-        "answers at once: those about attributes and those about votes. Theorem 2 needs far more rows than there are; "
-        "the table says how many. Strong dependence gets more rows, so that something is promised at all."
+        "The analyst of Figure 2: unprotected, behind Algorithm 1 with the noise of "
+        "Theorem 2, whose proof for dependent rows is incomplete, behind Thresholdout "
+        "(S1, S4) and Guess and check (S3, S5) with the right dependence declared, and "
+        "behind both planned as if the rows were independent. The claimed radius is for "
+        "all answers at once: those about attributes and those about votes. Theorem 2 "
+        "needs far more rows than there are (the table says how many). Strong dependence "
+        "gets more rows, so that something is promised at all."
     )
     analysts: ClassVar[tuple[str, ...]] = tuple(_ANALYSTS)
 
@@ -556,5 +560,5 @@ def _bands(
     chart = accuracy_bands(
         lines, horizontal=("k", "number of attributes that vote"), panels=panels, panel_titles=present
     )
-    caption = "Means over all repetitions; bands are one standard deviation to each side."
+    caption = "Means over all repetitions. Bands are one standard deviation to each side."
     return Picture(name, what, f"{caption} A missing line: the holdout refused to answer.", chart)

@@ -80,13 +80,13 @@ class StatementOfSource:
 def check_nonnegative(name: str, value: float) -> None:
     """Raise ValueError unless the value is at least 0. Infinity is allowed and makes the bound vacuous."""
     if not value >= 0.0:
-        raise ValueError(f"{name} is {value!r}, expected a number of at least 0; pass 0 for independent rows")
+        raise ValueError(f"{name} is {value!r}. Pass a number of at least 0 (0 for independent rows).")
 
 
 def check_count(name: str, value: float) -> None:
     """Raise ValueError unless value is a whole number of at least 1."""
     if not (value >= 1 and value == math.floor(value)):
-        raise ValueError(f"{name} is {value!r}, expected a whole number of at least 1; pass e.g. 1000")
+        raise ValueError(f"{name} is {value!r}. Pass a whole number of at least 1, such as 1000.")
 
 
 def check_session(*, queries: int, surprises: int, confidence: float, slack: float) -> None:
@@ -95,9 +95,11 @@ def check_session(*, queries: int, surprises: int, confidence: float, slack: flo
     check_count("surprises", surprises)
     fraction(confidence, "confidence")
     if surprises > queries:
-        raise ValueError(f"surprises is {surprises}, above queries = {queries}; allow at most one surprise per query")
+        raise ValueError(
+            f"surprises is {surprises}, above queries = {queries}. Pass at most one surprise for each query."
+        )
     if not 0.0 <= slack < 1.0:
-        raise ValueError(f"slack is {slack!r}, expected a number in [0, 1); pass e.g. 1/3")
+        raise ValueError(f"slack is {slack!r}. Pass a number of at least 0 and below 1, such as 1/3.")
 
 
 def whole_rows(rows: float) -> float:

@@ -59,17 +59,17 @@ def validate(quilt: Quilt, graph: Graph, remote: Collection[int] | None = None) 
     named = (quilt.row, *quilt.nearby, *quilt.quilt, *(remote or ()))
     wrong = next((node for node in named if not 0 <= node < graph.nodes), None)
     if wrong is not None:
-        raise DependenceError(f"row {wrong} does not exist; expected 0 to {graph.nodes - 1}", row=wrong)
+        raise DependenceError(f"Row {wrong} does not exist. The rows are 0 to {graph.nodes - 1}.", row=wrong)
     if len(set(named)) < len(named):
         raise DependenceError(
-            f"the quilt of row {quilt.row} names a row twice; expected each in one of nearby, quilt, remote",
+            f"The quilt of row {quilt.row} names a row twice. Name each row in one of nearby, quilt and remote.",
             row=quilt.row,
         )
     if remote is not None and len(named) < graph.nodes:
         missing = min(set(range(graph.nodes)) - set(named))
         raise DependenceError(
-            f"the quilt of row {quilt.row} leaves out row {missing}; expected every row in one of nearby, quilt, "
-            "remote",
+            f"The quilt of row {quilt.row} leaves out row {missing}. Name every row in one "
+            "of nearby, quilt and remote.",
             row=quilt.row,
             missing=missing,
         )
@@ -82,8 +82,9 @@ def validate(quilt: Quilt, graph: Graph, remote: Collection[int] | None = None) 
             path.append(before[path[-1]])
         path.reverse()
         raise DependenceError(
-            f"the path {' - '.join(map(str, path))} leads from row {quilt.row} to the remote row {end} past the "
-            "quilt; expected none; put one of its rows into the quilt, or the remote row nearby",
+            f"The path {' - '.join(map(str, path))} leads from row {quilt.row} to the "
+            f"remote row {end} past the quilt. Put one of its rows into the quilt, or the "
+            "remote row nearby.",
             row=quilt.row,
             path=path,
         )
@@ -118,14 +119,14 @@ def chain_quilts(row: int, rows: int, *, most_nearby: int | None = None) -> tupl
         [(0, 2), (0, 3), (2,), (0,), (3,), ()]
     """
     if not 0 <= row < rows:
-        raise DependenceError(f"row {row} does not exist; expected 0 to {rows - 1}", row=row)
+        raise DependenceError(f"Row {row} does not exist. The rows are 0 to {rows - 1}.", row=row)
     limit = rows - 1 if most_nearby is None else most_nearby
     lefts = [*range(row - 1, max(row - limit - 2, -1), -1), *([-1] if row <= limit else [])]
     ends = [*range(row + 1, min(row + limit + 2, rows)), *([rows] if rows - 1 - row <= limit else [])]
     quilts = sum(max(min(ends[-1], left + limit + 2) - row, 0) for left in lefts) if ends else 0
     if quilts > _MOST_QUILTS:
         raise DependenceError(
-            f"row {row} of {rows} has {quilts} quilts; expected at most {_MOST_QUILTS}; give most_nearby",
+            f"Row {row} of {rows} has {quilts} quilts, more than the limit of {_MOST_QUILTS}. Pass most_nearby.",
             quilts=quilts,
         )
     pairs = [(left, end) for left in lefts for end in ends if end - left - 2 <= limit]
@@ -155,7 +156,7 @@ def tree_quilts(graph: Graph, row: int, *, most_nearby: int | None = None) -> tu
         DependenceError: If the graph has a cycle or the row does not exist.
     """
     if not graph.is_forest():
-        raise DependenceError("the graph has a cycle; expected a tree; use quilts_by_distance")
+        raise DependenceError("The graph has a cycle. Use quilts_by_distance, or pass a tree.")
     found = []
     for radius, sphere in spheres(graph, row, most_nearby):
         found.append(sphere)
@@ -233,8 +234,9 @@ def chain_search(model: MarkovChain, *, rows: int, epsilon: float, exact: bool =
     if model.initial != "stationary":
         if not exact or model.law.contraction.radii.any():
             raise DependenceError(
-                "the chain starts in a law of its own; expected 'stationary' for an approximate search, or for a "
-                "matrix that is known only up to radii; leave the initial law out"
+                "The chain does not start in its stationary law. Leave the initial law "
+                "out for an approximate search, and for a matrix that is known only up to "
+                "radii."
             )
         law = np.array(model.initial)
         return search_from_law(model.law.chain.transition, law / law.sum(), rows=rows, epsilon=epsilon)
@@ -274,8 +276,9 @@ def search_from_law(
     """
     if rows > MOST_ROWS_FROM_A_LAW:
         raise DependenceError(
-            f"the chain has {rows:,} rows and does not start in its stationary law; expected at most "
-            f"{MOST_ROWS_FROM_A_LAW:,}, for every row has quilts of its own; let it start stationary",
+            f"The chain has {rows:,} rows and does not start in its stationary law, so "
+            f"every row has its own quilts. Use at most {MOST_ROWS_FROM_A_LAW:,} rows, or "
+            "let it start stationary.",
             rows=rows,
         )
     laws = _laws(transition, law, rows)
@@ -301,8 +304,7 @@ def _laws(transition: NDArray[np.float64], law: NDArray[np.float64], rows: int) 
         possible = (possible.astype(np.float64) @ (transition > 0.0)) > 0.0
         if np.any(laws[-1][possible] < TINY):
             raise DependenceError(
-                "a state of the chain has a positive probability below 1e-290; expected larger ones or exact zeros; "
-                "merge the rarest states"
+                "A state of the chain has a positive probability below 1e-290. Merge the rarest states."
             )
     return laws
 
@@ -488,13 +490,13 @@ class MarkovQuiltMechanism(Display):
 
     def __post_init__(self) -> None:
         if isinstance(self.rows, bool) or not isinstance(self.rows, (int, np.integer)) or self.rows < 1:
-            raise ValueError(f"rows is {self.rows!r}; expected a whole number of at least 1")
+            raise ValueError(f"rows is {self.rows!r}. Pass a whole number of at least 1.")
         if self.rows > MOST_ROWS:
-            raise ValueError(f"rows is {self.rows:,}; expected at most {MOST_ROWS:,}, each with a quilt of its own")
+            raise ValueError(f"rows is {self.rows:,}. Pass at most {MOST_ROWS:,}.")
         positive(self.epsilon, "epsilon")
         positive(self.lipschitz, "lipschitz")
         if self.search not in ("exact", "approximate"):
-            raise ValueError(f"search is {self.search!r}; expected 'exact' or 'approximate'")
+            raise ValueError(f"search is {self.search!r}. Pass 'exact' or 'approximate'.")
 
     @cached_property
     def found(self) -> _QuiltSearch:
@@ -513,7 +515,7 @@ class MarkovQuiltMechanism(Display):
             ValueError: If there is no such row.
         """
         if not 0 <= row < self.rows:
-            raise ValueError(f"there is no row {row}; expected 0 to {self.rows - 1}")
+            raise ValueError(f"There is no row {row}. The rows are 0 to {self.rows - 1}.")
         return ActiveQuilt(
             self.found.quilt(row), self.rows, float(self.found.influence[row]), float(self.found.scale[row])
         )
@@ -536,10 +538,11 @@ class MarkovQuiltMechanism(Display):
     def statement(self) -> str:
         """The promise of a release in words."""
         return (
-            f"if the rows follow the model ({_law(self.model)}), then for every row and any two values that it can "
-            f"have, every output is at most e^{self.epsilon:g} times as likely under one value as under the other, for "
-            f"whoever knows the model and no row (Pufferfish privacy with epsilon {self.epsilon:g}); nothing is said "
-            "about an adversary who knows other rows"
+            f"if the rows follow the model ({_law(self.model)}), then for every row and "
+            f"any two values that it can have, every output is at most e^{self.epsilon:g} "
+            "times as likely under one value as under the other, for whoever knows the "
+            f"model and no row (Pufferfish privacy with epsilon {self.epsilon:g}). Nothing "
+            "is said about an adversary who knows other rows"
         )
 
     def release(self, value: float, noise: Noise) -> Release:
@@ -601,7 +604,7 @@ def _law(model: DependenceModel | FactorModel) -> str:
         if model.uncertainty is not None and any(model.uncertainty):
             said += f", any one whose matrix is within {max(model.uncertainty):.3g} in total per row of the given one"
         if model.fit_miss:
-            said += f"; the true chain is one of them with confidence {1.0 - model.fit_miss:.6g}"
+            said += f", of which the true chain is one with confidence {1.0 - model.fit_miss:.6g}"
         return said
     if isinstance(model, Network):
         return f"a given {model.kind.replace('_', ' ')} of {len(model.names):,} nodes, digest {model.digest[:12]}"
@@ -621,18 +624,17 @@ def composed_epsilon(mechanisms: Sequence[MarkovQuiltMechanism]) -> float:
     Source: Song, Wang, Chaudhuri 2017, Theorem 4.4.
     """
     if not mechanisms:
-        raise ValueError("there is no mechanism; expected at least one")
+        raise ValueError("There is no mechanism. Pass at least one.")
     first, *others = mechanisms
     if any((other.model, other.rows) != (first.model, first.rows) for other in others):
-        raise DependenceError("the releases are of different models or rows; expected the same for all of them")
+        raise DependenceError("The releases are of different models or rows. Pass releases of the same model and rows.")
     searched = {(mechanism.epsilon, mechanism.search): mechanism for mechanism in mechanisms}
     del searched[first.epsilon, first.search]
     for other in searched.values():
         differs = next((row for row in range(first.rows) if first.found.quilt(row) != other.found.quilt(row)), None)
         if differs is not None:
             raise DependenceError(
-                f"row {differs} has different quilts in two releases; expected the same each time; use one epsilon for "
-                "all releases",
+                f"Row {differs} has different quilts in two releases. Use one epsilon for all releases.",
                 row=differs,
             )
     return math.fsum(mechanism.epsilon for mechanism in mechanisms)
@@ -646,15 +648,17 @@ def _searched(mechanism: MarkovQuiltMechanism) -> _QuiltSearch:
     law = model.model if isinstance(model, Network) else model
     if not isinstance(law, FactorModel):
         raise DependenceError(
-            f"the model is {law.kind.replace('_', ' ')!r}; expected a Markov chain or a network of discrete states; "
-            "other models have no quilts with a finite influence",
+            f"The model is {law.kind.replace('_', ' ')!r}, which has no quilts with a "
+            "finite influence. Pass a Markov chain or a network of discrete states.",
             kind=law.kind,
         )
     if not exact:
-        raise DependenceError("the approximate search is for chains; expected search='exact' for a network")
+        raise DependenceError("The approximate search is for chains. Pass search='exact' for a network.")
     if law.nodes != rows:
         raise DependenceError(
-            f"the network has {law.nodes} nodes and there are {rows} rows; expected as many", nodes=law.nodes, rows=rows
+            f"The network has {law.nodes} nodes, and there are {rows} rows. Pass a network with one node for each row.",
+            nodes=law.nodes,
+            rows=rows,
         )
     return _network(law, epsilon=epsilon)
 

@@ -76,8 +76,9 @@ class NoiseGrid:
         """
         if not (multiple > 0.0 and multiple * _LEAST_STEPS < LARGEST_SCALE / 2):
             raise ValueError(
-                f"the noise scale is {multiple:.4g} times what a row changes; expected more than 0 and less than "
-                f"{LARGEST_SCALE // 2 // _LEAST_STEPS:.3g} times; ask for a larger epsilon"
+                f"The noise scale is {multiple:.4g} times what a row changes. It must be "
+                f"above 0 and below {LARGEST_SCALE // 2 // _LEAST_STEPS:.3g} times, so "
+                "pass a larger epsilon."
             )
         steps = max(_LEAST_STEPS, 2 ** max(_FINE - math.ceil(math.log2(multiple)), 0))
         scale = math.ceil(Fraction(multiple) * _ROUNDING * (steps + 1))
@@ -90,7 +91,7 @@ class NoiseGrid:
             ValueError: If the value is not finite; it is not quoted.
         """
         if not math.isfinite(value):
-            raise ValueError("the value to release is not finite; expected a finite number; nothing was released")
+            raise ValueError("The value to release is not finite. Pass a finite number.")
         steps = math.floor(Fraction(value) / self.step + Fraction(1, 2))
         return float((steps + int(noise.laplace(self.scale, 1, stream=stream)[0])) * self.step)
 
@@ -166,9 +167,9 @@ class GaussianFieldMechanism:
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
         if not self.positively_correlated and len(matrix) > _MOST_ENUMERATED:
             raise DependenceError(
-                f"the precision matrix of {len(matrix)} rows has positive entries off its diagonal, which are negative "
-                f"partial correlations; expected none above {_MOST_ENUMERATED} rows, for then all adversaries have to "
-                "be enumerated; release smaller parts",
+                f"The precision matrix of {len(matrix)} rows has positive entries off its "
+                "diagonal, which are negative partial correlations. These are possible "
+                f"for at most {_MOST_ENUMERATED} rows, so release smaller parts.",
                 rows=len(matrix),
             )
 
@@ -238,10 +239,7 @@ def shift(precision: NDArray[np.float64]) -> float:
     norm = float(np.linalg.norm(inverse, 2))
     error = len(scaled) * norm * norm * float(np.linalg.norm(scaled, 2)) * 2.0**-48
     if error > _WORST_ERROR:
-        raise DependenceError(
-            "the precision matrix is too close to singular for its size; expected a better conditioned one; "
-            "release smaller parts"
-        )
+        raise DependenceError("The precision matrix is too close to singular for its size. Release smaller parts.")
     sums = np.abs(inverse @ (1.0 / deviation)) + error * np.sum(1.0 / deviation)
     return float(np.max(sums * deviation / (np.diag(inverse) - error)))
 
@@ -259,24 +257,25 @@ def _checked(precision: ArrayLike) -> NDArray[np.float64]:
         matrix = np.empty(0)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not len(matrix) or not np.isfinite(matrix).all():
         raise DependenceError(
-            f"the precision matrix has the shape {matrix.shape}; expected finite numbers, one row and one column for "
-            "each row of the data"
+            f"The precision matrix has the shape {matrix.shape} or values that are not "
+            "finite. Pass finite numbers, one row and one column for each row of the "
+            "data."
         )
     if not np.all(np.diag(matrix) > 0.0):
         raise DependenceError(
-            "the diagonal of the precision matrix is not positive; expected a positive definite matrix, the inverse of "
-            "a covariance matrix"
+            "The diagonal of the precision matrix is not positive. Pass the inverse of a covariance matrix."
         )
     deviation = np.sqrt(np.diag(matrix))
     unit = np.outer(deviation, deviation)
     if np.max(np.abs(matrix - matrix.T) / unit) > _SAME:
-        raise DependenceError("the precision matrix is not symmetric; expected the inverse of a covariance matrix")
+        raise DependenceError("The precision matrix is not symmetric. Pass the inverse of a covariance matrix.")
     matrix = (matrix + matrix.T) / 2.0
     values = np.linalg.eigvalsh(matrix / unit)
     if not values[-1] < _WORST_CONDITION * values[0]:
         raise DependenceError(
-            f"the precision matrix, scaled to a diagonal of ones, has eigenvalues from {values[0]:.3g} to "
-            f"{values[-1]:.3g}; expected positive ones whose ratio is below {_WORST_CONDITION:g}: the inverse of a "
-            "covariance matrix that is not close to singular"
+            "The precision matrix, scaled to a diagonal of ones, has eigenvalues from "
+            f"{values[0]:.3g} to {values[-1]:.3g}. They must be positive with a ratio "
+            f"below {_WORST_CONDITION:g}: pass the inverse of a covariance matrix that is "
+            "not close to singular."
         )
     return np.where((matrix > 0.0) & (matrix < _SAME * unit), 0.0, matrix)

@@ -57,7 +57,9 @@ class PermuteAndFlip(ExponentialMechanism):
         """Return the chance of each candidate, ``p_k int_0^1 prod_{j != k} (1 - p_j + p_j t) dt``, by quadrature."""
         chances = chances_of(gaps_of(losses), self.slope)
         if len(chances) > _LARGEST_LAW:
-            raise ValueError(f"there are {len(chances)} candidates; expected at most {_LARGEST_LAW}; draw instead")
+            raise ValueError(
+                f"There are {len(chances)} candidates, more than the limit of {_LARGEST_LAW}. Draw instead."
+            )
         nodes, weights = roots_legendre(len(chances) // 2 + 1)
         law = np.zeros(len(chances))
         for t, weight in zip((1.0 + nodes) / 2.0, weights / 2.0, strict=True):
@@ -153,14 +155,14 @@ class QuantileRelease(QuantileBins):
         for name in ("bins", "rows", "unit"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
+                raise ValueError(f"{name} is {value!r}. Pass a whole number of at least 1.")
         if self.steps > MOST_GRID_STEPS:
-            raise ValueError(f"rows is {self.rows}; expected at most {MOST_GRID_STEPS // self.unit} with this grid")
+            raise ValueError(f"rows is {self.rows}. Pass at most {MOST_GRID_STEPS // self.unit} with this grid.")
         super().__post_init__()
         if self.selection.sensitivity < self.unit:
             raise ValueError(
-                f"the selection's sensitivity is {self.selection.sensitivity}; one row moves a loss by {self.unit}; "
-                "pass at least that"
+                f"The selection's sensitivity is {self.selection.sensitivity}, and one row "
+                f"moves a loss by {self.unit}. Pass at least {self.unit}."
             )
 
     def below(self, values: ArrayLike) -> NDArray[np.int64]:
@@ -174,7 +176,7 @@ class QuantileRelease(QuantileBins):
         """
         column = np.asarray(values, dtype=np.float64)
         if column.shape != (self.rows,):
-            raise ValueError(f"the column has the shape {column.shape}; expected ({self.rows},)")
+            raise ValueError(f"The column has the shape {column.shape}. Pass shape ({self.rows},).")
         return np.searchsorted(np.sort(column), self.edges[1:-1], side="left").astype(np.int64) * int(self.unit)
 
     def law(self, below: NDArray[np.int64]) -> NDArray[np.float64]:

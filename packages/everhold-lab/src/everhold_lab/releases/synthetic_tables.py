@@ -106,11 +106,12 @@ class TableRelease:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.confidence < 1.0:
-            raise ValueError(f"confidence is {self.confidence}; expected a number strictly between 0 and 1")
+            raise ValueError(f"confidence is {self.confidence}. Pass a number between 0 and 1.")
         if self.beta <= 0.0:
             raise DependenceError(
-                f"the dependence model may be wrong with probability {self.dependence.miss:.3g}, and the promise may "
-                f"fail with {1.0 - self.confidence:.3g} at most; expected less; request less confidence"
+                "The dependence model may be wrong with probability "
+                f"{self.dependence.miss:.3g}, and the promise may fail with probability "
+                f"{1.0 - self.confidence:.3g} at most. Pass a smaller confidence."
             )
 
     @property
@@ -258,8 +259,8 @@ def _least(draft: Callable[[float], TableRelease], low: float, high: float, fine
 def _check_requested(name: str, promise: dict[str, Any]) -> None:
     if promise.get("fixed_queries"):
         raise ValueError(
-            f"{name} is not given and the queries are fixed: then the radius is smallest without any privacy; "
-            f"expected a {name} that you request"
+            f"{name} is missing and the queries are fixed, so the radius would be smallest "
+            f"without any privacy. Pass the {name} that you want."
         )
 
 
@@ -286,7 +287,7 @@ class LaplaceMWEM(MWEM):
             **others: As in the constructor.
         """
         if not 0.0 < epsilon < math.inf:
-            raise ValueError(f"epsilon is {epsilon}; expected a positive finite number")
+            raise ValueError(f"epsilon is {epsilon}. Pass a positive finite number.")
         checked_count("rounds", rounds)
         checked_count("rows", rows)
         share = epsilon / (2 * rounds)
@@ -374,7 +375,7 @@ class MultiplicativeWeights:
     def __init__(self, cells: int, *, training: ArrayLike | None = None, uniform_share: float = 0.1) -> None:
         checked_count("cells", cells)
         if not 0.0 < uniform_share <= 1.0:
-            raise ValueError(f"uniform_share is {uniform_share}; expected a number in (0, 1]")
+            raise ValueError(f"uniform_share is {uniform_share}. Pass a number above 0 and at most 1.")
         start = np.full(cells, 1.0 / cells)
         if training is not None:
             counts = checked_histogram(training, cells=cells)
@@ -417,7 +418,7 @@ class MultiplicativeWeights:
             ValueError: If the query is not as for `guess` or the answer is nan, as refused ones are.
         """
         if math.isnan(released):
-            raise ValueError("the released answer is nan; expected a number; do not learn from refused answers")
+            raise ValueError("The released answer is NaN. Do not learn from refused answers.")
         return self._updated(_checked_query(query, self.cells), released)
 
     def _updated(self, query: NDArray[np.float64], released: float) -> Self:
@@ -440,7 +441,7 @@ class MultiplicativeWeights:
             599
         """
         if not 0.0 <= error < gap:
-            raise ValueError(f"gap is {gap} and error is {error}; expected 0 <= error < gap")
+            raise ValueError(f"gap is {gap} and error is {error}. Pass an error of at least 0 and below gap.")
         return math.floor(self.capacity / (2.0 * (gap - error) * (gap + error)) * (1.0 + 1e-9))
 
     def __repr__(self) -> str:
@@ -450,10 +451,13 @@ class MultiplicativeWeights:
 def _checked_query(query: ArrayLike, cells: int) -> NDArray[np.float64]:
     vector = np.asarray(query)
     if vector.shape != (cells,) or vector.dtype.kind not in "biuf":
-        raise ValueError(f"the query has the shape {vector.shape}; expected one number for each of {cells} cells")
+        raise ValueError(
+            f"The query has the shape {vector.shape} and type {vector.dtype}. Pass one number "
+            f"for each of {cells} cells."
+        )
     real = vector.astype(np.float64)
     if vector.dtype.kind != "b" and not (float(real.min()) >= 0.0 and float(real.max()) <= 1.0):  # also false for nan
-        raise ValueError("the query has values that are nan or outside [0, 1]; clip and rescale them")
+        raise ValueError("The query has values that are NaN or outside 0 to 1. Clip and rescale them.")
     return real
 
 
@@ -494,9 +498,9 @@ class PrivateMultiplicativeWeights:
 
     def __post_init__(self) -> None:
         if not self.mechanism.traits.needs_guess:
-            raise ValueError(f"{self.mechanism.name} confirms no guesses; expected Thresholdout or GuessAndCheck")
+            raise ValueError(f"{self.mechanism.name} confirms no guesses. Pass Thresholdout or GuessAndCheck.")
         if self.mechanism.unit != UNIT:
-            raise ValueError(f"the mechanism has a grid of {self.mechanism.unit} steps; expected {UNIT}")
+            raise ValueError(f"The mechanism has a grid of {self.mechanism.unit} steps. Pass a mechanism with {UNIT}.")
         if has_public_levels(self.mechanism):  # the table's error is the radius, which holds within the plan
             object.__setattr__(self, "mechanism", replace(self.mechanism, endless=False))
 
@@ -563,7 +567,10 @@ class PrivateMultiplicativeWeights:
             ValueError: As for `ask`.
         """
         if queries.cells != self.universe.cells:
-            raise ValueError(f"the queries are about {queries.cells} cells; expected {self.universe.cells}")
+            raise ValueError(
+                f"The queries are about {queries.cells} cells, and the universe has "
+                f"{self.universe.cells}. Pass queries about the cells of this universe."
+            )
         totals = queries.totals(checked_histogram(histogram, cells=queries.cells, rows=self.mechanism.rows))
         session, confirmed, first, length = self.start(noise, training=training), 0, 0, 1
         while confirmed < len(queries):
@@ -591,8 +598,9 @@ class PrivateMultiplicativeWeights:
 def _exhausted(session: WeightsSession, queries: int) -> BudgetExhausted:
     asked, updates = session.state.asked, session.weights.updates
     return BudgetExhausted(
-        f"the mechanism refused after {asked} queries and {updates} updates, before all {queries} were confirmed "
-        "by the same weights; plan for more surprises and more queries, or start from a training histogram",
+        f"The mechanism refused after {asked} queries and {updates} updates, before all "
+        f"{queries} were confirmed by the same weights. Plan for more surprises and more "
+        "queries, or start from a training histogram.",
         asked=asked,
         updates=updates,
     )

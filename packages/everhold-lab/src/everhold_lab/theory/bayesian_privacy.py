@@ -181,25 +181,25 @@ def _tables(joint: ArrayLike, law: ArrayLike) -> tuple[NDArray[np.float64], NDAr
     prior, outputs = _probabilities(joint), np.asarray(law, dtype=np.float64)
     if outputs.shape[:-1] != prior.shape:
         raise ValueError(
-            f"the law has shape {outputs.shape} and the joint table {prior.shape}; expected the same axes and one more "
-            "for the outputs"
+            f"law has shape {outputs.shape}, and joint has shape {prior.shape}. Pass a law "
+            "with the axes of joint and one more for the outputs."
         )
     if np.any(outputs < 0.0) or not np.allclose(outputs.sum(axis=-1), 1.0):
-        raise ValueError("the law is negative or does not sum to 1 over the outputs; expected probabilities")
+        raise ValueError("law is negative or does not sum to 1 over the outputs. Pass probabilities.")
     return prior, prior[..., None] * outputs
 
 
 def _probabilities(joint: ArrayLike) -> NDArray[np.float64]:
     prior = np.asarray(joint, dtype=np.float64)
     if prior.ndim == 0 or np.any(prior < 0.0) or not math.isclose(float(prior.sum()), 1.0, rel_tol=1e-9):
-        raise ValueError("the joint table is negative or does not sum to 1; expected one axis of probabilities per row")
+        raise ValueError("joint is negative or does not sum to 1. Pass probabilities with one axis for each row.")
     return prior
 
 
 def _check_rows(rows: int, row: int, others: Sequence[int]) -> None:
     if len({row, *others}) <= len(others) or not all(0 <= one < rows for one in (row, *others)):
         raise ValueError(
-            f"row {row} stands beside the rows {tuple(others)}; expected different numbers from 0 to {rows - 1}"
+            f"The row is {row} and the other rows are {tuple(others)}. Pass different numbers from 0 to {rows - 1}."
         )
 
 
@@ -227,7 +227,7 @@ def privacy_for(epsilon: float, options: Options) -> float:
         0.3
     """
     if not epsilon > 0.0:
-        raise ValueError(f"epsilon is {epsilon}; expected a positive privacy loss")
+        raise ValueError(f"epsilon is {epsilon}. Pass a positive privacy loss.")
     return max(0.0, min(max((epsilon - 4.0 * b) / (nearby + 1) for nearby, b in row) for row in _checked(options)))
 
 
@@ -248,13 +248,13 @@ def leakage_from(privacy: float, options: Options) -> float:
         0.9
     """
     if not privacy >= 0.0:
-        raise ValueError(f"privacy is {privacy}; expected a privacy loss of at least 0")
+        raise ValueError(f"privacy is {privacy}. Pass a privacy loss of at least 0.")
     return max(min((nearby + 1) * privacy + 4.0 * b for nearby, b in row) for row in _checked(options))
 
 
 def _checked(options: Options) -> Options:
     if not options or not all(row and all(nearby >= 0 and b >= 0.0 for nearby, b in row) for row in options):
-        raise ValueError("a row has no option or a negative one; expected pairs (rows nearby, influence) for each row")
+        raise ValueError("A row has no option, or a negative one. Pass pairs (rows nearby, influence) for each row.")
     return options
 
 
@@ -289,7 +289,7 @@ def chain_privacy_for(epsilon: float, *, rows: int, gap: float, least: float) ->
         0.00562
     """
     if not epsilon > 0.0:
-        raise ValueError(f"epsilon is {epsilon}; expected a positive privacy loss")
+        raise ValueError(f"epsilon is {epsilon}. Pass a positive privacy loss.")
     _check_chain(rows, gap, least)
     side = math.floor(-math.log(least * math.tanh(epsilon / 12.0)) / gap)
 
@@ -319,7 +319,7 @@ def chain_leakage_from(privacy: float, *, rows: int, gap: float, least: float) -
     Source: Zhao 2017, Lemma 4 read forwards; conditions and errata as for `chain_privacy_for`.
     """
     if not 0.0 < privacy < math.inf:
-        raise ValueError(f"privacy is {privacy}; expected a positive finite privacy loss")
+        raise ValueError(f"privacy is {privacy}. Pass a positive finite privacy loss.")
     _check_chain(rows, gap, least)
     if math.exp(-gap * (rows // 2)) >= least:
         return math.inf
@@ -350,11 +350,14 @@ def _peak(value: Callable[[int], float], low: int, high: int) -> int:
 
 def _check_chain(rows: Any, gap: float, least: float) -> None:
     if not rows >= 1:
-        raise ValueError(f"rows is {rows}; expected a whole number of at least 1")
+        raise ValueError(f"rows is {rows}. Pass a whole number of at least 1.")
     if not 0.0 < gap <= 1.0:
-        raise ValueError(f"gap is {gap}; expected a spectral gap in (0, 1]; a periodic or reducible chain has none")
+        raise ValueError(
+            f"gap is {gap}. Pass a spectral gap above 0 and at most 1, which a periodic or "
+            "reducible chain does not have."
+        )
     if not 0.0 < least < 1.0:
-        raise ValueError(f"least is {least}; expected the least stationary probability, in (0, 1)")
+        raise ValueError(f"least is {least}. Pass the least stationary probability, between 0 and 1.")
 
 
 def max_influence(model: FactorModel, targets: Collection[int], row: int, *, given: Collection[int] = ()) -> float:

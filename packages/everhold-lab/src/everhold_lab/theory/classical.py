@@ -48,7 +48,7 @@ def small_database_rows(queries: int, *, accuracy: float) -> int:
     Source: Blum, Ligett and Roth 2008; Dwork and Roth 2014, Theorem 4.2.
     """
     if queries < 2:
-        raise ValueError(f"queries is {queries!r}, expected at least 2; answer a single query with noise instead")
+        raise ValueError(f"queries is {queries!r}. Pass at least 2, or answer a single query with noise.")
     return math.ceil(math.log(queries) / fraction(accuracy, "accuracy") ** 2)
 
 
@@ -71,7 +71,7 @@ def mcsherry_bias(epsilon: float, *, delta: float = 0.0) -> float:
     """
     check_nonnegative("epsilon", epsilon)
     if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta is {delta!r}, expected a number in [0, 1); pass 0 for pure privacy")
+        raise ValueError(f"delta is {delta!r}. Pass a number of at least 0 and below 1 (0 for pure privacy).")
     return math.expm1(epsilon) + delta
 
 
@@ -143,7 +143,9 @@ def blr_rows(error: float, *, queries: int, universe: int, accuracy: float, epsi
     """
     check_count("universe", universe)
     if not accuracy < error:
-        raise ValueError(f"accuracy is {accuracy!r}, not below the requested error {error!r}; pass e.g. half of it")
+        raise ValueError(
+            f"accuracy is {accuracy!r}, not below the requested error {error!r}. Pass for example half of the error."
+        )
     candidates = small_database_rows(queries, accuracy=accuracy) * math.log(universe)
     return max(1, math.ceil(_shortfall(candidates, 1.0, epsilon, confidence) / (error - accuracy)))
 
@@ -175,7 +177,7 @@ def exponential_utility(outcomes: int, *, sensitivity: float, epsilon: float, co
     Source: McSherry and Talwar 2007; Dwork and Roth 2014, Corollary 3.12. No assumption on the rows.
     """
     if outcomes < 1:
-        raise ValueError(f"outcomes is {outcomes!r}, expected at least 1; count every outcome that can be chosen")
+        raise ValueError(f"outcomes is {outcomes!r}. Pass at least 1, the number of outcomes that can be chosen.")
     return _shortfall(math.log(outcomes), sensitivity, epsilon, confidence)
 
 
@@ -245,7 +247,7 @@ def ladder_radius(rows: int, *, submissions: int, confidence: float) -> BoundOfS
 def _tree(submissions: int, step: float) -> float:
     check_count("submissions", submissions)
     if not 0.0 < step <= 1.0:
-        raise ValueError(f"step is {step!r}, expected a number in (0, 1]; pass e.g. 0.01")
+        raise ValueError(f"step is {step!r}. Pass a number above 0 and at most 1, such as 0.01.")
     return (1.0 / step + 2.0) * math.log(4.0 * submissions / step) + 1.0
 
 
@@ -318,7 +320,7 @@ def minimisation_radius(
     radius, form = 1.0 - 2.0 * float(untilted(share, leak.epsilon)), "any candidates"
     if fixed_rows is not None:
         if not 0.0 < fixed_rows < math.inf:
-            raise ValueError(f"fixed_rows is {fixed_rows}; expected a positive number of effective rows, or None")
+            raise ValueError(f"fixed_rows is {fixed_rows}. Pass a positive number of effective rows, or None.")
         fixed = on_rows + leak.total + uniform_deviation(1, rows=fixed_rows, beta=beta, sides=1)
         if fixed < radius:
             radius, form = fixed, "fixed candidates"
@@ -369,7 +371,7 @@ class ParameterFreeLadder:
 
     def __post_init__(self) -> None:
         if self.grid is not None and self.grid < 1:
-            raise ValueError(f"grid is {self.grid}; expected a whole number of at least 1, or None")
+            raise ValueError(f"grid is {self.grid}. Pass a whole number of at least 1, or None.")
 
     def submit(self, losses: ArrayLike) -> ParameterFreeLadder:
         """Return the ladder after one more submission.
@@ -382,10 +384,14 @@ class ParameterFreeLadder:
         """
         new = np.asarray(losses, dtype=np.float64)
         if new.ndim != 1 or not new.size or not bool(np.all((new >= 0.0) & (new <= 1.0))):
-            raise ValueError("the losses are not one number in [0, 1] for each row; expected shape (rows,)")
+            raise ValueError(
+                f"losses has the shape {new.shape} or values outside 0 to 1. Pass one number from 0 to 1 for each row."
+            )
         before = np.zeros_like(new) if self._best is None else self._best
         if before.shape != new.shape:
-            raise ValueError(f"there are {len(new)} losses; expected {len(before)} as before, one for each row")
+            raise ValueError(
+                f"There are {len(new)} losses, and there were {len(before)} before. Pass one for each row."
+            )
         mean = float(new.mean())
         if not mean < self.shown - float(np.std(new - before)) / math.sqrt(len(new)):
             return self
@@ -411,7 +417,7 @@ def discretised_radius(rows: int, *, submissions: int, grid: int, confidence: fl
         0.076
     """
     if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.95")
+        raise ValueError(f"confidence is {confidence}. Pass a number between 0 and 1, such as 0.95.")
     level = log_ladder_size(queries=submissions, levels=grid + 1) - math.log1p(-confidence)
     reach = float(hoeffding_radius(rows=rows, log_inverse_level=level))
     return (max(1.0 / math.sqrt(rows), 0.5 / grid) + reach) * _ROUNDED_UP

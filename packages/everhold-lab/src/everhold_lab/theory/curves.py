@@ -42,7 +42,7 @@ class ApproximateCurve(PrivacyCurve):
 
     def __init__(self, epsilon: float, delta: float, times: int = 1) -> None:
         if not 0 <= delta <= 1:
-            raise ValueError(f"delta is {delta}; expected a number in [0, 1]")
+            raise ValueError(f"delta is {delta}. Pass a number from 0 to 1.")
         object.__setattr__(self, "level", non_negative(epsilon, "epsilon"))
         object.__setattr__(self, "failure", float(delta))
         object.__setattr__(self, "times", whole(times, "times"))
@@ -202,9 +202,9 @@ class SubsampledCurve(PrivacyCurve):
 
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
-            raise ValueError(f"rate is {self.rate}; expected a number in (0, 1]")
+            raise ValueError(f"rate is {self.rate}. Pass a number above 0 and at most 1.")
         if self.scheme not in get_args(Scheme):
-            raise ValueError(f"scheme is {self.scheme!r}; expected one of {', '.join(map(repr, get_args(Scheme)))}")
+            raise ValueError(f"scheme is {self.scheme!r}. Pass one of {', '.join(map(repr, get_args(Scheme)))}.")
 
     def _log_delta(self, epsilon: Floats) -> Floats:
         small = np.minimum(epsilon, 1.0)

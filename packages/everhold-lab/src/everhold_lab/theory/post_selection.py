@@ -77,11 +77,13 @@ def exact_max_information(joint: ArrayLike, *, failure: float = 0.0) -> float:
     law = np.asarray(joint, dtype=np.float64)
     if law.ndim != 2 or not np.all(law >= 0.0) or not math.isclose(float(law.sum()), 1.0, rel_tol=1e-9):
         raise ValueError(
-            f"joint has shape {law.shape} or is no law; expected probabilities of shape (data sets, transcripts) that "
-            "sum to 1"
+            f"joint has shape {law.shape}, is negative or does not sum to 1. Pass "
+            "probabilities of shape (data sets, transcripts)."
         )
     if not 0.0 <= failure < 1.0:
-        raise ValueError(f"failure is {failure!r}, expected a number in [0, 1); pass 0 for max-information itself")
+        raise ValueError(
+            f"failure is {failure!r}. Pass a number of at least 0 and below 1 (0 for max-information itself)."
+        )
     product = np.outer(law.sum(axis=1), law.sum(axis=0))
     possible = law > 0.0
     told, apart = law[possible], product[possible]
@@ -103,7 +105,7 @@ def dwork_theorem_17(transcripts: int, *, failure: float) -> float:
     Source: Dwork et al. 2015 (NIPS), Theorem 17; any law of the rows.
     """
     if transcripts < 1:
-        raise ValueError(f"transcripts is {transcripts!r}, expected at least 1; count every transcript that can occur")
+        raise ValueError(f"transcripts is {transcripts!r}. Pass at least 1, the number of transcripts that can occur.")
     fraction(failure, "failure")
     return math.log2(transcripts) - math.log2(failure)
 
@@ -206,7 +208,7 @@ def p_value_threshold(level: float, *, bits: float, failure: float = 0.0) -> flo
     fraction(level, "level")
     check_nonnegative("bits", bits)
     if not 0.0 <= failure < level:
-        raise ValueError(f"failure is {failure!r}, expected a number in [0, level = {level!r}); pass a smaller one")
+        raise ValueError(f"failure is {failure!r}. Pass a number of at least 0 and below level, {level!r}.")
     return (level - failure) * math.exp2(-bits)
 
 
@@ -257,7 +259,7 @@ def rogers_2016(rows: int, *, epsilon: float, delta: float, failure: float) -> R
     """
     check_nonnegative("epsilon", epsilon)
     if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta is {delta!r}, expected a number in [0, 1); pass 0 for pure privacy")
+        raise ValueError(f"delta is {delta!r}. Pass a number of at least 0 and below 1 (0 for pure privacy).")
     return _best(rows, failure, np.array([epsilon]), np.array([delta]), lambda caps: np.full(caps.shape, delta))
 
 
@@ -402,7 +404,7 @@ def corrected_p_value(
     """
     check_nonnegative("bits", bits)
     if not 0.0 <= failure < 1.0:
-        raise ValueError(f"failure is {failure!r}, expected a number in [0, 1); pass a smaller one")
+        raise ValueError(f"failure is {failure!r}. Pass a number of at least 0 and below 1.")
     _check_p_value(p_value)
     added = failure + _given_up(dependence)
     return min(1.0, p_value * math.exp2(min(bits, 1_000.0)) + added) if p_value > 0.0 else min(1.0, added)
@@ -544,7 +546,7 @@ def max_information_radius(
     check_nonnegative("bits", bits)
     beta = _left_of(1.0 - confidence, dependence)
     if not 0.0 <= failure < beta:
-        raise ValueError(f"failure is {failure!r}, expected a number in [0, {beta:.3g}); pass a smaller one")
+        raise ValueError(f"failure is {failure!r}. Pass a number of at least 0 and below {beta:.3g}.")
     level = bits * math.log(2.0) - math.log(beta - failure)
     return float(hoeffding_radius(rows=_worth(rows, dependence), log_inverse_level=level))
 
@@ -619,9 +621,9 @@ def _left_of(chance: float, dependence: DependentRows | None, *, training_in_lea
     lost = _given_up(dependence, training_in_leakage=training_in_leakage)
     if not lost < chance:
         raise DependenceError(
-            f"the dependence model fails with probability {lost:.3g}, and the statement may fail with probability "
-            f"{chance:.3g} at most; leave a larger gap to the training rows, fit the model on more rows, or ask for a "
-            "lower confidence"
+            f"The dependence model fails with probability {lost:.3g}, and the statement "
+            f"may fail with probability {chance:.3g} at most. Use a larger gap to the "
+            "training rows, fit the model on more rows, or pass a lower confidence."
         )
     return chance - lost
 

@@ -62,8 +62,8 @@ def dwork_lemma_23_approximate(rows: int, *, surprises: int, scale: float, delta
     top = dwork_lemma_23_pure(rows, surprises=1, scale=scale)
     if top * math.sqrt(surprises) > math.sqrt(8.0 * math.log(2.0 / delta)):
         raise ValueError(
-            f"scale is {scale:.6g}, too small for advanced composition of {surprises} surprises; "
-            "use the pure form, a larger scale or more rows"
+            f"scale is {scale:.6g}, too small for advanced composition of {surprises} "
+            "surprises. Use the pure form, a larger scale or more rows."
         )
     return math.sqrt(32.0 * surprises * math.log(2.0 / delta)) / (scale * rows)
 
@@ -207,7 +207,7 @@ def zhao_lemma_1(rows: int, *, tolerance: float, epsilon: float, sensitivity: fl
     positive(step, "sensitivity")
     allowed = tolerance / (3.0 * rows * step)
     if epsilon > allowed * (1.0 + 1e-12):
-        raise ValueError(f"epsilon is {epsilon:.6g}, above tolerance/(3 n sensitivity) = {allowed:.6g}; add noise")
+        raise ValueError(f"epsilon is {epsilon:.6g}, above tolerance/(3 n sensitivity) = {allowed:.6g}. Add noise.")
     return min(1.0, 4.0 * math.exp(-(tolerance**2) / (9.0 * rows * step**2)))
 
 

@@ -94,8 +94,9 @@ class Empirical(BareAverage):
             "query that was chosen after an answer was seen."
         ),
         sentence=(
-            "If all queries were fixed before the first answer was seen, every one of up to {answers} is "
-            "{reach}, all of them at once, {holds}; otherwise nothing is promised."
+            "If all queries were fixed before the first answer was seen, every one of up "
+            "to {answers} is {reach}, all of them at once, {holds}. Otherwise "
+            "nothing is promised."
         ),
         note="only for queries fixed in advance",
         legend="queries fixed in advance",
@@ -104,7 +105,7 @@ class Empirical(BareAverage):
 
     def assumptions(self) -> tuple[str, ...]:
         """Return the assumptions about the rows, and that all queries were fixed in advance."""
-        fixed = "all queries were fixed before the first answer was seen; nothing is promised to anyone who adapts"
+        fixed = "all queries were fixed before the first answer was seen, and nothing is promised to anyone who adapts"
         return (*super().assumptions(), fixed)
 
 
@@ -147,14 +148,13 @@ class SampleSplitting(BareAverage):
         super().__post_init__()
         if not isinstance(self.dependence, Independent):
             raise DependenceError(
-                "sample splitting needs independent rows and these are declared as "
-                f"{self.dependence.to_dict()['kind']!r}; parts of rows that depend on each other would tell about the "
-                "parts to come; expected independent rows; choose another mechanism"
+                "Sample splitting needs independent rows, and these are declared as "
+                f"{self.dependence.to_dict()['kind']!r}. Choose another mechanism."
             )
         if self.queries > self.rows:
             raise ValueError(
-                f"queries is {self.queries} and rows is {self.rows}; expected at least one row per query; "
-                "ask fewer queries or choose another mechanism"
+                f"queries is {self.queries} and rows is {self.rows}, and each query needs "
+                "a row. Ask fewer queries or choose another mechanism."
             )
 
     @property

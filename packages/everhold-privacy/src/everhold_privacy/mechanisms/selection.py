@@ -61,10 +61,10 @@ class ExponentialMechanism:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.epsilon < math.inf:
-            raise ValueError(f"epsilon is {self.epsilon}; expected a positive finite number, such as 0.1")
+            raise ValueError(f"epsilon is {self.epsilon}. Pass a positive finite number, such as 0.1.")
         whole = isinstance(self.sensitivity, (int, np.integer)) and not isinstance(self.sensitivity, bool)
         if not whole or self.sensitivity < 1:
-            raise ValueError(f"sensitivity is {self.sensitivity}; expected a whole number of grid units, at least 1")
+            raise ValueError(f"sensitivity is {self.sensitivity}. Pass a whole number of grid units, at least 1.")
 
     @property
     def slope(self) -> Fraction:
@@ -126,11 +126,11 @@ def gaps_of(losses: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     array = np.asarray(losses)
     if array.ndim != 1 or len(array) == 0:
-        raise ValueError(f"the losses have the shape {array.shape}; expected one loss for each of at least 1 candidate")
+        raise ValueError(f"losses has the shape {array.shape}. Pass one loss for each of at least 1 candidate.")
     if array.dtype.kind not in "iu":
-        raise ValueError(f"the losses are {array.dtype}; expected integers in grid units, without nan")
+        raise ValueError(f"losses has the type {array.dtype}. Pass whole numbers in grid units.")
     if bool(np.any(array < 0)) or bool(np.any(array > np.iinfo(np.int64).max)):
-        raise ValueError("a loss is negative or beyond 64 bits; expected sums of row losses, each in [0, unit]")
+        raise ValueError("A loss is negative or beyond 64 bits. Pass sums of row losses, each from 0 to unit.")
     whole = array.astype(np.int64)
     return np.asarray(whole - whole.min())
 
@@ -177,11 +177,13 @@ class QuantileBins:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.quantile <= 1.0:
-            raise ValueError(f"quantile is {self.quantile}; expected a number in [0, 1], such as 0.5 for the median")
+            raise ValueError(f"quantile is {self.quantile}. Pass a number from 0 to 1, such as 0.5 for the median.")
         if not -math.inf < self.low < self.high < math.inf:
-            raise ValueError(f"low is {self.low} and high is {self.high}; expected finite numbers, low below high")
+            raise ValueError(f"low is {self.low} and high is {self.high}. Pass finite numbers with low below high.")
         if not bool(np.all(np.diff(self.edges) > 0.0)):
-            raise ValueError(f"bins is {self.bins}; some would be empty intervals; expected fewer, or a wider range")
+            raise ValueError(
+                f"bins is {self.bins}, with which some intervals would be empty. Pass fewer bins, or a wider range."
+            )
 
     @property
     def edges(self) -> NDArray[np.float64]:
@@ -219,7 +221,8 @@ class QuantileBins:
         inner = np.asarray(below)
         if inner.shape != (self.bins - 1,) or inner.dtype.kind not in "iu":
             raise ValueError(
-                f"below has the shape {inner.shape} of {inner.dtype}; expected ({self.bins - 1},) integers"
+                f"below has the shape {inner.shape} and type {inner.dtype}. Pass whole "
+                f"numbers of shape ({self.bins - 1},)."
             )
         counts = np.concatenate([[0], inner.astype(np.int64), [self.steps]])
         return np.asarray(np.maximum(np.maximum(counts[:-1] - self.target, self.target - counts[1:]), 0))
@@ -275,9 +278,7 @@ class PaidSelection:
             ValueError: If there is no candidate or the price is below 1.
         """
         if self.price < 1 or not len(losses):
-            raise ValueError(
-                f"there are {len(losses)} candidates for {self.price} credits; expected at least one of each"
-            )
+            raise ValueError(f"There are {len(losses)} candidates and {self.price} credits. Pass at least one of each.")
         if not self.budget.affords(state, self.price):
             return state, ChosenCandidate(-1, math.nan, 0)
         chosen = self.mechanism.choose(losses, noise)

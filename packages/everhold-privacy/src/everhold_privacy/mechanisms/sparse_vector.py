@@ -214,7 +214,7 @@ class SparseVector:
         """
         stream = np.asarray(values)
         if stream.dtype.kind not in "iu":
-            raise TypeError(f"the values have the type {stream.dtype}; expected integers in grid units")
+            raise TypeError(f"values has the type {stream.dtype}. Pass whole numbers in grid units.")
         verdicts = np.full(len(stream), SparseVerdict.HALTED, dtype=np.int8)
         replies = SparseReplies(verdicts, np.zeros(len(stream), dtype=np.int64))
         count = len(stream) if state.tops < self.tops else 0
@@ -266,7 +266,7 @@ class SparseVector:
             failure: beta, in (0, 1).
         """
         if not 0.0 < failure < 1.0:
-            raise ValueError(f"failure is {failure}; expected a number strictly between 0 and 1, such as 0.05")
+            raise ValueError(f"failure is {failure}. Pass a number between 0 and 1, such as 0.05.")
         draws = self.tops if self.redraws else 1
         threshold = self.threshold_scale * math.log(2.0 * draws / failure)
         return math.ceil(threshold) + math.ceil(self.query_scale * math.log(2.0 * whole(queries, "queries") / failure))
@@ -330,7 +330,7 @@ def _theta(epsilon: float, *, tops: int, delta: float, parts: float) -> float:
 
 def _checked_delta(delta: float) -> float:
     if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta is {delta}; expected a number from 0 up to, but not, 1")
+        raise ValueError(f"delta is {delta}. Pass a number of at least 0 and below 1.")
     return delta
 
 

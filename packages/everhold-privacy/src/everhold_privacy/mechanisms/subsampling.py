@@ -99,7 +99,7 @@ class SubsampledBitsCurve(PrivacyCurve):
         object.__setattr__(self, "draws", whole_number(self.draws, "draws"))
         for name in ("coins", "share"):
             if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; expected a number in (0, 1]")
+                raise ValueError(f"{name} is {getattr(self, name)}. Pass a number above 0 and at most 1.")
 
     def _log_delta(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         from scipy.stats import binom  # slow to import, and needed here alone
@@ -290,7 +290,7 @@ class FreshDraws(Mechanism):
         super().__post_init__()
         whole(self, "draws")
         if self.draws > MOST_DRAWS:
-            raise ValueError(f"draws is {self.draws}; expected at most {MOST_DRAWS}")
+            raise ValueError(f"draws is {self.draws}. Pass at most {MOST_DRAWS}.")
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Answer a batch with shares of ones among fresh draws, until the planned queries are used up."""
@@ -327,9 +327,10 @@ class Subsampling(TransferredPromise, FreshDraws):
         page=TRANSFER_PAGE,
         colour="#332288",
         explanation=(
-            "Each answer comes from many draws made for it alone. A draw is a fair coin or a bit of a random "
-            "sealed row, and which of the two is not shown; the answer is the share of ones with the coins taken "
-            "out. Every query is charged."
+            "Each answer comes from many draws made for it alone. A draw is a fair coin "
+            "or a bit of a random sealed row, and which of the two is not shown. The "
+            "answer is the share of ones with the coins taken out. Every query is "
+            "charged."
         ),
         theorem=TRANSFER_THEOREM,
     )
@@ -337,7 +338,7 @@ class Subsampling(TransferredPromise, FreshDraws):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0.0 < self.coins < 1.0:
-            raise ValueError(f"coins is {self.coins}; expected a probability strictly between 0 and 1, such as 0.9")
+            raise ValueError(f"coins is {self.coins}. Pass a probability between 0 and 1, such as 0.9.")
 
     @classmethod
     def tuned(
@@ -408,8 +409,9 @@ class RandomRows(FreshDraws):
         page="fresh random rows",
         colour="#117733",
         explanation=(
-            "Each answer is the average over sealed rows drawn at random for it alone, each value rounded to 0 or "
-            "1 at random; a few draws may be fair coins instead. No noise is added. Every query is charged."
+            "Each answer is the average over sealed rows drawn at random for it alone, "
+            "each value rounded to 0 or 1 at random. A few draws may be fair coins "
+            "instead. No noise is added. Every query is charged."
         ),
         theorem=(
             "Each answer shows a few random rows only, so all answers together tell little about all sealed rows, "
@@ -425,11 +427,11 @@ class RandomRows(FreshDraws):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0.0 <= self.coins < 1.0:
-            raise ValueError(f"coins is {self.coins}; expected a probability of at least 0 and less than 1")
+            raise ValueError(f"coins is {self.coins}. Pass a probability of at least 0 and below 1.")
         if not isinstance(self.dependence, Independent):
             raise DependenceError(
-                f"random rows have to be independent and they are {self.dependence.to_dict()['kind']!r}: what is told "
-                "about rows that depend on each other does not add up; choose another mechanism"
+                "Random rows need independent rows, and these are declared as "
+                f"{self.dependence.to_dict()['kind']!r}. Choose another mechanism."
             )
 
     @classmethod

@@ -291,7 +291,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         super().__post_init__()
         usable_scales(self, "threshold_scale", "comparison_scale", "answer_scale")
         if not self.threshold >= 0.0:
-            raise ValueError(f"threshold is {self.threshold}; expected a number of at least 0")
+            raise ValueError(f"threshold is {self.threshold}. Pass a number of at least 0.")
 
     @classmethod
     def tuned(

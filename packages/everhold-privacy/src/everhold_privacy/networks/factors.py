@@ -50,12 +50,12 @@ class Graph:
 
     def __post_init__(self) -> None:
         if self.nodes < 1:
-            raise DependenceError(f"the graph has {self.nodes} nodes; expected at least 1")
+            raise DependenceError(f"The graph has {self.nodes} nodes. Pass at least 1.")
         edges = np.asarray(self.edges, dtype=np.int64).reshape(-1, 2)
         if edges.size and (edges.min() < 0 or edges.max() >= self.nodes):
-            raise DependenceError(f"an edge names a node outside 0 to {self.nodes - 1}; expected nodes of the graph")
+            raise DependenceError(f"An edge names a node outside 0 to {self.nodes - 1}. Name nodes of the graph.")
         if np.any(edges[:, 0] == edges[:, 1]):
-            raise DependenceError("an edge joins a node to itself; expected two different nodes; leave it out")
+            raise DependenceError("An edge joins a node to itself. Leave it out.")
         keys = np.unique(edges.min(axis=1) * self.nodes + edges.max(axis=1))
         kept = np.column_stack([keys // self.nodes, keys % self.nodes])
         kept.setflags(write=False)
@@ -151,7 +151,8 @@ class Graph:
         touched = set(ends) & {self._node(row), *self.adjacency[row]}
         if touched:
             raise DependenceError(
-                f"node {row} has an edge to node {min(touched)} or is it; expected targets that other nodes separate",
+                f"Node {row} is one of the targets or next to one (node {min(touched)}), "
+                "so no nodes separate them. Pass other targets.",
                 node=row,
             )
         if not ends:
@@ -182,7 +183,7 @@ class Graph:
 
     def _node(self, node: int) -> int:
         if not 0 <= node < self.nodes:
-            raise DependenceError(f"node {node} does not exist; expected 0 to {self.nodes - 1}", node=node)
+            raise DependenceError(f"Node {node} does not exist. The nodes are 0 to {self.nodes - 1}.", node=node)
         return node
 
 
@@ -207,13 +208,13 @@ class Factor:
         table.setflags(write=False)
         if not variables or len(set(variables)) != len(variables) or table.ndim != len(variables):
             raise DependenceError(
-                f"a factor of the nodes {variables} has a table of {table.ndim} axes; expected one axis for each of "
-                "at least one node, no node twice"
+                f"A factor of the nodes {variables} has a table of {table.ndim} axes. Pass "
+                "one axis for each of at least one node, without a node twice."
             )
         if not table.size or not table.min() >= 0.0 or not 0.0 < table.max() < math.inf:
             raise DependenceError(
-                f"the factor of the nodes {variables} has negative or infinite values or only zeros; expected finite "
-                "values of at least 0, one of them positive"
+                f"The factor of the nodes {variables} has negative or infinite values or "
+                "only zeros. Pass finite values of at least 0, of which one is positive."
             )
         object.__setattr__(self, "variables", variables)
         object.__setattr__(self, "table", table)
@@ -253,17 +254,18 @@ class FactorModel:
         object.__setattr__(self, "states", tuple(map(int, self.states)))
         object.__setattr__(self, "factors", tuple(self.factors))
         if not self.states or min(self.states) < 1:
-            raise DependenceError("a model has no nodes or a node without states; expected at least one of each")
+            raise DependenceError("A model has no nodes or a node without states. Pass at least one of each.")
         for factor in self.factors:
             if not 0 <= min(factor.variables) <= max(factor.variables) < self.nodes:
                 raise DependenceError(
-                    f"a factor names the nodes {factor.variables}; expected nodes from 0 to {self.nodes - 1}"
+                    f"A factor names the nodes {factor.variables}. The nodes are 0 to {self.nodes - 1}."
                 )
             expected = tuple(self.states[node] for node in factor.variables)
             if factor.table.shape != expected:
                 raise DependenceError(
-                    f"the factor of the nodes {factor.variables} has a table of shape {factor.table.shape}; expected "
-                    f"{expected}, the numbers of states of the nodes"
+                    f"The factor of the nodes {factor.variables} has a table of shape "
+                    f"{factor.table.shape}. Pass shape {expected}, the numbers of states "
+                    "of the nodes."
                 )
 
     @cached_property

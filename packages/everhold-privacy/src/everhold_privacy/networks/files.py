@@ -81,7 +81,7 @@ class _Tokens:
 
 
 def _fault(line: int, wrong: str, expected: str, todo: str) -> DependenceError:
-    return DependenceError(f"line {line}: {wrong}; expected {expected}; {todo}", line=line)
+    return DependenceError(f"Line {line}: {wrong} (expected: {expected}). {todo[:1].upper()}{todo[1:]}.", line=line)
 
 
 def _bif_tokens(text: str) -> Iterator[_Token]:
@@ -212,7 +212,12 @@ class _Block:
                 raise _fault(line, f"{labels} are no states of {self.parents}", "one of each parent", "fix the line")
             table[tuple(states[parent].index(label) for parent, label in given)] = self._values(labels, own)
         if np.isnan(table).any():
-            raise _fault(self.line, f"parents of {self.node!r} have combinations without an entry", "all", "add them")
+            raise _fault(
+                self.line,
+                f"parents of {self.node!r} have combinations without an entry",
+                "one for each combination",
+                "add them",
+            )
         return own, self.parents, table
 
     def _values(self, key: str | tuple[str, ...], expected: int) -> list[float]:
@@ -252,11 +257,11 @@ def read_uai_bayes(text: str) -> NodeTables:
     nodes: NodeTables = {}
     for scope, table in factors:
         if scope[-1] in nodes:
-            raise DependenceError(f"node {scope[-1]} has a second table; expected one for each; remove one")
+            raise DependenceError(f"Node {scope[-1]} has a second table. Remove one.")
         nodes[scope[-1]] = table.shape[-1], scope[:-1], table
     missing = [name for name in states if name not in nodes]
     if missing:
-        raise DependenceError(f"node {missing[0]} has no table; expected one for each, its own variable last; add it")
+        raise DependenceError(f"Node {missing[0]} has no table. Add one in which this node is the last variable.")
     return {name: nodes[name] for name in states}
 
 
@@ -307,10 +312,10 @@ def text_of(path: str | Path) -> str:
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise DependenceError(f"the file {Path(path).name!r} is not UTF-8 text; expected a text file") from None
+        raise DependenceError(f"The file {Path(path).name!r} is not UTF-8 text. Pass a text file.") from None
     except OSError as fault:
         raise DependenceError(
-            f"the file {Path(path).name!r} cannot be read: {fault.strerror}; expected a file"
+            f"The file {Path(path).name!r} cannot be read: {fault.strerror}. Check the path and its permissions."
         ) from None
 
 
@@ -326,8 +331,8 @@ def scaled(nodes: NodeTables, *, tolerance: float) -> NodeTables:
 
 def _expect(given: Any, what: str, *methods: str) -> None:
     if isinstance(given, type) or not all(callable(getattr(given, method, None)) for method in methods):
-        kind = f"the class {given.__name__}" if isinstance(given, type) else f"something of type {type(given).__name__}"
-        raise DependenceError(f"{kind} was given; expected a {what}; build the network with that library, or from_file")
+        kind = f"The class {given.__name__}" if isinstance(given, type) else f"An object of type {type(given).__name__}"
+        raise DependenceError(f"{kind} was passed. Pass a {what}, or use from_file.")
 
 
 def pyagrum_nodes(network: Any) -> NodeTables:
@@ -386,8 +391,8 @@ def _pgmpy_table(factor: Any, order: Mapping[Any, Sequence[Any]]) -> NDArray[np.
     for axis, name in enumerate(factor.variables):
         if name not in order or set(order[name]) != set(factor.state_names[name]):
             raise DependenceError(
-                f"the tables of the model do not agree on the states of {name!r}; expected one table for each node and "
-                "the same state names in all of them; check the model"
+                f"The tables of the model have different states of {name!r}. Give all "
+                "tables the same states of this node."
             )
         places = {label: place for place, label in enumerate(factor.state_names[name])}
         table = np.take(table, [places[label] for label in order[name]], axis=axis)

@@ -76,11 +76,13 @@ def forest_law(model: FactorModel) -> ForestLaw:
             impossible.
     """
     if not is_forest_model(model):
-        raise DependenceError("the model has a cycle or a factor of three nodes; expected a forest with pairs only")
+        raise DependenceError(
+            "The model has a cycle or a factor of three nodes. Pass a forest with factors of at most two nodes."
+        )
     levels, parent = _levels(model)
     size = max(model.states)
     if model.nodes * size * size > 2**27:
-        raise DependenceError(f"{model.nodes} nodes of up to {size} states are too many; expected fewer states")
+        raise DependenceError(f"{model.nodes} nodes of up to {size} states are too many. Use fewer states.")
     alone, pairs = _potentials(model, parent, size)
     down = pairs
     for level in reversed(levels[1:]):
@@ -393,8 +395,9 @@ def _refuse_large(cells: int) -> None:
     """Raise DependenceError if tables have too many cells."""
     if cells > MOST_CELLS:
         raise DependenceError(
-            f"a table of {cells} combinations of states is needed; expected at most {MOST_CELLS}; take quilts of "
-            "fewer rows, or a model whose rows depend on each other less",
+            f"A table of {cells} combinations of states would be needed, more than the "
+            f"limit of {MOST_CELLS}. Use quilts of fewer rows, or a model whose rows "
+            "depend on each other less.",
             cells=cells,
         )
 

@@ -75,12 +75,12 @@ def declare(
     place = {name: node for node, name in enumerate(names)}
     unknown = [name for name in latent if name not in place]
     if unknown:
-        raise DependenceError(f"the latent node {unknown[0]!r} is no node; expected names of nodes")
+        raise DependenceError(f"The latent node {unknown[0]!r} is not a node. Pass names of nodes in latent=.")
     if training not in (None, "independent"):
-        raise DependenceError(f"training is {training!r}; expected 'independent' or None")
+        raise DependenceError(f"training is {training!r}. Pass 'independent' or None.")
     hidden = tuple(sorted({place[name] for name in latent}))
     if len(hidden) == len(names):
-        raise DependenceError("all nodes are latent or there are none; expected at least one node with a row")
+        raise DependenceError("All nodes are latent, or there are none. At least one node needs a row.")
     distinct: dict[Any, int] = {}
     kept: list[Floats] = []
     scopes, table_of = [], []
@@ -91,7 +91,9 @@ def declare(
         table = checked[id(given)][1]
         expected = tuple(states[name] for name in scope)
         if table.shape != expected:
-            raise DependenceError(f"the {rules.name(scope)} has shape {table.shape}; expected {expected}, {rules.axes}")
+            raise DependenceError(
+                f"The {rules.name(scope)} has shape {table.shape}. Pass shape {expected}, {rules.axes}."
+            )
         key = (table.shape, table.tobytes())
         if key not in distinct:
             distinct[key] = len(kept)
@@ -125,8 +127,7 @@ def check_column(network: Network, column: str, structure: RowStructure) -> None
     sizes = dict(structure.group_sizes(column))
     if sizes != {1: structure.rows}:
         raise DependenceError(
-            f"column {column!r} names some node more than once; expected one sealed row for each node; give every "
-            "row a node of its own",
+            f"Column {column!r} names some node more than once. Seal one row for each node.",
             largest=max(sizes, default=0),
         )
     hidden = set(network.latent)
@@ -134,15 +135,16 @@ def check_column(network: Network, column: str, structure: RowStructure) -> None
     unknown = structure.unknown_values(column, seen, side="sealed")
     if unknown:
         raise DependenceError(
-            f"{unknown} sealed rows have a value in column {column!r} that names no node, or a latent one; "
-            "expected each sealed row to name a node of its own; seal only rows that are nodes",
+            f"{unknown} sealed rows have a value in column {column!r} that is not a node, "
+            "or is a latent one. Seal only rows that are nodes.",
             unknown=unknown,
         )
     strangers = structure.unknown_values(column, frozenset(network.names), side="training")
     if strangers != structure.training_rows:
         raise DependenceError(
-            f"{structure.training_rows - strangers} training rows name a node of the network in column {column!r}; "
-            "expected none, for a node tells about its neighbours; leave them out",
+            f"{structure.training_rows - strangers} training rows name a node of the "
+            f"network in column {column!r}, and depend on its neighbours. Leave these rows "
+            "out.",
             shared=structure.training_rows - strangers,
         )
 
@@ -171,7 +173,7 @@ def settings_of(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the node settings in a network's plain data as keyword arguments."""
     names = data["names"]
     if len(set(names)) != len(names):
-        raise DependenceError("two nodes have the same name; expected different names")
+        raise DependenceError("Two nodes have the same name. Give each node a different name.")
     latent = [names[index_of(node, len(names))] for node in data.get("latent", ())]
     return {"row": data.get("row"), "latent": latent, "training": data.get("training")}
 
@@ -180,7 +182,7 @@ def index_of(value: Any, count: int) -> int:
     """Return a value as an integer from 0 to below a count, or reject it."""
     number = operator.index(value)
     if not 0 <= number < count:
-        raise DependenceError(f"the number {number} stands for nothing; expected 0 to {count - 1}")
+        raise DependenceError(f"The number {number} stands for nothing. Pass a number from 0 to {count - 1}.")
     return number
 
 
@@ -289,14 +291,16 @@ class Network(DependenceModel):
         """
         if structure.training_rows and self.training is None:
             raise DependenceError(
-                f"there are {structure.training_rows} training rows and the network does not say how they depend on "
-                "its nodes; expected none; if they are independent of every node, say training='independent'",
+                f"There are {structure.training_rows} training rows, and the network does "
+                "not say how they depend on its nodes. If they are independent of every "
+                "node, pass training='independent'. Otherwise leave them out.",
                 training_rows=structure.training_rows,
             )
         if structure.rows != self.rows:
             raise DependenceError(
-                f"the network has {self.rows} nodes with a row and the holdout has {structure.rows} rows; expected as "
-                "many; name the nodes without a row as latent, and seal only rows that are nodes",
+                f"The network has {self.rows} nodes with a row, and the holdout has "
+                f"{structure.rows} rows. Name the nodes without a row in latent=, and seal "
+                "only rows that are nodes.",
                 nodes=self.rows,
                 rows=structure.rows,
             )
@@ -309,11 +313,12 @@ class Network(DependenceModel):
         sizes = np.bincount(self.model.graph.components())
         which = "" if self.row is None else f" (named by column {self.row!r})"
         hidden = f", {len(self.latent):,} of them without a row," if self.latent else ""
-        training = "; the training rows are independent of all of them" if self.training else ""
+        training = ", and the training rows are independent of all of them" if self.training else ""
         return (
-            f"the sealed rows{which} are the nodes of a given {self.title} of {len(self.names):,} nodes{hidden} in "
-            f"{len(sizes):,} independent components of at most {int(sizes.max()):,} (digest {self.digest[:12]}); given "
-            f"its node's state, a row's record is independent of everything else{training}"
+            f"the sealed rows{which} are the nodes of a given {self.title} of "
+            f"{len(self.names):,} nodes{hidden} in {len(sizes):,} independent components "
+            f"of at most {int(sizes.max()):,} (digest {self.digest[:12]}), and given its "
+            f"node's state, a row's record is independent of everything else{training}"
         )
 
 
@@ -325,7 +330,7 @@ def _as_table(name: str, given: ArrayLike, *, expected: str) -> Floats:
     try:
         return np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DependenceError(f"the {name} is no table of numbers; expected {expected}") from None
+        raise DependenceError(f"The {name} is not a table of numbers. Pass {expected}.") from None
 
 
 def _node_table(scope: tuple[str, ...]) -> str:
@@ -336,13 +341,14 @@ def _probabilities(scope: tuple[str, ...], given: ArrayLike) -> Floats:
     name = _node_table(scope)
     table = _as_table(name, given, expected="probabilities")
     if table.ndim < 1 or not table.size or not np.all((table >= 0.0) & (table <= 1.0 + _SUM_TOLERANCE)):
-        raise DependenceError(f"the {name} is empty or not within [0, 1]; expected probabilities")
+        raise DependenceError(f"The {name} is empty, or has values outside 0 to 1. Pass probabilities.")
     sums = table.sum(axis=-1, keepdims=True)
     worst = float(sums.ravel()[np.argmax(np.abs(sums - 1.0))])
     if abs(worst - 1.0) > _SUM_TOLERANCE:
         raise DependenceError(
-            f"the probabilities of node {scope[-1]!r} sum to {worst:.9g} for some parents' states; expected 1; its "
-            "own states are the last axis of the table",
+            f"The probabilities of node {scope[-1]!r} sum to {worst:.9g} for some states "
+            "of its parents. Make them sum to 1 over the last axis, which has the node's "
+            "own states.",
             node=scope[-1],
         )
     table = np.where(np.abs(sums - 1.0) > _SUM_ROUNDING, table / sums, table)
@@ -359,8 +365,8 @@ def _numbers(scope: tuple[str, ...], given: ArrayLike) -> Floats:
     table = _as_table(name, given, expected="numbers")
     if not table.size or not table.min() >= 0.0 or not 0.0 < table.max() < math.inf:
         raise DependenceError(
-            f"the {name} has negative or infinite values or only zeros; expected finite values "
-            "of at least 0, one of them positive"
+            f"The {name} has negative or infinite values or only zeros. Pass finite values "
+            "of at least 0, of which one is positive."
         )
     table.setflags(write=False)
     return table
@@ -377,7 +383,7 @@ def _state_count(name: str, states: States) -> int:
         count = len(labels) if len(set(labels)) == len(labels) else 0
     if count is None or count < 1:
         raise DependenceError(
-            f"the states of node {name!r} make no sense; expected their number or a list of different names"
+            f"The states of node {name!r} cannot be used. Pass their number or a list of different names."
         )
     return int(count)
 
@@ -441,8 +447,9 @@ class BayesianNetwork(Network):
             if unknown or len(set(scope)) != len(scope):
                 wrong = unknown[0] if unknown else name
                 raise DependenceError(
-                    f"node {name!r} has the parents {tuple(parents)}, of which {wrong!r} is no node, is twice there or "
-                    "is the node itself; expected names of other nodes, each once"
+                    f"Node {name!r} has the parents {tuple(parents)}, of which {wrong!r} "
+                    "is not a node, is repeated, or is the node itself. Pass names of "
+                    "other nodes, each once."
                 )
             tables.append((scope, table))
         declare(self, _OF_NODES, counts, tables, {"row": row, "latent": latent, "training": training})
@@ -455,9 +462,7 @@ class BayesianNetwork(Network):
             return tuple(TopologicalSorter({scope[-1]: scope[:-1] for scope in self.scopes}).static_order())
         except CycleError as fault:
             node = self.names[min(fault.args[1])]
-            raise DependenceError(
-                f"the arrows above node {node!r} lead in a circle; expected no node above itself", node=node
-            ) from None
+            raise DependenceError(f"The arrows above node {node!r} form a cycle. Remove an arrow.", node=node) from None
 
     @cached_property
     def bounds(self) -> NetworkBounds:
@@ -479,7 +484,7 @@ class BayesianNetwork(Network):
         """
         reader = {".bif": network_files.read_bif, ".uai": network_files.read_uai_bayes}.get(Path(path).suffix.lower())
         if reader is None:
-            raise DependenceError(f"the file {Path(path).name!r} has another ending; expected .bif or .uai")
+            raise DependenceError(f"The file {Path(path).name!r} has an unknown ending. Pass a .bif or .uai file.")
         return cls(network_files.scaled(reader(network_files.text_of(path)), tolerance=tolerance), **settings)
 
     @classmethod
@@ -563,7 +568,7 @@ class MarkovNetwork(Network):
             unknown = [name for name in scope if name not in counts]
             if unknown or not scope or len(set(scope)) != len(scope):
                 raise DependenceError(
-                    f"a factor is over {tuple(scope)}; expected names of nodes, at least one and each once"
+                    f"A factor is over {tuple(scope)}. Pass names of nodes, at least one and each once."
                 )
             tables.append((tuple(scope), table))
         declare(self, _OF_FACTORS, counts, tables, {"row": row, "latent": latent, "training": training})
@@ -581,7 +586,7 @@ class MarkovNetwork(Network):
             DependenceError: With the number of the line, if the file does not hold such a network.
         """
         if Path(path).suffix.lower() != ".uai":
-            raise DependenceError(f"the file {Path(path).name!r} has another ending; expected .uai")
+            raise DependenceError(f"The file {Path(path).name!r} has an unknown ending. Pass a .uai file.")
         return cls(*network_files.read_uai_markov(network_files.text_of(path)), **settings)
 
     @classmethod

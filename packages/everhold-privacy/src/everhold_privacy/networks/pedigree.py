@@ -52,8 +52,8 @@ def pedigree(
     numbers = all(isinstance(rate, (int, float, np.number)) for rate in (allele_frequency, mutation))
     if not numbers or not 0.0 < allele_frequency < 1.0 or not 0.0 <= mutation <= 0.5:
         raise DependenceError(
-            f"the allele frequency is {allele_frequency!r} and the mutation rate {mutation!r}; expected a frequency "
-            "strictly between 0 and 1 and a rate from 0 to 1/2"
+            f"allele_frequency is {allele_frequency!r} and mutation is {mutation!r}. Pass "
+            "a frequency between 0 and 1, and a mutation rate from 0 to 1/2."
         )
     _refuse_impossible(people)
     passed = np.array([mutation, 0.5, 1.0 - mutation])  # by a parent with 0, 1, 2 copies
@@ -80,21 +80,24 @@ def _genotypes(father: NDArray[np.float64], mother: NDArray[np.float64]) -> NDAr
 def _refuse_impossible(people: Mapping[str, tuple[str | None, str | None]]) -> None:
     for name, parents in people.items():
         if not isinstance(parents, (tuple, list)) or len(parents) != 2:
-            raise DependenceError(f"the parents of {name!r} are no pair; expected (father, mother), None if not named")
+            raise DependenceError(
+                f"The parents of {name!r} are not a pair. Pass (father, mother), with None for "
+                "a parent who is not named."
+            )
         unknown = [parent for parent in parents if parent is not None and parent not in people]
         if unknown:
             raise DependenceError(
-                f"{unknown[0]!r}, a parent of {name!r}, is not in the pedigree; expected a name that is; add "
-                f"{unknown[0]!r} as a founder (None, None), or put None",
+                f"{unknown[0]!r}, a parent of {name!r}, is not in the pedigree. Add "
+                f"{unknown[0]!r} as a founder (None, None), or pass None as this parent.",
                 person=name,
             )
         if parents[0] is not None and parents[0] == parents[1]:
-            raise DependenceError(f"{name!r} has the same person as both parents; expected two", person=name)
+            raise DependenceError(
+                f"{name!r} has the same person as both parents. Pass two different people.", person=name
+            )
     try:
         TopologicalSorter(
             {name: [parent for parent in pair if parent is not None] for name, pair in people.items()}
         ).prepare()
     except CycleError as fault:
-        raise DependenceError(
-            f"{fault.args[1][0]!r} is their own ancestor; expected parents who were born before their children"
-        ) from None
+        raise DependenceError(f"{fault.args[1][0]!r} is their own ancestor. Correct the parents.") from None

@@ -106,7 +106,7 @@ def quilt_behind(graph: Graph, row: int, cut: Iterable[int]) -> Quilt:
     """
     barred = frozenset(cut)
     if row in barred:
-        raise DependenceError(f"row {row} is in its own quilt; expected other rows only", row=row)
+        raise DependenceError(f"Row {row} is in its own quilt. Pass other rows only.", row=row)
     nearby = graph.reachable(row, barred)
     met = {other for node in nearby for other in graph.adjacency[node] if other in barred}
     return Quilt(row, tuple(sorted(nearby.keys() - {row})), tuple(sorted(met)))
@@ -272,9 +272,9 @@ def _refuse_roles(model: FactorModel, row: int, targets: Collection[int], known:
     roles = [row, *targets, *known]
     wrong = next((node for node in roles if not 0 <= node < model.nodes), None)
     if wrong is not None:
-        raise DependenceError(f"row {wrong} does not exist; expected 0 to {model.nodes - 1}", row=wrong)
+        raise DependenceError(f"Row {wrong} does not exist. The rows are 0 to {model.nodes - 1}.", row=wrong)
     if len(set(roles)) < len(roles):
-        raise DependenceError(f"a row has two roles in an influence of row {row}; expected each row once", row=row)
+        raise DependenceError(f"A row has two roles in an influence of row {row}. Pass each row once.", row=row)
 
 
 def _parts(model: FactorModel, row: int, targets: Collection[int], known: Collection[int]) -> Iterator[_Part]:

@@ -73,9 +73,10 @@ class BestCandidate(Paid):
 
     def _meaning(self) -> str:
         return (
-            f"{self.candidate} is at most {at_most(self.regret or 0.0)} worse than the best candidate. How good it is "
-            "was not revealed; ask for its value. A higher price, more sealed rows, fewer candidates or fewer "
-            "planned queries make the regret smaller."
+            f"{self.candidate} is at most {at_most(self.regret or 0.0)} worse than the "
+            "best candidate. How good it is was not revealed (ask for its value). A "
+            "higher price, more sealed rows, fewer candidates or fewer planned queries "
+            "make the regret smaller."
         )
 
 
@@ -128,7 +129,7 @@ class PrivateChoice(PricedChoice[BestCandidate]):
 
     def __post_init__(self) -> None:
         if not isinstance(self.best, str) or self.best not in ("lowest", "highest"):
-            raise QueryRejected(f"best is {brief(self.best)}; expected 'lowest' or 'highest'")
+            raise QueryRejected(f"best is {brief(self.best)}. Pass 'lowest' or 'highest'.")
         check_same_units(self.bound, "candidates")
 
     @property
@@ -210,8 +211,8 @@ class PrivateChoiceQuery(PricedQuery[BestCandidate]):
     def _queries(self) -> list[RowwiseQuery | str]:
         if self.loss is not None and not callable(self.loss):
             raise QueryRejected(
-                f"the loss is a {type(self.loss).__name__}; expected a function from a candidate to its query, such "
-                "as error"
+                f"loss is a {type(self.loss).__name__}. Pass a function from a candidate "
+                "to its query, such as eh.error."
             )
         # all are made before the first is looked at: some may share an array that they fill
         found = listed(self.candidates, what="candidates", most=_MOST_CANDIDATES)
@@ -283,9 +284,9 @@ class PrivateQuantileAnswer(Paid):
             *([f"a share of at least {at_least(least)} lies below {rounded(high)}"] if math.isfinite(high) else []),
         ]
         return (
-            f"{' and '.join(sides) or 'nothing, because there is one bin only'}. A higher price, more sealed rows or "
-            "fewer planned queries make the error of the level smaller; more bins, or closer ends, make the bin "
-            "narrower."
+            f"{' and '.join(sides) or 'nothing, because there is one bin only'}. A higher "
+            "price, more sealed rows or fewer planned queries make the error of the level "
+            "smaller. More bins, or closer ends, make the bin narrower."
         )
 
 
@@ -316,10 +317,10 @@ class PrivateQuantileQuery(PricedQuery[PrivateQuantileAnswer]):
     def _search(self, mechanism: PrivacyBudget, price: int) -> QuantileBins:
         bins = self.bins
         if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= _MOST_BINS:
-            raise QueryRejected(f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}")
+            raise QueryRejected(f"bins is {brief(bins)}. Pass a whole number from 1 to {_MOST_BINS:,}.")
         for name in ("quantile", "low", "high"):
             if not math.isfinite(as_float(getattr(self, name))):
-                raise QueryRejected(f"{name} is {brief(getattr(self, name))}; expected a finite number")
+                raise QueryRejected(f"{name} is {brief(getattr(self, name))}. Pass a finite number.")
         try:
             return QuantileBins(
                 quantile=self.quantile, low=self.low, high=self.high, bins=bins, rows=mechanism.rows,
@@ -476,12 +477,12 @@ class AboveQuery(PricedQuery[PrivateFirstAbove]):
         """Return the scan for one holdout."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
         if isinstance(self.queries, Iterator):
-            raise QueryRejected("the queries are an iterator, which is empty when it is asked again; expected a list")
+            raise QueryRejected("queries is an iterator, which is empty when it is asked again. Pass a list.")
         queries = listed(self.queries, what="queries", most=_MOST_QUERIES)
         bound = tuple(map(compiler.bind, queries))
         prepared = AbovePurchase(bound, price, _checked_threshold(bound, self.threshold))
         if max(prepared.stream(mechanism).query_scale, prepared.stream(mechanism).threshold_scale) > LARGEST_SCALE:
-            raise QueryRejected(f"price is {price}; it buys nothing here; expected a higher one")
+            raise QueryRejected(f"price is {price}, which is too low for this query. Pass a higher price.")
         return prepared
 
 
@@ -617,5 +618,5 @@ def _checked_threshold(bound: Sequence[BoundQuery], threshold: float) -> float:
     low, high = sorted((bound[0].at_zero, bound[0].at_one))
     number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
     if not number or not low <= threshold <= high:
-        raise QueryRejected(f"the threshold is {brief(threshold)}; expected a number from {low:g} to {high:g}")
+        raise QueryRejected(f"threshold is {brief(threshold)}. Pass a number from {low:g} to {high:g}.")
     return float(threshold)

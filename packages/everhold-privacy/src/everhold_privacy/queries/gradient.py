@@ -85,7 +85,7 @@ class VectorAnswer(Paid):
         if self.values is None:
             return None
         shown = ", ".join(rounded(value) for value in self.values[:_SHOWN])
-        more = f", ...; {len(self.values):,} numbers" if len(self.values) > _SHOWN else ""
+        more = f", ... ({len(self.values):,} numbers)" if len(self.values) > _SHOWN else ""
         return f"({shown}{more}) within {at_most(self.within or 0.0)}"
 
     def _meaning(self) -> str:
@@ -115,17 +115,18 @@ class GradientQuery(PricedQuery[VectorAnswer]):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise ValueError(f"the function is a {type(self.function).__name__}; expected one from a table to vectors")
+            raise ValueError(f"function is a {type(self.function).__name__}. Pass a function from a table to vectors.")
         whole = isinstance(self.dimension, (int, np.integer)) and not isinstance(self.dimension, bool)
         if not whole or not 1 <= self.dimension <= _MOST_DIMENSIONS:
             raise ValueError(
-                f"dimension is {brief(self.dimension)}; expected a whole number from 1 to {_MOST_DIMENSIONS:,}; "
-                "project longer vectors with a fixed random matrix"
+                f"dimension is {brief(self.dimension)}. Pass a whole number from 1 to "
+                f"{_MOST_DIMENSIONS:,}, and project longer vectors with a fixed random "
+                "matrix."
             )
         check_positive("clip", self.clip)
         object.__setattr__(self, "clip", float(self.clip))  # NumPy's short floats overflow
         if not _LEAST_CLIP <= self.clip <= 1.0 / _LEAST_CLIP:
-            raise ValueError(f"clip is {self.clip!r}; expected 1e-300 to 1e300, where doubles keep all their digits")
+            raise ValueError(f"clip is {self.clip!r}. Pass a number from 1e-300 to 1e300.")
         if self.tolerance is not None:
             check_positive("tolerance", self.tolerance)
         checked_function_name(self.name)
@@ -135,7 +136,8 @@ class GradientQuery(PricedQuery[VectorAnswer]):
         mechanism = paying(compiler.mechanism)
         if mechanism.unit > LARGEST_VECTOR_UNIT:
             raise QueryRejected(
-                f"the holdout's grid has {mechanism.unit} steps; expected at most {LARGEST_VECTOR_UNIT} for vectors"
+                f"The holdout's grid has {mechanism.unit} steps, and vectors need at most "
+                f"{LARGEST_VECTOR_UNIT}. Use a holdout with a coarser grid."
             )
         names = compiler.columns_read(self.columns)
         check_label_is_read(names, compiler.schema)

@@ -54,14 +54,14 @@ class LowSensitivityQuery(StatisticQuery):
 
     def __post_init__(self, probe: Mapping[str, Any] | None) -> None:
         if not callable(self.function):
-            raise ValueError(f"the function is a {type(self.function).__name__}; expected one from a table to a number")
+            raise ValueError(f"function is a {type(self.function).__name__}. Pass a function from a table to a number.")
         check_range(self.sensitivity, self.low, self.high, self.tolerance)
         checked_function_name(self.name)
         if probe is not None:
             table = {str(name): np.array(probe[name]) for name in probe} if isinstance(probe, Mapping) else {}
             shapes = {column.shape for column in table.values()}
             if len(shapes) != 1 or len(shape := shapes.pop()) != 1 or not shape[0]:
-                raise ValueError("the rows to try are not a table; expected columns by name, all equally long")
+                raise ValueError("probe is not a table. Pass columns by name, all equally long.")
             self._try(table, rows=len(next(iter(table.values()))), label=None)
 
     def bound_to(self, compiler: CompileContext) -> Statistic:
@@ -117,10 +117,11 @@ class LowSensitivityQuery(StatisticQuery):
         )
         if found is not None:
             raise QueryRejected(
-                f"replacing one row moves the statistic by {found.difference * float(grid.step):.4g} on public rows "
-                f"({found.kind}), and its sensitivity was said to be {grid.sensitivity:.4g}; expected a number that no "
-                "row can exceed, whatever is in it, also where the function fails or gives nan; clip the values, fill "
-                "in missing ones, or claim more",
+                "Replacing one row moves the statistic by "
+                f"{found.difference * float(grid.step):.4g} on public rows ({found.kind}), "
+                f"and sensitivity is {grid.sensitivity:.4g}. Clip the values and fill in "
+                "missing ones, or pass a larger sensitivity. It must hold for any row, "
+                "also where the function fails or returns NaN.",
                 difference=found.difference * float(grid.step),
                 sensitivity=grid.sensitivity,
             )
@@ -131,13 +132,14 @@ class LowSensitivityQuery(StatisticQuery):
             value = np.asarray(self.function(dict(table)))
         except (Exception, SystemExit) as fault:
             raise QueryRejected(
-                f"the function fails on public rows with {type(fault).__name__}: {fault}; expected one number for a "
-                f"table with the columns {', '.join(table)}"
+                f"The function fails on public rows with {type(fault).__name__}: {fault}. "
+                "It should return one number for a table with the columns "
+                f"{', '.join(table)}."
             ) from fault
         if value.shape != () or value.dtype.kind not in "biuf" or not np.isfinite(value):
             shape = f"an array of shape {value.shape}"
             what = shape if value.shape else f"a value of type {value.dtype} that is not finite"
-            raise QueryRejected(f"the function gives {what} on public rows; expected one finite number")
+            raise QueryRejected(f"The function returns {what} on public rows. Return one finite number.")
 
 
 class _Terms(TypedDict, total=False):
@@ -183,8 +185,8 @@ def low_sensitivity(
     Examples:
         >>> low_sensitivity(lambda table: np.median(table["x"]), 0.001, probe={"x": np.arange(100) % 2 * 1.0})
         Traceback (most recent call last):
-        everhold.errors.QueryRejected: replacing one row moves the statistic by 0.5 on public rows (...), and its
-        sensitivity was said to be 0.001; expected ...
+        everhold.errors.QueryRejected: Replacing one row moves the statistic by 0.5 on public rows (...), and
+        sensitivity is 0.001. Clip the values ...
     """
     return LowSensitivityQuery(function, sensitivity, **terms)
 

@@ -144,8 +144,8 @@ class PricedQuery(Query[Result]):
         mechanism = paying(compiler.mechanism)
         if guess is not None or tolerance is not None:
             raise QueryRejected(
-                "a query with a price of its own takes no guess and no tolerance here; expected ask(query), with "
-                "what sharpens the answer in the query itself"
+                "This query has a price of its own, so guess= and tolerance= cannot be "
+                "used. Call ask(query), and make the answer sharper by the price."
             )
         purchase = self.purchase(compiler)
         if not compiler.before.answered(purchase.query):
@@ -231,7 +231,7 @@ def whole_price(price: int) -> int:
     except TypeError:
         number = 0
     if not 1 <= number <= _MOST_PRICE:
-        raise QueryRejected(f"price is {brief(price)}; expected a whole number of credits")
+        raise QueryRejected(f"price is {brief(price)}. Pass a whole number of credits, at least 1.")
     return number
 
 
@@ -242,4 +242,4 @@ def checked_function_name(name: object) -> None:
         ValueError: If it is no text that the ledger can keep.
     """
     if name is not None and not is_text(name, longest=_LONGEST_NAME):
-        raise ValueError(f"name is {brief(name)}; expected a text of at most {_LONGEST_NAME:,} characters, or None")
+        raise ValueError(f"name is {brief(name)}. Pass a text of at most {_LONGEST_NAME:,} characters, or None.")

@@ -73,10 +73,11 @@ class SyntheticAnswer(Paid):
     def _meaning(self) -> str:
         queries = 0 if self.table is None else self.table.queries
         return (
-            f"the table's answer to each of its {queries:,} queries is within {at_most(self.within or 0.0)} of the "
-            "truth. Look at it with .table, which may be queried for ever at no further cost. A higher price, more "
-            "sealed rows, fewer cells or fewer planned queries make it closer; for a few cells the method 'blr' "
-            "may, too."
+            f"the table's answer to each of its {queries:,} queries is within "
+            f"{at_most(self.within or 0.0)} of the truth. Look at it with .table, which "
+            "may be queried for ever at no further cost. A higher price, more sealed "
+            "rows, fewer cells or fewer planned queries make it closer. For a few cells "
+            "the method 'blr' may, too."
         )
 
 
@@ -102,8 +103,9 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
         """See `Query.made`."""
         if self.marginals is None:
             raise QueryRejected(
-                "a family of queries does not travel, because it is code or as large as its table; expected a number "
-                "k, for all counts of k columns at a time; or ask where the rows are"
+                "A family of queries cannot be sent to a service, because it is code or "
+                "as large as its table. Pass a number k, for all counts of k columns at a "
+                "time, or ask where the rows are."
             )
         given = {"queries": self.marginals, "method": self.method, "price": self.price, "rounds": self.rounds}
         return QuerySpec("private_synthesize", self.universe, given)
@@ -136,7 +138,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
             return (lambda count: MWEM.concentrated(rho=rho, rounds=count, **shared)), rounds
         if self.method != "blr" or self.rounds is not None:
             raise ValueError(
-                f"method is {self.method!r} and rounds is {self.rounds!r}; expected 'mwem', or 'blr' without rounds"
+                f"method is {self.method!r} and rounds is {self.rounds!r}. Pass 'mwem', or 'blr' without rounds."
             )
         epsilon = math.sqrt(8.0 * rho)  # the losses span epsilon: eps^2/8-zero-concentrated
         sizes = _sizes(self.universe.cells)
@@ -263,11 +265,11 @@ def _kept(queries: QueryFamily) -> QueryMatrix:
     if type(queries) is QueryMatrix:
         return queries
     if not isinstance(queries, QueryFamily):
-        raise TypeError(f"the queries are a {type(queries).__name__}; expected such as universe.marginals(2)")
+        raise TypeError(f"queries is a {type(queries).__name__}. Pass for example universe.marginals(2).")
     if queries.count * queries.cells > _MOST_KEPT:
         raise ValueError(
-            f"the queries have {queries.count * queries.cells:,} values over all cells; expected at most "
-            f"{_MOST_KEPT:,}; use fewer queries or cells"
+            f"The queries have {queries.count * queries.cells:,} values over all cells, "
+            f"more than the limit of {_MOST_KEPT:,}. Use fewer queries or cells."
         )
     return QueryMatrix(np.array([queries.vector(index) for index in range(queries.count)]))
 
@@ -276,11 +278,14 @@ def _rounds(requested: int | None, *, work: int) -> list[int]:
     """Return numbers of rounds of MWEM to compare: the requested one, or several up to the limit of work."""
     most = min(_MOST_ROUNDS, _MOST_WORK // work)
     if most < 1:
-        raise ValueError(f"the queries have {work:,} values over all cells; expected at most {_MOST_WORK:,}; use fewer")
+        raise ValueError(
+            f"The queries have {work:,} values over all cells, more than the limit of "
+            f"{_MOST_WORK:,}. Use fewer queries or cells."
+        )
     if requested is None:
         return _geometric(most)
     if isinstance(requested, bool) or not isinstance(requested, (int, np.integer)) or not 1 <= requested <= most:
-        raise ValueError(f"rounds is {requested!r}; expected a whole number from 1 to {most:,}, or None")
+        raise ValueError(f"rounds is {requested!r}. Pass a whole number from 1 to {most:,}, or None.")
     return [int(requested)]
 
 
@@ -305,6 +310,7 @@ def _check_size(prepared: SynthesisPurchase, rounds: int) -> None:
     each = len(str(len(prepared.maker.queries))) + 24  # a query, a sum of up to 20 digits, brackets and commas
     if described + rounds * each > _MOST_BYTES:
         raise QueryRejected(
-            f"the universe and what is released fill {described + rounds * each:,} bytes of the ledger; expected at "
-            f"most {_MOST_BYTES:,}; list fewer values or ask for fewer rounds"
+            f"The universe and the released sums need {described + rounds * each:,} bytes "
+            f"of the ledger, more than the limit of {_MOST_BYTES:,}. List fewer values or "
+            "ask for fewer rounds."
         )

@@ -189,7 +189,7 @@ def test_the_certificate_and_the_ledger_know_it(study, tmp_path):
         (AboveQuery([], 0.5), "there are 0 queries"),
         (AboveQuery("delay > 5", 0.5), "expected a list of 1 to 100,000"),
         (AboveQuery(["late = 1"] * 100_001, 0.5), "100,001 queries"),
-        (AboveQuery(["late = 1"], 1.5), "threshold is 1.5; expected a number from 0 to 1"),
+        (AboveQuery(["late = 1"], 1.5), "threshold is 1.5. Pass a number from 0 to 1"),
         (AboveQuery(["late = 1"], math.nan), "threshold is nan"),
         (AboveQuery(["late = 1"], "high"), "threshold is 'high'"),
         (AboveQuery(["late = 1"], True), "threshold is True"),
@@ -201,9 +201,8 @@ def test_the_certificate_and_the_ledger_know_it(study, tmp_path):
 )
 def test_what_cannot_be_asked_costs_nothing(study, query, reason):
     before = study.remaining
-    with pytest.raises(QueryRejected, match=reason) as caught:
+    with pytest.raises(QueryRejected, match=reason):
         study.ask(query)
-    assert "nothing was charged" in str(caught.value)
     assert study.remaining == before
 
 

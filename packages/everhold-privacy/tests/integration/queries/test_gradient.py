@@ -131,7 +131,7 @@ def test_names_make_queries_one_and_objects_without_one_do_not(holdout):
 def test_the_result_reads_well_and_is_plain_data(holdout):
     answer = holdout.ask(gradient(lambda t: np.repeat(features(t), 3, axis=1), dimension=6, clip=1.0))
     assert str(answer).startswith("(")
-    assert "...; 6 numbers) within" in str(answer)
+    assert "... (6 numbers)) within" in str(answer)
     plain = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
     assert plain["values"] == answer.values.tolist()
     assert [row["coordinate"] for row in answer.to_rows()] == list(range(6))
@@ -192,9 +192,9 @@ def test_wrong_numbers_are_refused_at_once(wrong):
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        (gradient(lambda t: features(t) * math.nan, dimension=2, clip=1.0), "nan or infinite"),
-        (gradient(lambda t: features(t) * math.inf, dimension=2, clip=1.0), "nan or infinite"),
-        (gradient(lambda t: features(t) - features(t).mean(axis=0), dimension=2, clip=1.0), "changes with the other"),
+        (gradient(lambda t: features(t) * math.nan, dimension=2, clip=1.0), "NaN or infinite"),
+        (gradient(lambda t: features(t) * math.inf, dimension=2, clip=1.0), "NaN or infinite"),
+        (gradient(lambda t: features(t) - features(t).mean(axis=0), dimension=2, clip=1.0), "depends on the other"),
         (gradient(features, dimension=3, clip=1.0), r"expected \(4000, 3\) real"),
         (gradient(lambda t: t["no"], dimension=2, clip=1.0), "fails on public rows with KeyError"),
         (gradient(features, dimension=2, clip=1.0, columns=["x", "no"]), "columns is"),
@@ -204,9 +204,8 @@ def test_wrong_numbers_are_refused_at_once(wrong):
 def test_what_cannot_be_asked_costs_nothing(holdout, query, words):
     before = holdout.remaining
     for attempt in (holdout.ask, holdout.quote):
-        with pytest.raises(QueryRejected, match=words) as caught:
+        with pytest.raises(QueryRejected, match=words):
             attempt(query)
-        assert "nothing was charged" in str(caught.value)
     assert holdout.remaining == before
 
 

@@ -316,7 +316,7 @@ def test_a_sensitivity_with_a_counterexample_is_refused_and_costs_nothing(holdou
     query, before = low_sensitivity(function, sensitivity, low=-high, high=high), holdout.remaining
     for attempt in (holdout.ask, holdout.quote):
         with pytest.raises(
-            QueryRejected, match=r"replacing one row moves the statistic by .*nothing was charged"
+            QueryRejected, match=r"Replacing one row moves the statistic by .*nothing was charged"
         ) as caught:
             attempt(query)
     assert caught.value.data["difference"] > sensitivity == caught.value.data["sensitivity"]
@@ -328,7 +328,7 @@ def test_without_training_rows_made_up_ones_are_tried(tmp_path):
         tmp_path / "s.db", "g", holdout=rows(0), label="y", mechanism="privacy_budget", queries=20
     ) as made:
         assert made.ask(variance()).charged == 100
-        with pytest.raises(QueryRejected, match="replacing one row"):
+        with pytest.raises(QueryRejected, match="Replacing one row"):
             made.ask(low_sensitivity(lambda t: np.median(np.nan_to_num(t["x"])), 0.01))
 
 
@@ -336,7 +336,7 @@ def test_rows_given_at_creation_are_tried_at_creation():
     public = {"x": np.linspace(0, 1, 200), "y": np.arange(200) % 2}
     low_sensitivity(spread, 4 / 200, probe=public)
     low_sensitivity(lambda t: np.mean(t["y"]), 1 / 200, probe=public)
-    with pytest.raises(QueryRejected, match="replacing one row"):
+    with pytest.raises(QueryRejected, match="Replacing one row"):
         low_sensitivity(spread, 0.5 / 200, probe=public)
     with pytest.raises(QueryRejected, match="fails on public rows with KeyError"):
         low_sensitivity(lambda t: t["no"], 1.0, probe=public)
@@ -384,9 +384,8 @@ def test_a_true_sensitivity_passes_and_a_slightly_smaller_one_does_not():
 )
 def test_what_cannot_be_asked_costs_nothing(holdout, query, words):
     before = holdout.remaining
-    with pytest.raises(QueryRejected, match=words) as caught:
+    with pytest.raises(QueryRejected, match=words):
         holdout.ask(query)
-    assert "nothing was charged" in str(caught.value)
     assert holdout.remaining == before
 
 

@@ -134,13 +134,12 @@ def test_a_guess_is_needed_and_a_tolerance_is_refused(holdout):
         (lambda: holdout.ask(query, guess=1.5), "outside the query's range"),
         (lambda: holdout.ask(area(tolerance=0.1)), "privacy_budget"),
         (lambda: holdout.ask(area(), tolerance=0.1), "privacy_budget"),
-        (lambda: holdout.ask(eh.low_sensitivity(lambda t: np.median(np.nan_to_num(t["x"])), 0.01)), "replacing one"),
+        (lambda: holdout.ask(eh.low_sensitivity(lambda t: np.median(np.nan_to_num(t["x"])), 0.01)), "Replacing one"),
         (lambda: holdout.ask(eh.low_sensitivity(spread, 1e-12)), "too wide for a sensitivity"),
         (lambda: holdout.ask(eh.auc(np.zeros(3), **COUNTS)), "shape"),
     ):
-        with pytest.raises(QueryRejected, match=words) as caught:
+        with pytest.raises(QueryRejected, match=words):
             attempt()
-        assert "nothing was charged" in str(caught.value)
     assert len(holdout.transcript()) == 0
     trained = holdout.quote(area()).radius
     answer = holdout.ask(query, guess=AUC)

@@ -212,8 +212,8 @@ class Nosy(ListedColumn):
     ("query", "reason"),
     [
         (SynthesisQuery("cells", UNIVERSE.marginals(1)), "universe is a str"),
-        (SynthesisQuery(UNIVERSE, "all"), "queries are a str"),
-        (SynthesisQuery(UNIVERSE, TINY.marginals(1)), "3 cells and the universe has 12"),
+        (SynthesisQuery(UNIVERSE, "all"), "queries is a str"),
+        (SynthesisQuery(UNIVERSE, TINY.marginals(1)), "3 cells, and the universe has 12"),
         (synthesis(Universe((ListedColumn("speed", ("slow",)),))), "no column 'speed'"),
         (synthesis(Universe((ListedColumn("delay", ("early", "late")),))), "describes it otherwise"),
         (synthesis(Universe((ListedColumn("carrier", (1, 2)),))), "describes it otherwise"),
@@ -232,9 +232,8 @@ class Nosy(ListedColumn):
 )
 def test_what_cannot_be_asked_costs_nothing(study, query, reason):
     before = study.remaining
-    with pytest.raises(QueryRejected, match=reason) as caught:
+    with pytest.raises(QueryRejected, match=reason):
         study.ask(query)
-    assert "nothing was charged" in str(caught.value)
     assert study.remaining == before
 
 

@@ -85,7 +85,7 @@ def test_a_requested_tolerance_is_kept_at_the_least_price():
 
 
 def test_a_tolerance_that_nothing_can_pay_for_is_refused():
-    with pytest.raises(ValueError, match=r"cannot pay for less than 0\.\d+; expected a larger tolerance"):
+    with pytest.raises(ValueError, match=r"cannot pay for less than 0\.\d+\. Pass a larger tolerance"):
         MECHANISM.scale_for(1e-4)
 
 

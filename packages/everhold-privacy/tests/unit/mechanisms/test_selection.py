@@ -70,7 +70,7 @@ def test_the_law_of_permute_and_flip_for_many_candidates():
     p = math.exp(-0.5)
     law = PermuteAndFlip(0.2, sensitivity=1).law(losses)
     assert law[0] == pytest.approx((1 - (1 - p) ** 1000) / (1000 * p), rel=1e-10)
-    with pytest.raises(ValueError, match="draw instead"):
+    with pytest.raises(ValueError, match="Draw instead"):
         PermuteAndFlip(0.2).law(np.zeros(5000, dtype=np.int64))
 
 

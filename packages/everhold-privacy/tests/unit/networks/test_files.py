@@ -270,6 +270,6 @@ def test_a_uai_file_made_by_hand_comes_back(tmp_path, seed):
     ],
 )
 def test_what_is_no_model_of_a_library_is_refused(make, expected):
-    for wrong, kind in ((3, "something of type int"), (SimpleNamespace, "the class SimpleNamespace")):
-        with pytest.raises(DependenceError, match=f"{kind} was given; {expected}"):
+    for wrong, kind in ((3, "An object of type int"), (SimpleNamespace, "the class SimpleNamespace")):
+        with pytest.raises(DependenceError, match=f"{kind} was passed. {expected}"):
             make(wrong)

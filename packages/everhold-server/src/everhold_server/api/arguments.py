@@ -75,8 +75,9 @@ def _check_expressions(written: Sequence[Any], most: int) -> None:
             left += [value for name, value in one.items() if name not in predicted or isinstance(value, str)]
     if found > most:
         raise QueryRejected(
-            f"the expressions of the request are too long: {found:,} characters, with {_COUNTED_FOR_ONE} more for each "
-            f"of them; expected at most {most:,}; send shorter expressions, or fewer at once"
+            f"The expressions of the request have {found:,} characters, counting "
+            f"{_COUNTED_FOR_ONE} for each expression. Send at most {most:,}: shorter "
+            "expressions, or fewer at once."
         )
 
 
@@ -117,8 +118,9 @@ def families_of(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
     listed = sum(len(each["listed"]) for each in given.values() if isinstance(each.get("listed"), list))
     if len(given) > _MOST_FAMILIES or listed > _MOST_LISTED:
         raise QueryRejected(
-            f"{len(given):,} families with {listed:,} listed queries are sent; expected at most {_MOST_FAMILIES} and "
-            f"{_MOST_LISTED:,}; declare more where the storage is; nothing was changed"
+            f"The request has {len(given):,} families with {listed:,} listed queries. Send "
+            f"at most {_MOST_FAMILIES} families with {_MOST_LISTED:,} listed queries, or "
+            "declare more where the storage is."
         )
     return {name: family_from(table, what=f"the family {name!r}") for name, table in given.items()}
 
@@ -162,8 +164,8 @@ def metric_from(metric: str | dict[str, str | float]) -> str | Callable[..., Any
         return partial(metric_of, **metric)  # type: ignore[arg-type]  # what does not fit is refused there
     if not isinstance(metric, dict) or not metric.keys() <= _OF_RISK:
         raise QueryRejected(
-            f"{why_no_gain(metric) or 'the metric cannot be compared'}; expected one of {', '.join(METRICS.of_gates)}, "
-            'or a loss with its range such as {"loss": "absolute", "low": 0, "high": 60}; nothing was changed'
+            f"{why_no_gain(metric) or 'Gates do not support this metric.'} Send one of {', '.join(METRICS.of_gates)}, "
+            'or a loss with its range, such as {"loss": "absolute", "low": 0, "high": 60}.'
         )
     return partial(risk, **metric)  # type: ignore[arg-type]  # what does not fit is refused there
 
@@ -199,10 +201,8 @@ def with_fields(received: RequestContent, fields: Sequence[Parameter]) -> Reques
     ):
         for name in sorted({*given} - known - {"", "request", "csrf", "act"}):
             near = get_close_matches(name, sorted(known), n=1)
-            remedy = f"did you mean {near[0]!r}" if near else f"expected {', '.join(sorted(known))}"
-            raise QueryRejected(
-                f"the form has the {what} {name!r}, which is not read here; {remedy}; nothing was received or charged"
-            )
+            remedy = f"Did you mean {near[0]!r}?" if near else f"Send only {', '.join(sorted(known))}."
+            raise QueryRejected(f"The form has the {what} {name!r}, which is not used here. {remedy}")
     return replace(received, texts={"": json.dumps(document).encode()})
 
 
@@ -210,6 +210,4 @@ def _number_in(text: str, name: str) -> float:
     with suppress(ValueError):
         if math.isfinite(number := float(text)):
             return number
-    raise QueryRejected(
-        f"the {name} is {brief(text)}; expected a number, such as 0.8, or no {name}; nothing was received or charged"
-    )
+    raise QueryRejected(f"{name} is {brief(text)}. Send a number, such as 0.8, or leave it out.")

@@ -63,7 +63,7 @@ class Problem(BaseModel):
     status: int = Field(examples=[409])
     detail: str = Field(
         description="What was wrong, what was expected, what to do.",
-        examples=["there is no column 'dely'; expected one of 'delay', 'carrier'; nothing was charged"],
+        examples=["There is no column 'dely'. Did you mean 'delay'?"],
     )
 
 
@@ -75,12 +75,12 @@ def _checked(value: Any) -> Any:
         counted += 1
         if depth > _DEEPEST or counted > _MOST_ITEMS:
             raise QueryRejected(
-                f"The request is too large. Send {_MOST_ITEMS:,} values at most, {_DEEPEST} deep; nothing was charged"
+                f"The request is too large. Send at most {_MOST_ITEMS:,} values, nested at most {_DEEPEST} deep."
             )
         if isinstance(item, float) and not math.isfinite(item):
-            raise QueryRejected("The request has a number that is not finite. Send finite numbers; nothing was charged")
+            raise QueryRejected("The request has a number that is not finite. Send finite numbers.")
         if isinstance(item, str) and ("\0" in item or not _writable(item)):
-            raise QueryRejected("The request has a text that is not printable. Send others; nothing was charged")
+            raise QueryRejected("The request has a text that is not printable. Send printable text.")
         if isinstance(item, dict):
             left += [(part, depth + 1) for pair in item.items() for part in pair]
         elif isinstance(item, list):
@@ -115,8 +115,9 @@ Predictions = Annotated[
         }
     ),
     Field(
-        description='An object from row id to prediction, a list in the order of the rows, or {"file": "NAME"} and a '
-        "file of that name; for a gate also a rule over the features.",
+        description="An object from row id to prediction, a list in the order of the rows, or "
+        '{"file": "NAME"} and a file of that name. For a gate also a rule over the '
+        "features.",
         examples=[{"file": "predictions"}],
     ),
 ]
@@ -130,9 +131,9 @@ def arguments_checked() -> Iterator[None]:
     except EverholdError:
         raise
     except (ValueError, TypeError, OverflowError) as fault:
-        detail = str(fault) if isinstance(fault, ValueError) else "an argument is of a type that is not expected"
-        free = "" if "nothing was" in detail else "; nothing was charged or changed"
-        raise QueryRejected(f"{detail}{free}") from None
+        raise QueryRejected(
+            str(fault) if isinstance(fault, ValueError) else "An argument is of an unexpected type. Correct it."
+        ) from None
 
 
 @contextlib.contextmanager
@@ -176,9 +177,9 @@ def check_predictions_allowed(schema: Schema, principal: Principal, *predictions
     handed_in = any(written is not None and not isinstance(written, str) for written in predictions)
     if handed_in and not schema.features_public and principal.role is not Role.STEWARD:
         raise QueryRejected(
-            "the features of the sealed rows are sealed, too, so nobody can have made predictions for them without "
-            "having seen what must not be seen; expected a rule, which is computed where the rows are, or a holdout "
-            "created with features 'public'"
+            "The features of the sealed rows are sealed, so nobody can have predictions "
+            "for these rows. Send a rule, which is computed where the rows are, or use a "
+            "holdout with public features."
         )
 
 
@@ -188,14 +189,15 @@ _REASONS = {
     403: "The token's role does not allow it.",
     404: "There is no such thing for you.",
     408: "The body did not come in time.",
-    409: "This holdout cannot be asked that now, or not so; nothing was charged or changed. Or its rows or ledger are "
-    "not what was sealed or written (`integrity-error`).",
+    409: "This holdout cannot be asked that now, or not in this form, and nothing was charged "
+    "or changed. Or its rows or ledger are not what was sealed or written "
+    "(`integrity-error`).",
     413: "The body is too large.",
     415: "The body is of a type that is not taken.",
-    422: "The request is not as this page says; nothing was charged or changed.",
-    429: "Too many requests; see Retry-After.",
+    422: "The request is not as this page says. Nothing was charged or changed.",
+    429: "Too many requests. See Retry-After.",
     500: "A fault of everhold's own.",
-    503: "The ledger is busy or cannot be reached just now; see Retry-After.",
+    503: "The ledger is busy or cannot be reached just now. See Retry-After.",
 }
 _ALWAYS = (400, 401, 403, 409, 422, 429, 500, 503)
 _OF_BODIES = (408, 413, 415)

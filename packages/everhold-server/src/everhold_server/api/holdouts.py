@@ -67,7 +67,7 @@ class PromiseSettings(Strict):
     label: str | None = Field(None, description="Column of the truth.", max_length=1_000, examples=["late"])
     classes: Annotated[
         list[Annotated[str, Field(max_length=1_000)] | float] | Literal["open"] | None,
-        Field(description="Of the label; by default those of the training labels.", max_length=1_000),
+        Field(description="Of the label (by default those of the training labels).", max_length=1_000),
     ] = None
     row_id: str | None = Field(None, description="Column that names rows, each once. Public.", max_length=1_000)
     features: Literal["sealed", "public"] = Field(
@@ -76,7 +76,7 @@ class PromiseSettings(Strict):
     stratified: str | None = Field(
         None, description="Column by whose values the table was split in equal shares.", max_length=1_000
     )
-    mechanism: str | None = Field(None, description="By name; the best by default.", max_length=100)
+    mechanism: str | None = Field(None, description="By name (the best by default).", max_length=100)
     queries: int = Field(1_000, description="Number of queries to plan for.")
     surprises: int | None = Field(None, description="Number of answers that may correct their guess.")
     confidence: float = Field(0.95, description="Probability with which all answers hold together.")
@@ -87,7 +87,7 @@ class PromiseSettings(Strict):
     ] = None
     allow_vacuous: bool = Field(False, description="Seal the rows even if nothing is promised then.")
     grows: bool = Field(
-        False, description="Rows will be appended; half of the failure probability is theirs, or with families none."
+        False, description="Rows will be appended. Half of the failure probability is theirs, or with families none."
     )
     largest_group: int | None = Field(
         None, description="With families, growth and groups: rows that no group exceeds, also of those that will come."
@@ -123,10 +123,11 @@ class HoldoutSettings(PromiseSettings):
     teams: int = Field(50, description="Most teams of a competition.")
     submissions: int = Field(20, description="Most submissions of one team.")
     surprises_per_team: int | None = Field(
-        None, description="Most surprises that telling one team may cost; a share by default."
+        None, description="Most surprises that telling one team may cost (a share by default)."
     )
     public: float | None = Field(
-        None, gt=0, lt=1, description="Share of the rows that scores before the end are about; with feedback 'score'.",
+        None, gt=0, lt=1, description="Share of the rows that scores before the end are about. Only with feedback "
+        "'score'.",
         examples=[0.3],
     )  # fmt: skip
     public_by: str | None = Field(None, description="Column by whose order the public rows come first.")
@@ -142,9 +143,10 @@ class HoldoutSettings(PromiseSettings):
         """Reject an engine's address, since a service connects to no address from a request."""
         if isinstance(given, dict) and not _OF_ENGINES.isdisjoint(given):
             raise Unusable(
-                "rows that stay in an engine are not sealed over HTTP, because connections are the operator's "
-                "business; run 'everhold create --engine URL --table TABLE' where the service runs, with its storage; "
-                "the service then finds the holdout, and the engine by EVERHOLD_ENGINE; nothing was created"
+                "Rows that stay in an engine cannot be sealed over HTTP. Run 'everhold "
+                "create --engine URL --table TABLE' where the service runs, with its "
+                "storage. The service then finds the holdout, and the engine by "
+                "EVERHOLD_ENGINE."
             )
         return given
 
@@ -297,11 +299,11 @@ def seal(
     check_name(settings.name)
     if not principal.may_see(settings.name):
         raise Forbidden(
-            f"the token is for other holdouts than {settings.name!r}; expected a steward's token for all, or for this "
-            "name; nothing was created"
+            f"The token is not for the holdout {settings.name!r}. Use a steward's token "
+            "for all holdouts or for this name."
         )
     if "holdout" not in received.files:
-        raise Unusable("the form has no file 'holdout'; expected the rows to seal; nothing was created")
+        raise Unusable("The form has no file 'holdout'. Send the rows to seal in this part.")
     secret = request.headers.get("authorization") or request.headers.get("cookie", "")
     content = received.digest(settings.model_dump(mode="json"), key=secret)
     rows = rows_of(received, "holdout", "training")
@@ -337,7 +339,7 @@ def rows_of(received: RequestContent, *names: str) -> dict[str, Any]:
     """
     if unknown := received.files.keys() - {*names, "settings", "request"}:
         raise Unusable(
-            f"the form has the file {min(unknown)!r}; expected {' and '.join(names)}; nothing was created or changed"
+            f"The form has the file {min(unknown)!r}, which is not used here. Send only {' and '.join(names)}."
         )
     return {name: _named_by_content(received.files[name], name) for name in names if name in received.files}
 
@@ -351,7 +353,7 @@ def _named_by_content(path: Path, what: str) -> Path:
     with path.open("rb") as file:
         head = file.read(8)
     if head.startswith(_PACKED):
-        raise HoldoutRejected(f"the {what} file is packed; expected CSV as it is, or Parquet")
+        raise HoldoutRejected(f"The {what} file is compressed. Send plain CSV or Parquet.")
     named = path.rename(path.with_name(f"{what}.{'parquet' if head.startswith(_PARQUET) else 'csv'}"))
     check_untrusted_rows(named, name=f"the {what} file")
     return named

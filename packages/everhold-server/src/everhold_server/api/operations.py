@@ -204,10 +204,7 @@ def own_name(name: str | None, principal: Principal, *, reads: bool = False) -> 
     if principal.role is Role.STEWARD:
         return name or (None if reads else principal.name)
     if name not in (None, "", principal.name):
-        raise Forbidden(
-            f"you hand in as {principal.name!r}, and not for another team; expected your own name, or none; nothing "
-            "was received or charged"
-        )
+        raise Forbidden(f"Your token is for {principal.name!r}, and not for another team. Send your own name, or none.")
     return principal.name
 
 

@@ -27,7 +27,7 @@ _TOKEN = {
     "made": "2026-01-31T12:00:00.000000+00:00", "made_by": "steward", "expires": None, "revoked": None, "used": None,
     "state": "valid",
 }  # fmt: skip
-_TOLD_ONCE = "told once, and not kept; revoke this token and make another one if the secret is lost"
+_TOLD_ONCE = "shown once, and not kept. Revoke this token and make another one if the secret is lost"
 
 
 class TokenNotFound(EverholdError, LookupError):
@@ -43,7 +43,7 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     queries: int = Field(ge=0, description="Most new queries that may be answered.")
-    charges: int | None = Field(None, ge=0, description="Most that may be charged; by default what they can cost.")
+    charges: int | None = Field(None, ge=0, description="Most that may be charged (by default what they can cost).")
 
 
 class TokenRequest(BaseModel):
@@ -52,12 +52,12 @@ class TokenRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(
-        description="Who comes with it; an analyst asks, and spends, under this name.", min_length=1, max_length=100,
+        description="Who comes with it. An analyst asks, and spends, under this name.", min_length=1, max_length=100,
         pattern=PRINTABLE,
     )  # fmt: skip
     role: Role = Role.ANALYST
-    holdouts: list[str] | None = Field(None, description="To which it is limited; all of yours by default.")
-    days: float | None = Field(None, gt=0, le=LONGEST, description="How long it lasts; for ever by default.")
+    holdouts: list[str] | None = Field(None, description="To which it is limited (all of yours by default).")
+    days: float | None = Field(None, gt=0, le=LONGEST, description="How long it lasts (for ever by default).")
     allotments: dict[str, Part] = Field(
         default_factory=dict, description="For an analyst, what they may spend, by holdout."
     )
@@ -118,7 +118,7 @@ def make(
         scope = sorted(principal.holdouts)
     if not _is_within(None if scope is None else tuple(scope), principal):
         raise Forbidden(
-            "the token would reach holdouts that yours does not; expected some of yours; name fewer; nothing was made"
+            "The token would reach holdouts that your own token does not reach. Name only holdouts of yours."
         )
     _allot(settings, scope, principal, holdouts)
     account = None if principal.holdouts is None else principal.limited_as
@@ -139,9 +139,7 @@ def revoke(identifier: TokenId, request: Request, principal: Steward, token_stor
     """Take a token back, and end its sessions, at once."""
     found = token_store.find(identifier)
     if found is None or not _is_within(found.holdouts, principal):
-        raise TokenNotFound(
-            f"there is no token {brief(identifier)} for you; expected one of GET /tokens; nothing was changed"
-        )
+        raise TokenNotFound(f"There is no token {brief(identifier)} for you. Send an id from GET /tokens.")
     revoked = token_store.revoke(identifier)
     assert revoked is not None
     noted(request, "revoke a token", of=identifier)
@@ -155,15 +153,12 @@ def _is_within(scope: tuple[str, ...] | None, principal: Principal) -> bool:
 
 def _allot(settings: TokenRequest, scope: list[str] | None, principal: Principal, holdouts: OpenHoldouts) -> None:
     if settings.allotments and settings.role is not Role.ANALYST:
-        raise QueryRejected(
-            f"a {settings.role.value} spends no allotment; expected the role analyst, or no allotments; "
-            "nothing was made"
-        )
+        raise QueryRejected(f"A {settings.role.value} spends no allotment. Send the role analyst, or no allotments.")
     for name in settings.allotments:
         if scope is not None and name not in scope:
             raise QueryRejected(
-                f"there is an allotment for {brief(name)}, which the token does not reach; expected its own holdouts; "
-                "name it among them, or leave the allotment out; nothing was made"
+                f"The allotment is for {brief(name)}, which the token does not reach. Add "
+                "it to the token's holdouts, or leave the allotment out."
             )
         holdouts.whole(name, principal)  # all of them are there before the first is changed
     for name, part in settings.allotments.items():
@@ -172,7 +167,7 @@ def _allot(settings: TokenRequest, scope: list[str] | None, principal: Principal
         except EverholdError:
             raise
         except ValueError as fault:
-            raise QueryRejected(f"{fault}; no token was made") from None
+            raise QueryRejected(f"{str(fault).removesuffix('.')}. No token was made.") from None
 
 
 _ACT = {

@@ -29,7 +29,7 @@ class PlanSettings(Strict):
 
     queries: int = Field(description="Number of adaptive queries.", ge=1, le=_MOST, examples=[1_000])
     rows: int | None = Field(
-        None, description="Number of sealed rows; may be left out with a radius.", ge=1, le=_MOST, examples=[50_000]
+        None, description="Number of sealed rows. May be left out with a radius.", ge=1, le=_MOST, examples=[50_000]
     )
     surprises: int | None = Field(None, description="Answers that may come from the holdout.", ge=0, le=_MOST)
     confidence: float = Field(0.95, description="Probability that all answers are within the radius.", gt=0, lt=1)
@@ -56,7 +56,7 @@ class StudySettings(Strict):
     share: float = Field(SHARE, description="Part of the probability of failure that declared families have.")
     queries: int | None = Field(None, description="Planned queries that are not declared.", ge=0, le=_MOST)
     surprises: int | None = Field(None, description="Planned surprises among them.", ge=0, le=_MOST)
-    training_rows: int | None = Field(None, description="Rows that guesses are made from; 0 for none.", ge=0, le=_MOST)
+    training_rows: int | None = Field(None, description="Rows that guesses are made from (0 for none).", ge=0, le=_MOST)
     confidence: float = Field(0.95, description="Probability that all intervals hold at once.", gt=0, lt=1)
 
 

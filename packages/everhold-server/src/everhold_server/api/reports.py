@@ -123,9 +123,7 @@ def one_answer(
     holdout = holdouts.asked_by(name, principal)
     rows = [row for row in holdout.transcript().rows if row["sequence"] == sequence]
     if not rows:
-        raise AnswerNotFound(
-            f"there is no answer {sequence} for you; expected a 'sequence' of GET .../answers; nothing was charged"
-        )
+        raise AnswerNotFound(f"There is no answer {sequence} for you. Send a 'sequence' from GET .../answers.")
     return result(rows[0])
 
 
@@ -144,10 +142,7 @@ def _cell(value: Any) -> Any:
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
     if not rows:
-        raise QueryRejected(
-            "nothing was asked yet, and a Parquet file needs a row; expected format=json or format=csv; nothing was "
-            "charged"
-        )
+        raise QueryRejected("Nothing was asked yet, and a Parquet file needs a row. Send format=json or format=csv.")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "transcript.parquet"
         write_parquet(path, rows)
@@ -171,7 +166,7 @@ _COUNT = {"name": "queries", "left": 193, "of": 200, "analyst": "reports"}
 )  # fmt: skip
 def events(
     name: HoldoutName, principal: Analyst, holdouts: Holdouts,
-    after: Annotated[int, Query(ge=0, le=2**53, description="The `next` of the response before; 0 for the start.")] = 0,
+    after: Annotated[int, Query(ge=0, le=2**53, description="The `next` of the last response (0 for the start).")] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000, description="The most entries that are read.")] = 100,
 ) -> JSONResponse:  # fmt: skip
     """Events after a cursor, for a program that follows a study: poll with `after` set to the last `next`.
@@ -245,14 +240,13 @@ def certificate(
               "transcript. Several may be given. For stewards, whose signature it is.", max_length=50),
     ] = [],  # noqa: B006  FastAPI copies it
     queries: Annotated[
-        bool, Query(description="List all queries with their answers; for others than stewards they are left out.")
+        bool, Query(description="List all queries with their answers. For others than stewards they are left out.")
     ] = True,
 ) -> Response:  # fmt: skip
     """Certificate: promise, rows, reasons, and all queries and charges so far; signed with the holdout's key."""
     if answer and principal.role is not Role.STEWARD:
         raise Forbidden(
-            "which answers a certificate shows, and by which names, is for the steward to say, whose signature it is; "
-            "leave 'answer' out, or ask the steward"
+            "Only the steward decides which answers a certificate shows. Leave 'answer' out, or ask the steward."
         )
     listed = queries and principal.role is Role.STEWARD
     with warned_of():
@@ -273,8 +267,9 @@ def chosen(answers: list[str]) -> dict[str, str | int]:
         choice, sign, label = given.partition("=")
         if not (choice and sign and label) or label in found:
             raise QueryRejected(
-                "an answer is not given as ID=NAME with a name of its own; expected such as answer=12=model%20B, where "
-                "12 is the 'sequence' of the transcript, or its 'query'; nothing was signed"
+                "An answer is not given as ID=NAME with a different name for each. Send "
+                "for example answer=12=model%20B, where 12 is the 'sequence' or the "
+                "'query' of the transcript."
             )
         found[label] = int(choice) if choice.isdecimal() and len(choice) < _SHORTEST_HASH else choice
     return found
@@ -312,6 +307,6 @@ def report_on(path: Path, public_key: str | None) -> dict[str, Any]:
         raise QueryRejected("The public key is no key. Pass 64 hexadecimal digits, as the steward gave them to you.")
     found: dict[str, Any] = read_in_worker(
         "everhold.certificate.verification:listed_report", path, name="the certificate", limits=_LIMITS,
-        advice="expected one that everhold wrote", refusal=QueryRejected, public_key=public_key,
+        advice="Send a certificate that everhold wrote.", refusal=QueryRejected, public_key=public_key,
     )  # fmt: skip
     return found

@@ -36,7 +36,7 @@ class HttpOptions:
         list[str] | None,
         typer.Option(
             metavar="NAME:PORT",
-            help="What clients call this machine; needed if it listens at another address than its own.",
+            help="What clients call this machine. Needed if it listens at another address than its own.",
         ),
     ] = None
 
@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
 def mcp(
     *,
     storage: Annotated[
-        str | None, typer.Option(metavar="STORAGE", help=f"A path or URL; {STORAGE_VARIABLE} by default.")
+        str | None, typer.Option(metavar="STORAGE", help=f"A path or URL ({STORAGE_VARIABLE} by default).")
     ] = None,
     holdout: Annotated[str, typer.Option(metavar="NAME", help="The holdout's name.")],
     analyst: AnalystOption = None,
@@ -95,7 +95,7 @@ def mcp(
             return
         with arguments_checked():
             host, port = over_http.host, over_http.port
-            note(f"serving {holdout!r} at http://{host}:{port}/mcp; stop it with Ctrl+C")
+            note(f"serving {holdout!r} at http://{host}:{port}/mcp (stop with Ctrl+C)")
             serving.serve_http(server, host=host, port=port, allowed_hosts=over_http.allow_host or ())
 
 
@@ -109,7 +109,7 @@ def _package() -> ModuleType:
 
 def _folder(path: Path) -> Path:
     if not path.is_dir() or not os.access(path, os.R_OK | os.X_OK):
-        raise Misuse(f"there is no folder {str(path)!r} that can be read; expected one for files of predictions")
+        raise Misuse(f"There is no folder {str(path)!r} that can be read. Pass a folder for files of predictions.")
     return path.resolve()
 
 

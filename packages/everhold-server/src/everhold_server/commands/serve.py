@@ -30,7 +30,7 @@ class ReachOptions:
         str | None,
         typer.Option(
             metavar="URL",
-            help="What it is called from outside, such as https://holdout.example; by default http://HOST:PORT.",
+            help="What it is called from outside, such as https://holdout.example (by default http://HOST:PORT).",
             rich_help_panel=_REACH,
         ),
     ] = None
@@ -73,7 +73,7 @@ class LimitOptions:
     panel: ClassVar[str] = _LIMITS
 
     most_megabytes: Annotated[int, typer.Option(min=1, help="Of an upload.")] = 1_024
-    requests_a_minute: Annotated[int, typer.Option(min=0, help="Of one token; 0 for as many as it likes.")] = 6_000
+    requests_a_minute: Annotated[int, typer.Option(min=0, help="Of one token (0 for as many as it likes).")] = 6_000
 
 
 def register(app: typer.Typer) -> None:
@@ -84,7 +84,7 @@ def register(app: typer.Typer) -> None:
 def serve(
     *,
     storage: Annotated[
-        str | None, typer.Option(metavar="STORAGE", help=f"A path or URL; {STORAGE_VARIABLE} by default.")
+        str | None, typer.Option(metavar="STORAGE", help=f"A path or URL ({STORAGE_VARIABLE} by default).")
     ] = None,
     root: Annotated[
         bool, typer.Option("--root", help="Print a link that logs a steward in: once, within 15 minutes.")
@@ -151,7 +151,7 @@ def serve(
         service.check_reachable(settings, listening, plain=reach.plain_http)
 
         def started(where: str) -> None:
-            note(f"serving at {where}; stop it with Ctrl+C")
+            note(f"serving at {where} (stop with Ctrl+C)")
             if root:
                 link = service.root_link(settings, service.token_store_of(settings.storage))
                 sys.stdout.write(f"log in within 15 minutes: {link}\n")

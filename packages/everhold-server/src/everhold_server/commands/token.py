@@ -55,9 +55,9 @@ class RightOptions:
 
     role: Annotated[RoleOption, typer.Option(help="What it may do.")] = RoleOption.ANALYST
     holdout: Annotated[
-        list[str] | None, typer.Option(help="A holdout that it is limited to; may be repeated; all by default.")
+        list[str] | None, typer.Option(help="A holdout that it is limited to. May be repeated. All by default.")
     ] = None
-    days: Annotated[float | None, typer.Option(help="How long it lasts; for ever by default.")] = None
+    days: Annotated[float | None, typer.Option(help="How long it lasts (for ever by default).")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class AllotmentOptions:
         int | None, typer.Option(help="Allot so many new queries of each holdout that is named, too.")
     ] = None
     charges: Annotated[
-        int | None, typer.Option(help="Most that they may be charged; by default what they can cost.")
+        int | None, typer.Option(help="Most that they may be charged (by default what they can cost).")
     ] = None
 
     def part(self) -> dict[str, Any] | None:
@@ -78,7 +78,7 @@ class AllotmentOptions:
             Misuse: If there are charges without queries.
         """
         if self.charges is not None and self.queries is None:
-            raise Misuse("a limit of charges needs one of queries; expected --queries, too")
+            raise Misuse("--charges is given without --queries. Pass both.")
         return None if self.queries is None else {"queries": self.queries, "charges": self.charges}
 
 
@@ -114,7 +114,7 @@ def create(
     storage, name = place_of(storage, name)
     part = allotment.part()
     if part is not None and (rights.role is not RoleOption.ANALYST or not rights.holdout):
-        raise Misuse("an allotment needs an analyst and the holdouts; expected --role analyst and --holdout NAME")
+        raise Misuse("An allotment needs an analyst and the holdouts. Pass --role analyst and --holdout NAME.")
     with _tokens(storage) as tokens:
         made = tokens.make(name, role=rights.role.value, holdouts=rights.holdout, days=rights.days, part=part)
     show_record(_described(made), form)
@@ -215,7 +215,7 @@ class _Here:
         """Revoke a token, and return its new state."""
         revoked = self._token_store.revoke(identifier)
         if revoked is None:
-            raise Misuse(f"there is no token {identifier!r}; expected an id of 'everhold token list'")
+            raise Misuse(f"There is no token {identifier!r}. Pass an id from 'everhold token list'.")
         self._write("revoke a token", of=identifier)
         return revoked.to_dict()
 

@@ -10,7 +10,7 @@ try:
     import mcp as _sdk
 except ModuleNotFoundError:
     raise ModuleNotFoundError(
-        "the server for agents needs the package mcp; install it with pip install 'everhold[mcp]'", name="mcp"
+        "The server for agents needs the package mcp. Install it: pip install 'everhold[mcp]'.", name="mcp"
     ) from None
 
 from everhold_server.mcp.candidates import PredictionsFolder

@@ -12,23 +12,26 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 INSTRUCTIONS = (
-    "A sealed holdout answers queries about a population, thousands of times; every interval stays true, however you "
-    "choose your queries. Call `describe` first. Work on your own training rows, make a guess there, and ask with "
-    "it: guesses that hold are free. To improve a model, `challenge` the champion and go on from it only when the "
-    "verdict is 'promoted'; 'kept' means revert. Members of declared families, which `describe` lists, are answered "
-    "exactly and cost no query and no surprise; their widths never change. What was asked before is free, so after "
-    "a lost connection ask the same again; only where rows arrived meanwhile is that a new query, about more rows. "
-    "What is refused costs nothing. When the budget is spent, stop."
+    "A sealed holdout answers queries about a population, thousands of times, and every "
+    "interval stays true, however you choose your queries. Call `describe` first. Work on "
+    "your own training rows, make a guess there, and ask with it: guesses that hold are "
+    "free. To improve a model, `challenge` the champion and go on from it only when the "
+    "verdict is 'promoted'. 'kept' means revert. Members of declared families, which "
+    "`describe` lists, are answered exactly and cost no query and no surprise, and their "
+    "widths never change. What was asked before is free, so after a lost connection ask "
+    "the same again. Only where rows arrived meanwhile is that a new query, about more "
+    "rows. What is refused costs nothing. When the budget is spent, stop."
 )
 
 LANGUAGE = (
-    "columns by name (in double quotes if the name is no plain word), numbers, texts in single quotes, true, false; "
-    "+ - * /, = <> < <= > >=, between, in (...), and, or, not, is null, case when ... then ... else ... end, abs, "
-    "least, greatest; no other functions, casts or sub-selects. A condition is asked for its share; a number needs low "
-    "and high, at which it is clipped"
+    "columns by name (in double quotes if the name is not a plain word), numbers, texts "
+    "in single quotes, true, false, + - * /, = <> < <= > >=, between, in (...), and, or, "
+    "not, is null, case when ... then ... else ... end, abs, least, greatest. There are "
+    "no other functions, casts or sub-selects. A condition is asked for its share. A "
+    "number needs low and high, at which it is clipped"
 )
 
-_SPENT = "what was asked before stays free; stop here, and ask the steward for a larger allotment or for new rows"
+_SPENT = "What was asked before stays free. Stop here, and ask the steward for a larger allotment or for new rows."
 
 
 def _named(column: str) -> str:
@@ -54,35 +57,38 @@ def examples(schema: Schema) -> list[dict[str, Any]]:
 def next_step(status: Mapping[str, Any]) -> str:
     """Return a sentence on what to do after `describe` or `status`."""
     if status["closed"]:
-        return "the study was unsealed, so nothing new is answered; what was asked before stays free; stop here"
+        return "The study was unsealed, so nothing new is answered. What was asked before stays free. Stop here."
     if not all(status["remaining"].values()) and status.get("outlook") and not status.get("analyst"):
         return (
-            "the planned budget is spent; queries are still answered, with wider intervals: `worth` in the status says "
-            "how wide; members of declared families keep their widths"
+            "The planned budget is spent. Queries are still answered, with wider "
+            "intervals: `worth` in the status says how wide. Members of declared families "
+            "keep their widths."
         )
     if not all(status["remaining"].values()):
-        return f"some of the budget is spent, and queries that could cost it are refused; {_SPENT}"
+        return f"Some of the budget is spent, and queries that could cost it are refused. {_SPENT}"
     if status.get("declared") and not status.get("gates"):
         return (
-            "ask members of the declared families, which cost nothing; for other queries, compute a guess on rows of "
-            "your own and ask with it"
+            "Ask members of the declared families, which cost nothing. For other queries, "
+            "compute a guess on rows of your own and ask with it."
         )
     if any(gate.get("rows_left") for gate in status.get("gates", ())):
         return (
-            "rows arrived for which a champion has no values, so its challenges are refused: the steward gives them "
-            "first, with complete; or ask, with a guess"
+            "Rows arrived for which a champion has no values, so its challenges are "
+            "refused until the steward gives them with complete. Or ask, with a guess."
         )
     if status.get("gates"):
-        return "improve your model on rows of your own, then challenge the champion; or ask, with a guess"
-    return "compute a guess on rows of your own and ask with it; quote says beforehand what a query would cost"
+        return "Improve your model on rows of your own, then challenge the champion. Or ask, with a guess."
+    return (
+        "Compute a guess on rows of your own and ask with it. The tool quote says beforehand what a query would cost."
+    )
 
 
 def next_after_quote(price: QuotedPrice) -> str:
     """Return a sentence on what to do after `quote`."""
     if price.answered_before:
-        return "ask it: the stored answer is free"
+        return "Ask it: the stored answer is free."
     if price.refused:
-        return f"do not ask it now; {_SPENT}"
+        return f"Do not ask it now. {_SPENT}"
     if price.charged_if_confirmed < price.charged_at_most:
         return "make a guess on rows of your own and ask with it: a guess that holds costs none of the surprises"
     return "ask it if the answer is worth that price"
@@ -91,34 +97,35 @@ def next_after_quote(price: QuotedPrice) -> str:
 def next_after_answer(answer: Answer, *, guessed: bool, trained: bool) -> str:
     """Return a sentence on what to do after `ask`."""
     if answer.refused:
-        return f"refused, and nothing was charged; {_SPENT}"
+        return f"Refused, and nothing was charged. {_SPENT}"
     if answer.repeated:
-        return "this was asked before, so it was free; ask something else"
+        return "This was asked before, so it was free. Ask something else."
     if answer.source in ("training", "guess"):
-        whose = "your guess" if answer.source == "guess" else "the estimate from the training rows"
-        return f"{whose} was confirmed, which cost none of the surprises: all that is told is the interval; go on"
+        whose = "Your guess" if answer.source == "guess" else "The estimate from the training rows"
+        return f"{whose} was confirmed, which cost none of the surprises: all that is told is the interval. Go on."
     if answer.source == "declared":
-        return "this is what the sealed rows say: members of declared families cost nothing; ask as many as you like"
+        return "This is what the sealed rows say: members of declared families cost nothing. Ask as many as you like."
     if answer.source == "standing":
-        return "this does not beat the best so far by enough to show; try something else"
+        return "This does not beat the best so far by enough to show. Try something else."
     if answer.charged and (guessed or trained):
-        whose = "your guess" if guessed else "the estimate from the training rows"
+        whose = "Your guess" if guessed else "The estimate from the training rows"
         return (
-            f"{whose} was wrong by more than the sealed rows allow, so the answer was released from them and cost a "
-            "surprise; guess from rows that the model was not fitted on, as by cross-validation, to spend none"
+            f"{whose} was wrong by more than the sealed rows allow, so the answer was "
+            "released from them and cost a surprise. To spend none, guess from rows that "
+            "the model was not fitted on, for example by cross-validation."
         )
-    return "the answer was released from the sealed rows and paid for; go on"
+    return "The answer was released from the sealed rows and paid for. Go on."
 
 
 def next_after_verdict(verdict: Verdict) -> str:
     """Return a sentence on what to do after `challenge`."""
     if verdict.refused:
-        return f"refused, and nothing was charged; the champion stays; {_SPENT}"
+        return f"Refused, and nothing was charged. The champion stays. {_SPENT}"
     if verdict.promoted and verdict.repeated:
-        return "this model is the champion already; change it and challenge again"
+        return "This model is the champion already. Change it and challenge again."
     if verdict.promoted:
-        return "keep this model: it is the champion now; change it further and challenge again"
+        return "Keep this model: it is the champion now. Change it further and challenge again."
     return (
-        "revert to the champion: nothing is proved. The step may be too small to be seen, so gather several that look "
-        "good on rows of your own into one, and challenge with that"
+        "Revert to the champion: nothing is proved. The step may be too small to be seen, so gather several that look "
+        "good on rows of your own into one, and challenge with that."
     )

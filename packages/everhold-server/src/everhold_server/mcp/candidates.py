@@ -60,7 +60,7 @@ class PredictionsFolder:
     def _content(self, name: str) -> bytes:
         if name in ("", ".", "..") or Path(name).name != name or "\\" in name or not name.isprintable():
             raise _rejected(
-                f"file is {brief(name)}", "expected the name of a file in the predictions folder, without a path"
+                f"file is {brief(name)}", "Pass the name of a file in the predictions folder, without a path"
             )
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         try:
@@ -71,8 +71,8 @@ class PredictionsFolder:
         except (OSError, ValueError):
             pass
         raise _rejected(
-            f"there is no plain file {brief(name)} in the predictions folder",
-            f"expected a file of at most {_MOST_BYTES:,} bytes there, no link; write it, and name it without a path",
+            f"There is no plain file {brief(name)} in the predictions folder",
+            f"Write a plain file of at most {_MOST_BYTES:,} bytes there, and name it without a path",
         )
 
 
@@ -81,7 +81,7 @@ def predictions_wanted(schema: Schema) -> str:
     if not schema.features_public:
         return "rule, an expression over the features"
     by = "an object from row id to prediction" if schema.row_id else "a list in the order of the rows"
-    return f"rule, an expression over the features; predictions, {by}; or file"
+    return f"rule, an expression over the features, or predictions, {by}, or file"
 
 
 def candidate(
@@ -108,22 +108,20 @@ def candidate(
     named = [name for name, value in given.items() if value is not None]
     if len(named) != 1:
         raise _rejected(
-            f"a challenger is given as {' and '.join(named) or 'nothing'}",
-            f"expected exactly one of {predictions_wanted(schema)}",
+            f"The challenger is given as {' and '.join(named) or 'nothing'}",
+            f"Pass exactly one of {predictions_wanted(schema)}",
         )
     if rule is not None:
         return rule
     if not schema.features_public:
         raise _rejected(
-            "the features of the sealed rows are sealed, too, so nobody can have made predictions for them without "
-            "having seen what must not be seen",
-            "expected a rule, which is computed where the rows are; the steward takes predictions for a holdout "
-            "created with --features public",
+            "The features of the sealed rows are sealed, so nobody can have predictions for these rows",
+            "Send a rule, which is computed where the rows are, or use a holdout created with --features public",
         )
     if predictions is not None:
         return _inline(predictions, schema)
     if folder is None:
-        raise _rejected("this server reads no files", "expected predictions themselves, or a rule")
+        raise _rejected("This server reads no files", "Pass the predictions themselves, or a rule")
     return folder.table(str(file), schema)
 
 
@@ -134,7 +132,7 @@ def _inline(predictions: Mapping[str, Label] | Sequence[Label], schema: Schema) 
             "a list of predictions in the order of the rows" if row_id is None
             else f"an object from each {row_id!r} to its prediction"
         )  # fmt: skip
-        raise _rejected(f"the rows have {'no' if row_id is None else 'their'} ids", f"expected {expected}")
+        raise _rejected(f"The rows have {'no' if row_id is None else 'their'} ids", f"Pass {expected}")
     if not isinstance(predictions, Mapping) or row_id is None:
         return PredictionTable({_COLUMN: _array(list(predictions))}, name=_NAME)
     ids = _ids(list(predictions), text=schema.columns[row_id].value != "number")
@@ -153,7 +151,7 @@ def _ids(names: list[str], *, text: bool) -> Any:
         return np.array([float(name) for name in names])
     except ValueError:
         raise _rejected(
-            "the ids of these rows are numbers and some of the predictions have others", "check them"
+            "The ids of these rows are numbers, and some ids of the predictions are not", "Correct them"
         ) from None
 
 
@@ -163,4 +161,4 @@ def _array(values: list[Label]) -> Any:
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:
-    return QueryRejected(f"{problem}; {advice}")
+    return QueryRejected(f"{problem}. {advice}.")

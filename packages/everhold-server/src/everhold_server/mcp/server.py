@@ -45,10 +45,11 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _MOST_BYTES = 2**22  # of a request: predictions for some hundred thousand rows
 _MOST_VALUES = 400_000
 _UNEXPECTED = (
-    "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; what was "
-    "charged is in the ledger; call status, and ask the same again: what was answered already is free"
+    "everhold stopped because of an error in everhold, which is not shown because it "
+    "could quote sealed rows. What was charged is in the ledger. Call status, and ask the "
+    "same again: what was answered already is free."
 )
-_FREE = "nothing was charged"
+_FREE = "Nothing was charged."
 _FREE_TOOLS = ("describe", "quote", "status", "certificate", "worth_asking")
 
 
@@ -90,11 +91,11 @@ class _Server(MCPServer[Any]):
     ) -> CallToolResult | InputRequiredResult:
         schema = self._schemas.get(name)
         if schema is None:
-            raise ToolError(f"there is no tool {brief(name)}; expected one of {', '.join(self._schemas)}; {_FREE}")
+            raise ToolError(f"There is no tool {brief(name)}. The tools are {', '.join(self._schemas)}. {_FREE}")
         known = schema.get("properties", {})
         if unknown := [argument for argument in arguments if argument not in known]:
-            expected = f"expected some of {', '.join(known)}" if known else "expected no arguments"
-            raise ToolError(f"{name} has no argument {brief(unknown[0])}; {expected}; {_FREE}")
+            expected = f"Pass only {', '.join(known)}" if known else "Pass no arguments"
+            raise ToolError(f"{name} has no argument {brief(unknown[0])}. {expected}. {_FREE}")
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as fault:
@@ -214,8 +215,9 @@ class _BodyCount:
             return
         if len(body) > _MOST_BYTES or count_values(body) > _MOST_VALUES:
             told = (
-                f"the request is too large; expected at most {_MOST_BYTES:,} bytes and {_MOST_VALUES:,} values; name a "
-                f"file of predictions instead, or send it to the HTTP API; {_FREE}"
+                f"The request is too large. Send at most {_MOST_BYTES:,} bytes and "
+                f"{_MOST_VALUES:,} values: name a file of predictions instead, or send it "
+                f"to the HTTP API. {_FREE}"
             )
             error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": told}}
             await JSONResponse(error, 413, {"connection": "close"})(scope, receive, send)
@@ -255,16 +257,17 @@ def listening(host: str, port: int) -> socket.socket:
             taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it on sockets of its own alone
             return taken
     raise ValueError(
-        f"cannot listen at {brief(host)}, port {port}: {reason}; expected an address of this machine and a free "
-        "port; choose another one"
+        f"The server cannot listen at {brief(host)}, port {port}: {reason}. Pass an "
+        "address of this machine and a free port."
     )
 
 
 def _security(host: str, allowed_hosts: Sequence[str]) -> TransportSecuritySettings:
     if host not in LOOPBACK and not allowed_hosts:
         raise ValueError(
-            f"the address {brief(host)} can be reached from other machines, and users are not authenticated; expected "
-            "127.0.0.1; or name what clients call this machine, and let a proxy in front ask for a password"
+            f"The address {brief(host)} can be reached from other machines, and users are "
+            "not authenticated. Pass 127.0.0.1, or name what clients call this machine "
+            "and let a proxy in front ask for a password."
         )
     names = [*allowed_hosts, *(("127.0.0.1:*", "localhost:*", "[::1]:*") if host in LOOPBACK else ())]
     origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
@@ -330,8 +333,8 @@ def _in_words(name: str, fault: ToolError, schema: Mapping[str, Any]) -> str:
     wrong = list(dict.fromkeys(str(error["loc"][0]) for error in cause.errors(include_input=False) if error["loc"]))
     texts = [argument for argument in wrong if schema["properties"].get(argument, {}).get("type") == "string"]
     missing = [argument for argument in schema.get("required", ()) if argument in texts]
-    problem = f"{name} cannot use {' and '.join(map(repr, wrong))} as given"
+    problem = f"{name} cannot use {' and '.join(map(repr, wrong))} as passed"
     expected = [f"{argument}: {schema['properties'][argument].get('description', '')}" for argument in wrong]
     if missing:
         problem = f"{name} needs {missing[0]!r}, a text"
-    return f"{problem}; expected {' '.join(expected).removesuffix('.')}; {_FREE}"
+    return f"{problem}. {' '.join(expected).removesuffix('.')}. {_FREE}"

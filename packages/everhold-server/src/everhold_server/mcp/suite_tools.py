@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS = """A sealed suite proves which of your versions is better. Every reply and refusal names the next call.
 1. describe: what is compared, how many runs each case needs, and which cases are open to climb on.
-2. worth_asking with results on open cases, where there are some; go on when the verdict is yes.
+2. worth_asking with results on open cases, where there are some. Go on when the verdict is yes.
 3. open_challenge with the name of a finished version: it hands out cases. Run exactly these.
 4. report their results under the same name, and go on with the cases of the reply until there are none.
 5. promoted: your version is the champion, go on from it. kept: nothing is proved, go back to the champion."""
@@ -48,7 +48,7 @@ class SuiteOutput(TypedDict):
 Challenger = Annotated[str, Field(description="Name of your finished version, such as its commit.")]
 Results = Annotated[
     dict[str, list[Any]],
-    Field(description="By case the list of its runs: {metric: number}, or a number if there is one metric; null if it "
+    Field(description="By case the list of its runs: {metric: number}, or a number if there is one metric. Null if it "
           "crashed."),
 ]  # fmt: skip
 NewResults = Annotated[dict[str, list[Any]] | None, Field(description="Its runs since your version was finished.")]
@@ -73,7 +73,7 @@ class CaseTools:
         told |= {"sealed_cases": len(suite.ids), "promise": sure}
         told["metrics"] = {name: [low, high] for metric in suite.metrics for name, low, high in metric.ranges}
         cases = [str(case) for case in found.open_cases]
-        says = f"{status['metric']}, on {status['results']}; {len(cases)} cases are open"
+        says = f"{status['metric']}, on {status['results']}. {len(cases)} cases are open"
         return self._reply(found, says, self.advice(gate), cases=cases, facts=told)
 
     def worth_asking(
@@ -92,7 +92,7 @@ class CaseTools:
 
     def open_challenge(
         self, challenger: Challenger, gate: GateName = None,
-        batch: Annotated[int | None, Field(description="Cases at a time; a quarter of all by default.")] = None,
+        batch: Annotated[int | None, Field(description="Cases at a time (a quarter of all by default).")] = None,
     ) -> SuiteOutput:  # fmt: skip
         """Challenge the champion with a finished version, and get the first cases to run.
 
@@ -144,11 +144,11 @@ class CaseTools:
             status = found.status()
             if (name := status.get("open_challenge", {}).get("challenger")) is not None:
                 count = len(self._opened(found, name).next_cases())
-                return f"call report with challenger {name!r} and its {count} cases, which status lists; or withdraw it"
+                return f"call report with challenger {name!r} and its {count} cases, which status lists, or withdraw it"
             if status["open"]:
                 return "another agent's challenge is open: call status until it has ended"
             if self._holdout.status()["closed"] or not all(status["remaining"].values()) or not status["provable"]:
-                return "stop: no further challenge can be proved or paid for; ask the steward"
+                return "stop, because no further challenge can be proved or paid for, and ask the steward"
             if (lacking := self._lacking(found)) is not None:
                 return f"call report with challenger {lacking.challenger!r}, the champion, and the cases of status"
             return "call worth_asking with results on the open cases" if found.open_cases else _AGAIN

@@ -60,14 +60,14 @@ class Described(_Counted):
     """Public facts about the rows before any query."""
 
     name: str
-    analyst: Annotated[str | None, Field(description="On whose behalf you ask; null for the steward.")]
+    analyst: Annotated[str | None, Field(description="On whose behalf you ask. Null for the steward.")]
     rows: Annotated[int, Field(description="How many rows are sealed.")]
     training_rows: Annotated[int, Field(description="How many open rows make the server's own guesses.")]
     columns: Annotated[dict[str, str], Field(description="Columns that queries may read, and what each holds.")]
     label: Annotated[str | None, Field(description="The column that models predict.")]
     labels: Annotated[list[str | float] | None, Field(description="Its values, where they are known.")]
-    row_id: Annotated[str | None, Field(description="The column that names rows; no query may read it.")]
-    features: Annotated[str, Field(description="'sealed': nobody has seen the rows; 'public': all but the labels.")]
+    row_id: Annotated[str | None, Field(description="The column that names rows. No query may read it.")]
+    features: Annotated[str, Field(description="'sealed': nobody has seen the rows. 'public': all but the labels.")]
     promise: Annotated[str, Field(description="What holds for all answers together.")]
     gates: Annotated[list[dict[str, Any]], Field(description="Champions that can be challenged.")]
     declared: Annotated[
@@ -94,14 +94,14 @@ class QuoteOutput(Output):
 class AnswerOutput(Output):
     """An answer, as the ledger holds it."""
 
-    value: Annotated[float | None, Field(description="The answer; null if it was refused.")]
+    value: Annotated[float | None, Field(description="The answer. Null if it was refused.")]
     low: Annotated[float | None, Field(description="Lower end of the interval that holds for the population.")]
     high: Annotated[float | None, Field(description="Upper end.")]
     source: Annotated[
-        str, Field(description="'training' or 'guess': confirmed and free; 'holdout': from sealed rows; or 'refused'.")
+        str, Field(description="'training' or 'guess': confirmed and free. 'holdout': from sealed rows. Or 'refused'.")
     ]
     charged: Annotated[int, Field(description="What it cost now.")]
-    repeated: Annotated[bool, Field(description="Whether it had been asked before; then it is free.")]
+    repeated: Annotated[bool, Field(description="Whether it had been asked before. Then it is free.")]
     query: Annotated[str, Field(description="SHA-256 of the query, its name in the ledger.")]
 
 
@@ -130,7 +130,7 @@ class StatusOutput(Output):
 
     queries_asked: int
     charged: int
-    closed: Annotated[bool, Field(description="Whether the study was unsealed; nothing new is answered then.")]
+    closed: Annotated[bool, Field(description="Whether the study was unsealed. Nothing new is answered then.")]
     gates: Annotated[list[dict[str, Any]], Field(description="Champions, and how often each gate was challenged.")]
     facts: Annotated[dict[str, Any], Field(description="Everything else that is public: mechanism, promise, ledger.")]
 
@@ -140,7 +140,7 @@ class CertificateOutput(_Led):
 
     promise: Annotated[str, Field(description="The promise in one sentence.")]
     public_key: Annotated[str, Field(description="The key that signed it, in hex.")]
-    document: Annotated[dict[str, Any], Field(description="The signed document; save it as JSON to have it verified.")]
+    document: Annotated[dict[str, Any], Field(description="The signed document. Save it as JSON to have it verified.")]
 
 
 Text = Annotated[
@@ -150,26 +150,26 @@ Text = Annotated[
 ]  # fmt: skip
 Guess = Annotated[
     float | None,
-    Field(description="What you expect, computed on rows of your own. A guess that holds is confirmed and costs "
-          "nothing; by default the server's own training rows make it."),
+    Field(description="What you expect, computed on rows of your own. A guess that holds is confirmed and "
+    "costs nothing. By default the server's own training rows make it."),
 ]  # fmt: skip
 Low = Annotated[float | None, Field(description="Of a number only: smaller values count as this.")]
 High = Annotated[float | None, Field(description="Of a number only: larger values count as this.")]
 Given = Annotated[str | None, Field(description="A condition: take the mean only over rows that meet it.")]
 Rule = Annotated[
     str | None,
-    Field(description="A model as an expression over the features: label 1 where a condition is true, else 0; or a "
+    Field(description="A model as an expression over the features: label 1 where a condition is true, else 0. Or a "
           "number that is the prediction, such as \"case when delay > 15 then 1 else 0 end\"."),
 ]  # fmt: skip
 Predictions = Annotated[
     dict[str, Label] | list[Label] | None,
-    Field(description="One prediction for each sealed row: an object from row id to prediction; where rows have no "
-          "ids, a list in their order. Only where the features are public."),
+    Field(description="One prediction for each sealed row: an object from row id to prediction, or, where "
+    "rows have no ids, a list in their order. Only where the features are public."),
 ]  # fmt: skip
 File = Annotated[
     str | None, Field(description="Name, without a path, of a file of predictions in the folder that you were given.")
 ]
-GateName = Annotated[str | None, Field(description="Name of the gate; null where there is only one of its kind.")]
+GateName = Annotated[str | None, Field(description="Name of the gate. Null where there is only one of its kind.")]
 
 
 class Tools:
@@ -303,8 +303,8 @@ class Tools:
             "promise": certificate.promise,
             "public_key": certificate.public_key,
             "document": certificate.to_dict(),
-            "next": "save the document as a file that ends in .json; anybody can check it offline with 'everhold "
-            "certificate verify FILE', and the answers against the ledger",
+            "next": "Save the document as a file that ends in .json. Anybody can check it offline "
+            "with 'everhold certificate verify FILE', and the answers against the ledger.",
         }
 
 

@@ -92,7 +92,7 @@ def _kind(name: str) -> Kind:
     found = next((kind for kind in _ASKABLE if kind.name == name), None)
     if found is None:
         listed = ", ".join(kind.name for kind in _ASKABLE)
-        raise QueryRejected(f"there is no such kind of query; expected one of {listed}")
+        raise QueryRejected(f"There is no query of that kind. Choose one of {listed}.")
     return found
 
 
@@ -216,14 +216,15 @@ def _both_written(fields: Fields, tables: Any) -> dict[str, Any]:
     metric = fields.text("metric")
     if metric not in METRICS or METRICS[metric].two == "none":
         known = METRICS.compared
-        raise QueryRejected(f"there is no such score; expected one of {', '.join(known)}", known=[*known])
+        raise QueryRejected(f"There is no such score. Choose one of {', '.join(known)}.", known=[*known])
     where, sides = fields.some("where"), []
     for name in _SIDES:
         rule, file = fields.some(f"{name}_rule"), file_of(fields, name, tables)
         if (rule is None) is (file is None):
             raise QueryRejected(
-                f"the {name} predictions are {'missing' if rule is None else 'a file and a rule'}; expected a file or "
-                "a rule for each"
+                f"The {name} predictions are "
+                f"{'missing' if rule is None else 'a file and a rule'}. Pass a file or a "
+                "rule for each."
             )
         of = file if rule is None else rule
         sides.append({"kind": "metric", "score": metric, "of": of, **({} if where is None else {"where": where})})

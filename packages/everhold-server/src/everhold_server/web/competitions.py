@@ -117,7 +117,7 @@ def leaderboard(
 def public(request: Request, name: HoldoutName, holdouts: Holdouts, published: Published) -> Response:
     """A competition for everybody, if the steward has published it; otherwise nothing is there."""
     if not published.of(name):
-        raise HoldoutNotFound("this page is not public, or not there; check the address, or log in")
+        raise HoldoutNotFound("This page is not public, or does not exist. Check the address, or log in.")
     view = View.of(holdouts, name, Principal(Role.VIEWER, "everybody", frozenset({name})))
     board = view.whole.competition.leaderboard()
     return page(
@@ -134,8 +134,7 @@ def public(request: Request, name: HoldoutName, holdouts: Holdouts, published: P
 def _contest(view: View) -> Any:
     if view.competition is None:
         raise HoldoutNotFound(
-            f"the holdout {view.name!r} takes no submissions; expected one that was created as a competition; ask it "
-            "queries instead"
+            f"The holdout {view.name!r} is not a competition and takes no submissions. Ask it queries instead."
         )
     return view.competition
 

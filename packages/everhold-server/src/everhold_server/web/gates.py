@@ -96,7 +96,7 @@ def _results(fields: Fields, missing: str) -> dict[str, list[Any]]:
     """Return the results of cases in a form's file, as columns."""
     file = fields.file(_RESULTS)
     if file is None:
-        raise QueryRejected("no file of results; expected JUnit XML, promptfoo JSON or CSV")
+        raise QueryRejected("There is no file of results. Choose a file of JUnit XML, promptfoo JSON or CSV.")
     return read_untrusted_results(file.rename(file.with_name("results")), name="the file", missing=missing)
 
 
@@ -106,8 +106,8 @@ def _candidate(view: View, fields: Fields) -> Any:
     check_predictions_allowed(schema, view.principal, *({"file": name} for name in chosen.files))
     table = chosen.tables(schema).get(_FILE)
     if (rule is None) == (table is None):
-        found = "neither of them" if rule is None else "both"
-        raise QueryRejected(f"there is {found}; expected a rule or a file of predictions")
+        found = "neither a rule nor a file" if rule is None else "both a rule and a file"
+        raise QueryRejected(f"The form has {found}. Pass one of them.")
     return rule if table is None else table
 
 

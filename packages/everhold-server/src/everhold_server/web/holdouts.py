@@ -103,7 +103,7 @@ def _settings(fields: Fields) -> HoldoutSettings:
     except ValidationError as fault:
         wrong = ", ".join(dict.fromkeys(str(error["loc"][0]) for error in fault.errors()))
         raise HoldoutRejected(
-            f"the form cannot be used: see {wrong}; expected what it says beside each field"
+            f"The form cannot be used: {wrong} is missing or wrong. Read what the form says beside each field."
         ) from None
 
 
@@ -113,7 +113,9 @@ def _declared(fields: Fields) -> dict[str, Any]:
         return {}
     said = from_toml(written)
     if other := said.keys() - {"families", "share"}:
-        raise QueryRejected(f"the protocol says {brief(min(other))}; expected it in its own field; nothing was created")
+        raise QueryRejected(
+            f"The protocol has {brief(min(other))}, which has a field of its own in the form. Write it there."
+        )
     return {"declared": said.get("families", {}), "share": protocol_from(said).share}
 
 
@@ -150,7 +152,7 @@ def _family(fields: Fields) -> dict[str, Any]:
     if kind == "subgroups":
         return {kind: lines, "of": fields.text("of")}
     if kind not in ("listed", "texts"):
-        raise QueryRejected(f"kind is {brief(kind)}; expected texts, listed or subgroups; nothing was changed")
+        raise QueryRejected(f"kind is {brief(kind)}. Send texts, listed or subgroups.")
     return {kind: lines if kind == "listed" else fields.number("members")}
 
 
@@ -184,7 +186,7 @@ def certificate_file(name: HoldoutName, form: str, holdouts: Holdouts, principal
         made = view.whole.certificate(queries=view.steward)
     kinds = {"json": ("application/json", made.to_json), "html": ("text/html; charset=utf-8", made.to_html)}
     if form not in kinds:
-        raise QueryRejected("there is no such form of a certificate; expected .json or .html")
+        raise QueryRejected(f"A certificate has no form {form!r}. Ask for .json or .html.")
     media, write = kinds[form]
     headers = {
         "Content-Disposition": f'attachment; filename="{name}.certificate.{form}"', "Cache-Control": "no-store",

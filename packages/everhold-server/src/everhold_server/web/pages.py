@@ -168,7 +168,7 @@ class Fields:
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise _rejected(f"{name.replace('_', ' ')} is {brief(written)}", "expected a number")
+            raise _rejected(f"{name.replace('_', ' ')} is {brief(written)}", "Pass a number")
         return value
 
     def whole(self, name: str, otherwise: int | None = None) -> int | None:
@@ -177,7 +177,7 @@ class Fields:
         if value is None:
             return otherwise
         if value != int(value):
-            raise _rejected(f"{name.replace('_', ' ')} is {value:g}", "expected a whole number")
+            raise _rejected(f"{name.replace('_', ' ')} is {value:g}", "Pass a whole number")
         return int(value)
 
     def file(self, name: str) -> Path | None:
@@ -201,8 +201,8 @@ class Fields:
         )
 
 
-def _rejected(problem: str, expected: str) -> QueryRejected:
-    return QueryRejected(f"{problem}; {expected}; nothing was changed or charged")
+def _rejected(problem: str, advice: str) -> QueryRejected:
+    return QueryRejected(f"{problem}. {advice}.")
 
 
 async def _sent(brought: Brought) -> Fields:

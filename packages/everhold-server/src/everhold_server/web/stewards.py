@@ -60,14 +60,10 @@ def _token_request(fields: Fields) -> TokenRequest:
     named = [name.strip() for name in fields.text("holdouts").split(",") if name.strip()]
     queries, charges = fields.whole("queries"), fields.whole("charges")
     if queries is None and charges is not None:
-        raise QueryRejected(
-            "there are charges to spend and no queries; expected both, or queries alone; name them, or leave the "
-            "charges out; nothing was made"
-        )
+        raise QueryRejected("The form has charges to spend and no queries. Name the queries, or leave the charges out.")
     if queries is not None and not named:
         raise QueryRejected(
-            "there are queries to spend and no holdout to spend them on; expected the names of holdouts; name them, "
-            "or leave the queries out; nothing was made"
+            "The form has queries to spend and no holdouts. Name the holdouts, or leave the queries out."
         )
     try:
         part = None if queries is None else Part(queries=queries, charges=charges)
@@ -81,8 +77,7 @@ def _token_request(fields: Fields) -> TokenRequest:
         )
     except (ValidationError, ValueError):
         raise QueryRejected(
-            "the form cannot be used; expected a name of at most 100 characters, a role, and a number of days; "
-            "nothing was made"
+            "The form cannot be used. Pass a name of at most 100 characters, a role, and a number of days."
         ) from None
 
 
@@ -124,7 +119,7 @@ def allot(request: Request, name: HoldoutName, holdouts: Holdouts, principal: St
     """Let an analyst spend a part of the budget."""
     view, queries = View.of(holdouts, name, principal), fields.whole("queries")
     if queries is None:
-        raise QueryRejected("the number of queries is missing; expected a whole number; nothing was changed")
+        raise QueryRejected("The number of queries is missing. Pass a whole number.")
     with warned_of():
         view.whole.allot(fields.text("analyst"), queries=queries, charges=fields.whole("charges"))
     noted(request, "allot", analyst=fields.text("analyst"), queries=queries)
@@ -138,10 +133,7 @@ def publish(
     """Let everybody see a competition's public page, or nobody any more."""
     view, public = View.of(holdouts, name, principal), fields.ticked("public")
     if public and view.competition is None:
-        raise QueryRejected(
-            "this holdout is no competition, and has no public page; expected one that takes submissions; nothing was "
-            "changed"
-        )
+        raise QueryRejected("This holdout is not a competition, so it has no public page. Publish only a competition.")
     published.put(name, public=public, by=principal.name)
     noted(request, "publish" if public else "hide")
     return RedirectResponse(place("holdouts", name) + "#steward", 303)
@@ -158,10 +150,7 @@ def unseal(request: Request, name: HoldoutName, holdouts: Holdouts, principal: S
     """End the study."""
     view = View.of(holdouts, name, principal)
     if fields.text("confirm") != name:
-        fault = (
-            f"that is not the holdout's name; expected {name!r}, because unsealing cannot be undone; nothing was told "
-            "or changed"
-        )
+        fault = f"That is not the holdout's name. Type {name!r} to confirm, because unsealing cannot be undone."
         return _unseal(request, holdouts, view, fault=fault)
     asked = Unseal(confirm=name)
     try:

@@ -292,7 +292,7 @@ class Budget:
         if self.status.get("competition"):
             counted = "Each submission, final score and comparison of two teams counts as a query."
         else:
-            counted = "Every new query counts; asking the same again is free."
+            counted = "Every new query counts, and asking the same again is free."
         surprises = any(part["name"] == "surprises" for part in self.parts)
         return counted + " A surprise is an answer that had to correct its guess." * surprises
 

@@ -60,7 +60,9 @@ def told(result: Any) -> dict[str, Any]:
     infinite: dict[str, str] = {}
     document = _told(result, "", infinite)
     if not isinstance(document, dict) or RESULT not in document:
-        raise TypeError(f"a {type(result).__name__} is no result; expected an answer, a quote, a transcript, ...")
+        raise TypeError(
+            f"A {type(result).__name__} is not a result. Pass an answer, a quote, a transcript or another result."
+        )
     return {**document, _INFINITE: infinite} if infinite else document
 
 
@@ -78,7 +80,9 @@ def result_from(document: Mapping[str, Any]) -> Any:
             raise ValueError(f"its kind is {whole.get(RESULT)!r}")
         return found
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as fault:
-        raise ValueError(f"this is no result that this version of everhold knows: {fault}; update everhold") from None
+        raise ValueError(
+            f"This version of everhold does not know this kind of result: {fault}. Update everhold."
+        ) from None
 
 
 def as_json(done: Any) -> Any:

@@ -196,10 +196,10 @@ class Connection:
             time.sleep(wait)
 
     def _unreachable(self, fault: Exception, *, repeatable: bool) -> str:
-        again = "ask the same again: repeated queries are free" if repeatable else "list what exists, then try again"
+        again = "Ask the same again: repeated queries are free." if repeatable else "List what exists, then try again."
         return (
-            f"the service at {self.address} cannot be reached ({type(fault).__name__}); check the address and the "
-            f"network; {again}"
+            f"The service at {self.address} cannot be reached ({type(fault).__name__}). "
+            f"Check the address and the network. {again}"
         )
 
 
@@ -216,7 +216,7 @@ def _httpx() -> Any:
         import httpx
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "asking a service needs the package httpx; install it with: pip install 'everhold[client]'", name="httpx"
+            "Asking a service needs the package httpx. Install it: pip install 'everhold[client]'.", name="httpx"
         ) from None
     return httpx
 
@@ -224,14 +224,15 @@ def _httpx() -> Any:
 def _checked(address: str | None) -> SplitResult:
     if address is None or not is_address(address):
         raise ValueError(
-            f"the address is {brief(address)}; expected that of a service, such as 'https://holdout.example', or the "
-            f"environment variable {ADDRESS_VARIABLE}"
+            f"The address is {brief(address)}. Pass the address of a service, such as "
+            f"'https://holdout.example', or set {ADDRESS_VARIABLE}."
         )
     parts = urlsplit(address)
     if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
         raise ValueError(
-            "the address has no host, or a user, a query or a fragment; expected one such as https://holdout.example; "
-            f"give the token as token=... or in the environment variable {TOKEN_VARIABLE}"
+            "The address has no host, or has a user, a query or a fragment. Pass an "
+            "address such as https://holdout.example, and the token as token=... or in "
+            f"{TOKEN_VARIABLE}."
         )
     return parts
 
@@ -244,8 +245,9 @@ def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
 def _check_private(parts: SplitResult) -> None:
     if parts.scheme.lower() == "http" and parts.hostname not in _LOOPBACK:
         raise AuthError(
-            f"the token would travel to {parts.hostname} in the clear; expected an address that begins with https; or "
-            f"say insecure=True, or set {INSECURE_VARIABLE}=1, where the network itself is private; nothing was sent"
+            f"The token would travel to {parts.hostname} unencrypted, so nothing was sent. "
+            "Pass an address that begins with https. In a private network, pass "
+            f"insecure=True or set {INSECURE_VARIABLE}=1."
         )
 
 
@@ -253,7 +255,9 @@ def _authorization(token: str | None) -> dict[str, str]:
     if token is None:
         return {}
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise AuthError("the token cannot be sent; expected text such as eh_..., as the service printed it")
+        raise AuthError(
+            "The token has characters that cannot be sent. Pass text such as eh_..., as the service printed it."
+        )
     return {"Authorization": f"Bearer {token}"}
 
 
@@ -286,8 +290,9 @@ def error_from(status: int, document: Any) -> EverholdError:
     """
     if not isinstance(document, dict) or not isinstance(document.get("detail"), str):
         return _BY_STATUS.get(status, EverholdError)(
-            f"the service answered with the status {status} and without a reason; expected everhold's API; check the "
-            "address; if a query was asked, ask it again: what was answered already is free",
+            f"The service answered with the status {status} and without a reason. Check "
+            "that the address is that of an everhold service. If a query was asked, ask "
+            "it again: what was answered already is free.",
             whole=True,
         )
     kind = _CLASSES.get(str(document.get("title")), _BY_STATUS.get(status, EverholdError))

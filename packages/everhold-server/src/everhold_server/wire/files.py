@@ -72,7 +72,10 @@ def parquet_of(table: PredictionTable, row_id: str | None) -> bytes:
     """
     columns = {name: _values(column) for name, column in table.columns.items()}
     if len({len(values) for values in columns.values()}) != 1 or not next(iter(columns.values())):
-        refuse(f"{table.name} has columns of different lengths, or no row", "one id and one prediction in each row")
+        refuse(
+            f"{table.name} has columns of different lengths, or no row",
+            "a table with one id and one prediction in each row",
+        )
     if row_id is None and not table.counted:
         refuse(f"{table.name} has an index that does not count its rows", "predictions in the order of the rows")
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -81,12 +84,14 @@ def parquet_of(table: PredictionTable, row_id: str | None) -> bytes:
         try:
             write_parquet(path, rows)
         except (TypeError, ValueError, OverflowError):
-            refuse(f"{table.name} holds values that are neither numbers nor texts", "ids and predictions")
+            refuse(
+                f"{table.name} has values that are neither numbers nor texts", "ids and predictions as numbers or texts"
+            )
         return path.read_bytes()
 
 
 def _values(column: Any) -> list[Any]:
     array = column if isinstance(column, np.ma.MaskedArray) else np.asarray(column)
     if array.ndim != 1:
-        refuse(f"a column has the shape {array.shape}", "one value in each row")
+        refuse(f"A column has the shape {array.shape}", "an array of one dimension")
     return list(array.tolist())

@@ -69,13 +69,13 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
     if isinstance(written, dict) and FILE in written and written.keys() <= {FILE, "column", _IN_ORDER}:
         return _of_file(written, tables)
     if not isinstance(written, (dict, list)):
-        refuse(f"the predictions are {brief(written)}", _FORMS)
+        refuse(f"The predictions are {brief(written)}", _FORMS)
     most = 2 * schema.rows + schema.training_rows
     if len(written) > most:
-        refuse(f"there are {len(written):,} predictions", f"one for each of {schema.rows:,} rows")
+        refuse(f"There are {len(written):,} predictions", f"one for each of {schema.rows:,} rows")
     values = list(written.values()) if isinstance(written, dict) else written
     if strange := [value for value in values if isinstance(value, (dict, list))]:
-        refuse(f"a prediction is {brief(strange[0])}", _FORMS)
+        refuse(f"A prediction is {brief(strange[0])}", _FORMS)
     check_lengths(value for value in values if isinstance(value, str))
     return values if isinstance(written, list) else _by_id(written, values, schema)
 
@@ -85,7 +85,7 @@ def _in_order(table: PredictionTable, sure: bool) -> Any:
     if not sure:
         return table
     if len(table.columns) != 1:
-        refuse(f"{table.name} has {len(table.columns)} columns", "one, where predictions are in the order of the rows")
+        refuse(f"{table.name} has {len(table.columns)} columns", "one column of predictions in the order of the rows")
     return next(iter(table.columns.values()))
 
 
@@ -93,7 +93,7 @@ def _of_file(written: Mapping[str, Any], tables: Tables) -> Any:
     name = a_text(written[FILE], "the name of the file")
     if name not in tables:
         sent = ", ".join(map(brief, tables)) or "no file"
-        refuse(f"the predictions are in the file {brief(name)}, and {sent} was sent", "a file of that name")
+        refuse(f"The predictions are in the file {brief(name)}, and {sent} was sent", "a file of that name")
     if written.get(_IN_ORDER) is not None:
         return _in_order(tables[name], a_truth(written[_IN_ORDER], _IN_ORDER))
     if written.get("column") is None:
@@ -103,7 +103,7 @@ def _of_file(written: Mapping[str, Any], tables: Tables) -> Any:
 
 def _by_id(written: Mapping[str, Any], values: list[Any], schema: Schema) -> PredictionTable:
     if schema.row_id is None:
-        refuse("the rows of this holdout have no ids", "a list of predictions in the order of the rows")
+        refuse("The rows of this holdout have no ids", "a list of predictions in the order of the rows")
     numbers = schema.columns[schema.row_id].value == "number"
     ids = [_number(name) for name in written] if numbers else list(written)
     prediction = "prediction" if schema.row_id != "prediction" else "predicted"
@@ -114,7 +114,7 @@ def _number(name: str) -> int | float:
     try:
         return int(name) if name.lstrip("-").isdecimal() and len(name) < 20 else float(name)
     except ValueError:
-        refuse(f"an id is {brief(name)}", "ids that are numbers, as those of this holdout")
+        refuse(f"An id is {brief(name)}", "numbers as ids, as in this holdout")
 
 
 def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) -> Any:
@@ -127,21 +127,21 @@ def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) ->
         return predictions
     if hasattr(predictions, "predict"):
         raise QueryRejected(
-            "an estimator does not travel: unpacking one runs whatever code is in it, beside the sealed rows; expected "
-            "its predictions with their row ids, where features are public, or a rule as a text, such as "
-            "accuracy('dep_delay > 10'); or ask where the rows are"
+            "An estimator is not sent to a service, because unpacking it there could run "
+            "any code. Pass its predictions with row ids if the features are public, or a "
+            "rule as a text such as accuracy('dep_delay > 10')."
         )
     if isinstance(predictions, PredictionColumn | LocatedPredictions):
         refuse(
-            "a column of a file or of an engine's table is read where the rows are",
-            "a table with row ids, as a data frame",
+            "Predictions in a file or a table of an engine cannot be sent to a service",
+            "a data frame with row ids",
         )
     if (table := prediction_table(predictions)) is not None:
         name = f"predictions-{len(tables) + 1}"
         tables[name] = table
         return {FILE: name} if table.column is None else {FILE: name, "column": table.column}
     if np.ndim(predictions) == 0:
-        refuse(f"the predictions are {brief(predictions)}", "one for each row, as an array or a table with row ids")
+        refuse(f"The predictions are {brief(predictions)}", "one for each row, as an array or a table with row ids")
     items = predictions.tolist() if hasattr(predictions, "tolist") else list(predictions)
     if len(items) <= _MOST_INLINE:
         return [_prediction(item) for item in items]
@@ -164,12 +164,12 @@ def results_from(written: Any) -> dict[Any, list[Any]]:
     pairs = list(written.items()) if isinstance(written, dict) else written
     if not isinstance(pairs, list) or not all(isinstance(pair, (list, tuple)) and len(pair) == _PAIR for pair in pairs):
         raise QueryRejected(
-            f"the results are {brief(written)}; expected an object from case id to runs, or a list of pairs"
+            f"The results are {brief(written)}. Send an object from case id to runs, or a list of pairs."
         )
     found: dict[Any, list[Any]] = {}
     for case, runs in pairs:
         if not isinstance(case, (str, int)):
-            raise QueryRejected(f"a case is named {brief(case)}; expected a text or a number")
+            raise QueryRejected(f"A case id is {brief(case)}. Send a text or a number.")
         if case in found:
             raise CaseRejected(
                 f"The case {brief(case)} is there twice. Give its runs as one list, and other cases other names.",
@@ -228,11 +228,12 @@ def kind_of(name: Any) -> Kind:
     found = registry.KINDS.named(name) if isinstance(name, str) else None
     if found is None:
         names = ", ".join(kind.name for kind in registry.KINDS if kind.form is not Form.CODE)
-        refuse(f"the kind of query is {brief(name)}", f"one of {names}")
+        refuse(f"The kind of query is {brief(name)}", f"one of {names}")
     if found.form is Form.CODE:
         raise QueryRejected(
-            f"{found.name} needs a Python function, and the service takes none, because it would run beside the sealed "
-            "rows; expected another kind of query; or ask where the rows are"
+            f"{found.name} needs a Python function, and the service accepts none, because "
+            "it would run beside the sealed rows. Ask another kind of query, or ask where "
+            "the rows are."
         )
     return found
 
@@ -245,7 +246,7 @@ class _Writing:
         if isinstance(query, str):
             return query
         if not isinstance(query, Query):
-            refuse(f"the query is {brief(query)}", "a text or a query such as mean(...)")
+            refuse(f"The query is {brief(query)}", "a text or a query such as mean(...)")
         made = query.spec()
         kind = kind_of(made.kind)
         details = {
@@ -275,14 +276,14 @@ class _Writing:
 
 def _each(queries: Any) -> Iterable[Any]:
     if isinstance(queries, str) or not isinstance(queries, Iterable):
-        refuse(f"the queries are {brief(queries)}", "a list of queries")
+        refuse(f"The queries are {brief(queries)}", "a list of queries")
     return queries
 
 
 def _plain_columns(universe: Any) -> Any:
     """Return a universe as plain data, with Python numbers in place of NumPy's."""
     if not hasattr(universe, "to_dict"):
-        refuse(f"the universe is {brief(universe)}", "Universe((ListedColumn(...), ...))")
+        refuse(f"The universe is {brief(universe)}", "Universe((ListedColumn(...), ...))")
     described = universe.to_dict()
     return {
         "columns": [

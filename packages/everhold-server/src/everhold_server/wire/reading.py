@@ -77,12 +77,12 @@ def query_from(written: Any, schema: Schema, tables: Tables | None = None) -> Qu
         QueryRejected: If it is not a query, or holds code. Nothing is charged.
     """
     if not isinstance(written, (str, dict)):
-        refuse(f"the query is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
+        refuse(f"The query is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
     left: list[tuple[Any, int]] = [(written, 0)]
     while left:
         item, depth = left.pop()
         if depth > _DEEPEST:
-            refuse(f"there are queries in queries, {depth} deep", f"at most {_DEEPEST}")
+            refuse(f"The query has {depth} levels of queries in queries", f"at most {_DEEPEST} levels")
         if isinstance(item, dict):
             left += [(each, depth + 1) for each in item.values() if isinstance(each, (dict, list))]
         elif isinstance(item, list):
@@ -153,7 +153,7 @@ def _list(kind: Kind, value: Any) -> list[Any]:
     if not isinstance(value, list) or len(value) > _MOST_QUERIES:
         refuse(f"queries is {brief(value)}", f"a list of at most {_MOST_QUERIES:,} queries")
     if kind.form is Form.FLAG and len(value) != 2:
-        refuse(f"{kind.name} has {len(value)} queries", "two")
+        refuse(f"{kind.name} has {len(value)} queries", "two queries")
     return value
 
 
@@ -161,7 +161,7 @@ def _built(written: Any, schema: Schema, tables: Tables) -> Query[Any]:
     if isinstance(written, str):
         written = {"kind": "mean", "of": written}
     elif not isinstance(written, dict):
-        refuse(f"the query is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
+        refuse(f"The query is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
     kind = kind_of(written.get("kind"))
     try:
         given = _model(kind).model_validate(written).__dict__
@@ -207,7 +207,7 @@ def _make(kind: Kind, subjects: list[Any], details: Mapping[str, Any]) -> Query[
     except QueryRejected:
         raise
     except (ValueError, TypeError, ArithmeticError) as reason:
-        raise QueryRejected(f"{reason}") from None
+        raise QueryRejected(str(reason)) from None
     return made
 
 
@@ -219,11 +219,11 @@ def _refusal(kind: Kind, fault: ValidationError) -> QueryRejected:
             return reason
     strange = [str(error["loc"][0]) for error in errors if error["type"] == "extra_forbidden"]
     if strange:
-        problem, expected = f"has {brief(strange[0])}", f"some of {', '.join(sorted(_model(kind).model_fields))}"
+        problem, expected = f"has {brief(strange[0])}", f"Pass only {', '.join(sorted(_model(kind).model_fields))}."
     else:
         problem = f"lacks {' and '.join(str(error['loc'][0]) for error in errors)}"
-        expected = "a value for each"
-    return QueryRejected(f"a query of the kind {kind.name!r} {problem}; expected {expected}")
+        expected = "Pass a value for each."
+    return QueryRejected(f"A query of the kind {kind.name!r} {problem}. {expected}")
 
 
 _LONGEST_ITEM = 1_000

@@ -40,7 +40,7 @@ def sent(app, path, fields, role=Role.STEWARD, name="grace", **files):
 
 
 def test_rows_are_appended_listed_drawn_and_asked_over_time(app):
-    assert "No rows arrived yet" in got(app, PLACE + "/arrivals").text
+    assert "No rows have arrived yet" in got(app, PLACE + "/arrivals").text
     said = sent(app, PLACE + "/arrivals", {"until": HOSTILE}, rows=as_csv(rows(3)))
     assert (said.status_code, said.headers.get("location")) == (303, "/holdouts/study/arrivals")
     page = got(app, PLACE + "/arrivals").text
@@ -53,7 +53,7 @@ def test_rows_are_appended_listed_drawn_and_asked_over_time(app):
     assert "Append rows" not in seen
     again = sent(app, PLACE + "/arrivals", {"until": "zz"}, rows=as_csv(rows(3)))
     assert again.status_code == 422
-    assert "in this holdout already" in again.text
+    assert "already in this holdout" in again.text
     asked = sent(app, PLACE + "/over-time", {"of": "delay > 15", "one_law": "yes"}, Role.ANALYST, "ada")
     assert (asked.status_code, asked.text.count('class="span ')) == (200, 2)
     assert sent(app, PLACE + "/over-time", {"of": "delay >"}, Role.ANALYST, "ada").status_code == 422
@@ -118,7 +118,7 @@ def test_families_over_groups_that_arrive_are_sealed_in_the_browser(tmp_path):
         ({"declared": families}, "at least 3, the largest group"),
         ({"declared": "families.texts.texts =", "largest_group": "4"}, "no TOML"),
         ({"declared": "a = " + "[" * 3_000, "largest_group": "4"}, "no TOML"),
-        ({"declared": "queries = 5\n" + families, "largest_group": "4"}, "its own field"),
+        ({"declared": "queries = 5\n" + families, "largest_group": "4"}, "a field of its own"),
     ):
         refused = sent(app, "/seal", {**fields, **more}, holdout=as_csv(grouped(1, 0)))
         assert (refused.status_code, said in refused.text) == (422, True), refused.text

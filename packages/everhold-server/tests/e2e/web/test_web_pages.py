@@ -183,7 +183,7 @@ def test_errors_are_the_librarys_own_words_and_cost_nothing(send, see):
     before = see("/holdouts/flights", Role.ANALYST, "ada").text
     answer = send("/holdouts/flights/ask", {"kind": "mean", "of": "dely > 1"}, Role.ANALYST, "ada")
     assert answer.status_code == 422
-    assert "nothing was charged" in answer.text
+    assert "dely" in answer.text
     left = re.compile(r"<progress[^>]*>[^<]*")
     assert left.findall(before) == left.findall(see("/holdouts/flights", Role.ANALYST, "ada").text)
 
@@ -241,7 +241,7 @@ def test_files_of_analysts_are_refused_where_features_are_sealed(send, tmp_path)
     given = [("predictions", ("../../p.csv", file.read_bytes(), "text/csv"))]
     answer = send("/holdouts/flights/ask", {"kind": "accuracy"}, Role.ANALYST, "ada", given)
     assert answer.status_code == 422
-    assert "expected a rule" in answer.text
+    assert "Send a rule" in answer.text
 
 
 def files_of(folder, **tables):
@@ -297,7 +297,7 @@ def test_two_files_are_compared(study, tmp_path, metric, where):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"metric": "r2"}, "there is no such score"),
+        ({"metric": "r2"}, "There is no such score"),
         ({"metric": "f1", "second_rule": ""}, "the second predictions are missing"),
         ({"metric": "f1", "where": HOSTILE}, "where"),
     ],
@@ -322,7 +322,7 @@ def test_a_team_hands_in_under_its_own_name_alone(send, tmp_path):
     received = send("/holdouts/cup/submit", {"act": "submit", "guess": "0.8"}, Role.ANALYST, "wrens", given)
     assert "Submission 1 of 4 of team wrens" in received.text
     assert "<b>0.8</b>" not in received.text  # the team's own guess
-    assert "the score is confirmed within [" in received.text
+    assert "The score is confirmed within [" in received.text
 
 
 def test_a_first_submission_is_asked_for_its_guess(send, see, tmp_path):
@@ -353,7 +353,7 @@ def test_rows_are_sealed_whatever_they_and_their_files_are_called(send, see, tmp
         for part, seed in (("holdout", 7), ("training", 8))
     ]
     fields = {"name": "new", "label": "late", "queries": "40", "surprises": "3", "confidence": "95"}
-    assert "expected a number" in send("/seal", {**fields, "queries": "x"}, files=given).text
+    assert "Pass a number" in send("/seal", {**fields, "queries": "x"}, files=given).text
     answer = send("/seal", fields, files=given)
     assert (answer.status_code, answer.headers["location"]) == (303, "/holdouts/new")
     assert "40 queries" in see("/holdouts/new").text
@@ -412,7 +412,7 @@ def test_unsealing_needs_the_name_and_tells_what_others_lose(send, see):
     assert "No other holdout of this storage loses its promise" in see("/holdouts/cup/unseal").text
     refused = send("/holdouts/cup/unseal", {"confirm": "Cup"})
     assert refused.status_code == 422
-    assert "nothing was told" in refused.text
+    assert "not the holdout" in refused.text
     assert "Not final" in see("/holdouts/cup/leaderboard").text
     told = send("/holdouts/cup/unseal", {"confirm": "cup"})
     assert "The study is closed" in told.text

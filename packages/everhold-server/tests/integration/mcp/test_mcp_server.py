@@ -75,16 +75,16 @@ def test_a_fault_that_quotes_rows_is_not_told_or_logged(holdout, monkeypatch, ca
 
     monkeypatch.setattr(type(holdout), "ask", ask)
     message = refused(holdout, "ask", {"query": "z > 0"})
-    assert "fault of its own" in message
+    assert "an error in everhold" in message
     assert SECRET not in message + caplog.text + "".join(capfd.readouterr())
 
 
 def test_an_error_of_everhold_is_told_in_its_own_words(holdout, monkeypatch):
     def ask(*_, **__):
-        raise EverholdError("the ledger is busy: another process kept it locked; nothing was charged; try again")
+        raise EverholdError("The ledger is busy: another process has locked it. Nothing was charged, so try again.")
 
     monkeypatch.setattr(type(holdout), "ask", ask)
-    assert refused(holdout, "ask", {"query": "z > 0"}).startswith("the ledger is busy")
+    assert refused(holdout, "ask", {"query": "z > 0"}).startswith("The ledger is busy")
 
 
 def test_a_result_that_does_not_fit_its_schema_is_a_fault(holdout, monkeypatch):
@@ -93,7 +93,7 @@ def test_a_result_that_does_not_fit_its_schema_is_a_fault(holdout, monkeypatch):
         return {"queries_asked": SECRET}
 
     monkeypatch.setattr(Tools, "status", status)
-    assert "fault of its own" in refused(holdout, "status")
+    assert "an error in everhold" in refused(holdout, "status")
 
 
 def test_stdout_carries_the_protocol_and_nothing_else(tmp_path):

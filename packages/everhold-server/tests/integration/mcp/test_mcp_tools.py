@@ -102,7 +102,7 @@ def test_a_quote_is_free_and_names_the_price(holdout):
     assert (price["charged_if_confirmed"], price["charged_at_most"], price["answered_before"]) == (0, 1, False)
     assert holdout.status()["queries_asked"] == 0
     told(holdout, "ask", {"query": "late = 1"})
-    assert told(holdout, "quote", {"query": "late = 1"})["next"] == "ask it: the stored answer is free"
+    assert told(holdout, "quote", {"query": "late = 1"})["next"] == "Ask it: the stored answer is free."
 
 
 def test_a_spent_allotment_refuses_and_says_stop(holdout):
@@ -111,7 +111,7 @@ def test_a_spent_allotment_refuses_and_says_stop(holdout):
     told(agent, "ask", {"query": "late = 1"})
     second = told(agent, "ask", {"query": "x > 0"})
     assert (second["source"], second["value"], second["charged"]) == ("refused", None, 0)
-    assert "stop here" in second["next"]
+    assert "Stop here" in second["next"]
     assert told(agent, "quote", {"query": "x > 1"})["refused"]
     assert told(agent, "describe")["analyst"] == "agent"
     assert "is spent" in told(agent, "status")["next"]
@@ -143,7 +143,7 @@ def test_a_rule_climbs_only_by_proof(holdout):
     assert (won["verdict"], won["charged"], won["promotions"]) == ("promoted", 1, 1)
     again = told(holdout, "challenge", {"rule": "z + x > 0"})
     assert (again["verdict"], again["charged"], again["repeated"]) == ("promoted", 0, True)
-    assert again["next"].startswith("this model is the champion already")
+    assert again["next"].startswith("This model is the champion already")
     assert told(holdout, "status")["gates"][0]["promotions"] == 1
 
 
@@ -163,8 +163,8 @@ def test_predictions_for_sealed_features_are_refused_because_they_would_weaken_t
 
 WRONG = [
     ("ask", {}, "needs 'query'"),
-    ("ask", {"question": "late = 1"}, "no argument 'question'; expected some of query, guess"),
-    ("ask", {"query": "late = 1", "guess": "high"}, "cannot use 'guess' as given; expected guess: What you expect"),
+    ("ask", {"question": "late = 1"}, "no argument 'question'. Pass only query, guess"),
+    ("ask", {"query": "late = 1", "guess": "high"}, "cannot use 'guess' as passed. guess: What you expect"),
     ("ask", {"query": 7}, "needs 'query'"),
     ("ask", {"query": ""}, "needs 'query'"),
     ("ask", {"query": "late >"}, "not an expression"),
@@ -174,8 +174,8 @@ WRONG = [
     ("ask", {"query": "late = 1", "low": 0}, "only one end of the range"),
     ("ask", {"query": "late = 1", "given": "x"}, "a number; expected a condition"),
     ("quote", {"query": "late = 1", "tolerance": 0.1}, "no argument 'tolerance'"),
-    ("status", {"verbose": True}, "expected no arguments"),
-    ("submit", {}, "no tool 'submit'; expected one of describe, quote, ask, challenge, status, certificate"),
+    ("status", {"verbose": True}, "Pass no arguments"),
+    ("submit", {}, "no tool 'submit'. The tools are describe, quote, ask, challenge, status, certificate"),
     ("challenge", {"rule": "x > 0", "gate": "other"}, "no gate named 'other'"),
     ("challenge", {"rule": "x > 0", "gate": " "}, "no gate named ' '"),
     ("challenge", {}, "exactly one of rule"),
@@ -207,7 +207,7 @@ def test_an_unsealed_study_says_stop(holdout):
     assert "unsealed" in refused(holdout, "ask", {"query": "x > 0"})
     assert told(holdout, "ask", {"query": "late = 1"})["repeated"]
     assert told(holdout, "status")["closed"]
-    assert "stop here" in told(holdout, "describe")["next"]
+    assert "Stop here" in told(holdout, "describe")["next"]
 
 
 def test_the_same_call_twice_at_once_is_charged_once(holdout):

@@ -80,7 +80,9 @@ def test_pages_follow_each_other(app):
 
 def test_what_cannot_be_written_is_not_told(app, monkeypatch):
     def fail(_):
-        raise EverholdError("the ledger cannot be written: the disk is full or fails; nothing was charged")
+        raise EverholdError(
+            "The ledger cannot be written: the disk is full or fails. Nothing was charged. Free some space."
+        )
 
     monkeypatch.setattr(app.state.audit, "insert", fail)
     with http_client(app, token(app)) as client:

@@ -83,7 +83,7 @@ def test_a_file_is_tried_before_it_is_handed_in(http_client, tmp_path):
 
 FILE = ("x.csv", predictions())
 REFUSED = {
-    "nothing": ({"json": {}}, "there are no predictions"),
+    "nothing": ({"json": {}}, "There are no predictions"),
     "too few": ({"json": {"predictions": {"r0000": 1}}}, "999 of the sealed rows"),
     "a guess in words": (
         {"data": {"guess": "much"}, "files": {"predictions": FILE}},
@@ -93,9 +93,9 @@ REFUSED = {
         {"data": {"guess": "1e999"}, "files": {"predictions": FILE}},
         "the guess is '1e999'; expected a",
     ),
-    "a field of no submission": ({"data": {"gues": "0.5"}, "files": {"predictions": FILE}}, "did you mean 'guess'"),
+    "a field of no submission": ({"data": {"gues": "0.5"}, "files": {"predictions": FILE}}, "Did you mean 'guess'"),
     "a field like none": ({"data": {"x": "0.5"}, "files": {"predictions": FILE}}, "expected column, guess, team;"),
-    "a file of no submission": ({"files": {"predictions": FILE, "trainings": FILE}}, "did you mean 'training'"),
+    "a file of no submission": ({"files": {"predictions": FILE, "trainings": FILE}}, "Did you mean 'training'"),
     "a column that is not there": ({"data": {"column": "no"}, "files": {"predictions": FILE}}, "'no'"),
     "no labels": ({"files": {"predictions": ("x.csv", as_csv({"id": IDS, "late": [0.5] * samples.ROWS}))}}, "0.5"),
     "a rule": ({"json": {"predictions": "delay > 3 and"}}, "delay > 3 and"),
@@ -164,7 +164,7 @@ def test_requests_at_the_limit_are_told_exactly_what_is_received(tmp_path, limit
         assert sorted(each["number"] for each in received) == [1, 2]
         refused = [each for each in said if each.status_code != 200]
         assert {each.status_code for each in refused} == {409}
-        assert all("nothing was received or charged" in each.json()["detail"] for each in refused)
+        assert all("Nothing was received" in each.json()["detail"] for each in refused)
         board = http_client(EVE).get(STUDY + "/leaderboard").json()["standings"]
         assert {line["team"]: line["submissions"] for line in board} == {"ada": 2, "bob": 1}
         leads = [each["predictions"] for each in received if each["leads"]]

@@ -98,7 +98,7 @@ def test_a_limited_steward_is_told_about_rows_that_the_same_token_sealed(http_cl
     assert prober.post(HOLDOUTS, **sealing("probe", few)).status_code == 201
     refused = prober.post(HOLDOUTS, **sealing("second", few))
     assert refused.status_code == 409
-    assert "sealed in this storage already, as 'probe'" in refused.json()["detail"]
+    assert "already sealed in this storage, as 'probe'" in refused.json()["detail"]
     assert prober.post(HOLDOUTS, **sealing("second", few, allow_resealing=True)).status_code == 201
     assert prober.get(f"{HOLDOUTS}/second/certificate").json()["rows"]["also_sealed_as"] == ["probe"]
 

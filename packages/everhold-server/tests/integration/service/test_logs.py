@@ -84,7 +84,7 @@ def test_a_fault_is_a_class_and_a_place(tmp_path, lines, monkeypatch):
     with http_client(app) as client:
         answer = client.get("/api/v1/me", headers={"cookie": "everhold=x"})
     assert answer.status_code == 500
-    assert "fault of its own" in answer.json()["detail"]
+    assert "an error in everhold" in answer.json()["detail"]
     (line,) = parsed(lines)
     assert (line["level"], line["fault"]) == ("error", "RuntimeError")
     assert any(place.startswith("everhold_server.authentication:") for place in line["places"])
@@ -113,11 +113,11 @@ def test_an_error_of_everhold_in_a_door_is_told_in_its_own_words(tmp_path, monke
     app = make(seal(tmp_path, "flights"))
 
     def busy(*_):
-        raise EverholdError("the ledger is busy: another process kept it locked; nothing was charged; try again")
+        raise EverholdError("The ledger is busy: another process has locked it. Nothing was charged, so try again.")
 
     monkeypatch.setattr(app.state.token_store, "authenticate", busy)
     with http_client(app, "eh_1_2") as client:
-        assert client.get("/api/v1/me").json()["detail"].startswith("the ledger is busy")
+        assert client.get("/api/v1/me").json()["detail"].startswith("The ledger is busy")
 
 
 def test_a_fault_that_is_told_in_words_is_logged_by_its_place(tmp_path, lines, monkeypatch):

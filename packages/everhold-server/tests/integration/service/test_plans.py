@@ -122,7 +122,7 @@ def test_one_token_has_three_plans_in_line():
         assert refused.value.data["wait"] > 0
         for token in "bbbcccd":
             stack.enter_context(line._place(token))
-        with pytest.raises(Unavailable, match="wait a few seconds"), line._place("e"):
+        with pytest.raises(Unavailable, match="Wait a few seconds"), line._place("e"):
             pass
     with line._place("a"):
         pass

@@ -9,7 +9,7 @@ from everhold.errors import Unavailable
 from everhold_server.audit import AuditLog
 from everhold_server.token_store import TokenStore
 
-LOST = Unavailable("the ledger is busy")
+LOST = Unavailable("The ledger is busy")
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_busy_ledger_says_when_to_come_again(http_client, tmp_path):
     with kept_busy(http_client.app):
         said = ask(ada)
     assert said_to_come_again(said)
-    assert "nothing was charged" in said.json()["detail"]
+    assert "Nothing was charged" in said.json()["detail"]
     assert head(tmp_path) == before
     assert ask(ada).json()["repeated"] is False
 

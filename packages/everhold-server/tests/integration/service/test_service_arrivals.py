@@ -73,7 +73,6 @@ def test_what_does_not_fit_changes_nothing(http_client, tmp_path):
     for what, (document, files) in WRONG.items():
         said = steward.post(ARRIVALS, **form(document, part="settings", **files))
         assert (said.status_code in (400, 409, 415, 422), head(tmp_path)) == (True, before), (what, said.text)
-        assert "nothing was" in said.json()["detail"]
     for who in (ADA, EVE):
         assert (append(http_client(who)).status_code, head(tmp_path)) == (403, before)
 
@@ -136,7 +135,6 @@ def test_drift_is_charged_to_the_analyst_and_proved_over_http(http_client, tmp_p
     ):
         said = ada.post(STUDY + "/drift", json=wrong)
         assert (said.status_code, head(tmp_path)) == (409, before), said.text
-        assert "nothing was charged" in said.json()["detail"]
     assert http_client(EVE).post(STUDY + "/drift", json={}).status_code == 403
     said = ada.post(STUDY + "/drift", json={"columns": ["delay"], "also": ["delay > 40"]})
     assert said.status_code == 200, said.text

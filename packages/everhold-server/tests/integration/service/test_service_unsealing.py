@@ -35,7 +35,7 @@ def test_a_steward_of_some_holdouts_hears_no_name_of_others(http_client):
     )  # fmt: skip
     assert told.status_code == 409
     assert told.json()["names"] == ["study"]
-    assert "sealed in this storage already" in told.text
+    assert "already sealed in this storage" in told.text
     assert "other'" not in losing + told.text + limited.get("/holdouts/study/unseal").text
     warned = limited.post(STUDY + "/unseal", json={"confirm": "study"}).json()["warnings"]
     assert warned

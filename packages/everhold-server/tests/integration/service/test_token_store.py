@@ -147,7 +147,7 @@ def test_of_many_who_come_with_one_link_one_is_let_in(token_store):
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_token(token_store, wanted):
-    with pytest.raises(EverholdError, match="nothing was"):
+    with pytest.raises(EverholdError, match=r"name|token is|days is"):
         token_store.make(Role.ANALYST, **{"name": "ada", **wanted}, by="test")
     assert token_store.all() == []
 

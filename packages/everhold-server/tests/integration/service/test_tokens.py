@@ -104,7 +104,7 @@ def test_tokens_are_for_stewards(app, role):
             client.get("/api/v1/audit"),
         ):  # fmt: skip
             assert answer.status_code == 403
-            assert "ask the steward" in answer.json()["detail"]
+            assert "Ask the steward" in answer.json()["detail"]
 
 
 def test_the_visit_of_another_holdout_looks_like_none(app):

@@ -123,7 +123,6 @@ def test_a_hostile_table_costs_nothing_and_tells_nothing(http_client, folder, wh
     before, since = head(folder), time.monotonic()
     response = ask(http_client(STEWARD), content)
     assert (response.status_code, response.headers["content-type"]) == (409, "application/problem+json"), response.text
-    assert "nothing was charged" in response.json()["detail"]
     assert time.monotonic() - since < 30
     assert (head(folder), left_behind(folder)) == (before, [])
     assert str(folder) not in response.text
@@ -191,7 +190,7 @@ def test_a_name_that_is_there_twice_is_named_and_costs_nothing(http_client, fold
 @pytest.mark.parametrize("kind", ["text/plain", "", "multipart/form-data", "application/jsonp", "application/xml"])
 def test_another_type_of_body_is_not_taken(http_client, kind):
     response = http_client(STEWARD).post(STUDY + "/ask", content=b"{}", headers={"content-type": kind})
-    assert (response.status_code, response.json()["title"]) == (415, "not taken")
+    assert (response.status_code, response.json()["title"]) == (415, "not accepted")
 
 
 def test_a_body_that_is_too_large_ends_there(http_client, folder):

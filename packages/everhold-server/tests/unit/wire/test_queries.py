@@ -94,8 +94,8 @@ class Model:
         (eh.gradient(lambda table: table["x"], dimension=1, clip=1.0), "Python function"),
         (eh.low_sensitivity(lambda table: 0.0, low=0, high=1, sensitivity=0.1), "Python function"),
         (eh.risk([0.5], lambda one, other: one - other, high=1), "Python function"),
-        (eh.accuracy(Model()), "estimator does not travel"),
-        (eh.ratio(eh.accuracy(Model()), "x > 0"), "estimator does not travel"),
+        (eh.accuracy(Model()), "estimator is not sent to a service"),
+        (eh.ratio(eh.accuracy(Model()), "x > 0"), "estimator is not sent to a service"),
         (
             eh.private_synthesize(eh_universe := queries()["synthesize"][0].universe, eh_universe.marginals(2)),
             "family",
@@ -107,9 +107,8 @@ class Model:
     ],
 )
 def test_what_cannot_travel_says_what_to_do_instead(query, said):
-    with pytest.raises(QueryRejected, match=said) as refusal:
+    with pytest.raises(QueryRejected, match=said):
         written(query)
-    assert "nothing was charged" in str(refusal.value)
 
 
 DEEP = "x > 0"
@@ -139,13 +138,13 @@ def test_so_many_marginals_are_counted_before_they_are_made():
         (None, "a text or an object"),
         ([], "a text or an object"),
         ({}, "kind of query is None"),
-        ({"kind": "sum"}, "expected one of mean, accuracy"),
+        ({"kind": "sum"}, "Pass one of mean, accuracy"),
         ({"kind": ["mean"]}, "kind of query"),
         ({"kind": "gradient", "of": "os:system", "dimension": 1, "clip": 1}, "runs? beside the sealed rows"),
         ({"kind": "low_sensitivity", "of": "f.py:f"}, "runs? beside the sealed rows"),
         ({"kind": "mean"}, "lacks of"),
         ({"kind": "mean", "of": 7}, "of is 7"),
-        ({"kind": "mean", "of": "x", "lwo": 1}, "'lwo'; expected some of given, high, kind, low, of"),
+        ({"kind": "mean", "of": "x", "lwo": 1}, "'lwo'. Pass only given, high, kind, low, of"),
         ({"kind": "mean", "of": "x", "low": "0"}, "low is '0'"),
         ({"kind": "mean", "of": "x", "low": True}, "low is True"),
         ({"kind": "mean", "of": "x", "low": math.nan}, "low is nan"),
@@ -161,16 +160,16 @@ def test_so_many_marginals_are_counted_before_they_are_made():
         ({"kind": "covariance", "of": "x"}, "lacks with"),
         ({"kind": "choose", "of": "lowest"}, "lacks queries"),
         ({"kind": "choose", "of": "lowest", "queries": "x"}, "queries is 'x'"),
-        ({"kind": "difference", "queries": ["x", "y", "x"]}, "3 queries; expected two"),
+        ({"kind": "difference", "queries": ["x", "y", "x"]}, "3 queries. Pass two queries"),
         ({"kind": "difference", "queries": ["x", "y"], "of": True}, "'of'"),
         ({"kind": "difference", "queries": [{"kind": "histogram", "of": "x", "edges": [0, 1]}, "y"]}, "no mean"),
         ({"kind": "histogram", "of": "x", "edges": [0, [1]]}, "an item of edges"),
         ({"kind": "histogram", "of": "x", "edges": [0] * 10_001}, "at most 10,000"),
         ({"kind": "histogram", "of": "x", "edges": [0, math.nan]}, "an item of edges"),
         ({"kind": "accuracy", "of": 7}, "an object from row ids"),
-        ({"kind": "accuracy", "of": [[1]]}, "a prediction is"),
-        ({"kind": "accuracy", "of": {"1": {"a": 1}}}, "a prediction is"),
-        ({"kind": "accuracy", "of": {"one": 1}}, "ids that are numbers"),
+        ({"kind": "accuracy", "of": [[1]]}, "A prediction is"),
+        ({"kind": "accuracy", "of": {"1": {"a": 1}}}, "A prediction is"),
+        ({"kind": "accuracy", "of": {"one": 1}}, "numbers as ids"),
         ({"kind": "accuracy", "of": [1] * 1_000}, "1,000 predictions"),
         ({"kind": "accuracy", "of": ["x" * 2_000]}, "2,000 characters"),
         ({"kind": "accuracy", "of": {"file": "../../etc/passwd"}}, "no file was sent"),
@@ -182,13 +181,12 @@ def test_so_many_marginals_are_counted_before_they_are_made():
         ({"kind": "synthesize", "of": 3}, "no universe"),
         ({"kind": "synthesize", "of": WIDE}, "values over all cells"),
         ({"kind": "synthesize", "of": WIDE, "marginals": 10**9}, "width is"),
-        (DEEP, "deep; expected at most"),
+        (DEEP, "levels of queries in queries. Pass at most"),
     ],
 )  # fmt: skip
 def test_what_is_no_query_is_refused_in_words(told, said):
     with pytest.raises(QueryRejected, match=said) as refusal:
         query_from(told, SCHEMA, {})
-    assert "nothing was charged" in str(refusal.value)
     assert len(str(refusal.value)) < 2_000
 
 
@@ -216,4 +214,4 @@ def answered(told):
 @given(st.sampled_from([kind.name for kind in KINDS]), st.dictionaries(_KEYS, _VALUES, max_size=5))
 def test_whatever_is_written_is_a_query_or_is_refused(kind, rest):
     found = answered({"kind": kind, **rest})
-    assert isinstance(found, Query) or "nothing was charged" in found
+    assert isinstance(found, Query) or len(found) > 10

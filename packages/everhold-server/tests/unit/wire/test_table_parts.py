@@ -36,7 +36,7 @@ def test_whole_numbers_texts_and_what_is_missing_stay_what_they_are(tmp_path):
     [
         (PredictionTable({"id": [1, 2], "said": [1]}), "different lengths"),
         (PredictionTable({"id": [], "said": []}), "no row"),
-        (PredictionTable({"id": [1, 2], "said": np.zeros((2, 2))}), "one value in each row"),
+        (PredictionTable({"id": [1, 2], "said": np.zeros((2, 2))}), "an array of one dimension"),
         (PredictionTable({"id": [1, 2], "said": [object(), object()]}), "neither numbers nor texts"),
         (prediction_table(FRAME[["said"]]), "does not count its rows"),
     ],

@@ -60,10 +60,7 @@ class Allotments(Display):
 
 def allot(executor: QueryExecutor, analyst: str, *, queries: int, charges: int | None) -> Allotment:
     """See `everhold.Holdout.allot`."""
-    if executor.analyst is not None:
-        raise QueryRejected(
-            "an analyst cannot allot; expected the holdout itself, as the steward opens it; nothing was changed"
-        )
+    executor.check_steward("allot")
     analyst = checked_name(analyst)
     most, charges = _checked_limits(queries, charges, executor.mechanism)
 
@@ -109,7 +106,7 @@ def _limit(what: str, value: int) -> int:
     except TypeError:
         number = -1
     if not 0 <= number <= MOST:
-        raise ValueError(f"{what} is {brief(value)}; expected a whole number of at least 0, the most that is allotted")
+        raise ValueError(f"{what} is {brief(value)}. Pass a whole number of at least 0.")
     return number
 
 
@@ -123,7 +120,7 @@ def _set_limits(accounts: Accounts, analyst: str, queries: int, charges: int) ->
     try:
         accounts.allot(analyst, queries, charges)
     except ValueError as fault:
-        raise QueryRejected(f"{fault}; expected limits of at least that much; nothing was changed") from None
+        raise QueryRejected(f"{fault}. Pass limits of at least that much.") from None
     return True
 
 
@@ -133,8 +130,8 @@ def _warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) ->
     missing = [name for name, count in beyond.items() if count < 0]
     if missing:
         warn_caller(EverholdWarning(
-            f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; it is "
-            "first come, first served"
+            f"The allotments of all analysts together are more {' and '.join(missing)} "
+            "than the budget has left. Those who ask first are served first."
         ))  # fmt: skip
 
 

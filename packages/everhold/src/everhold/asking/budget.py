@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from everhold.queries.query import Pricing
 
 SPENT = (
-    "what is left of the allotment, or of the whole budget, may not pay for the query, so it was refused; "
-    "nothing was charged; ask the steward for a larger allotment, or ask something cheaper"
+    "The query was refused and nothing was charged, because the rest of the allotment or "
+    "of the budget may not pay for it. Ask the steward for a larger allotment, or ask a "
+    "cheaper query."
 )
 
 _LOOK_ALIKES = str.maketrans(
@@ -57,9 +58,10 @@ def checked_name(analyst: str, *, of: str = "analyst") -> str:
     )
     if not usable:
         raise ValueError(
-            f"the {of}'s name {brief(analyst)} cannot be used; expected 1 to {LONGEST_NAME} printable characters "
-            "in their normal form, without leading, trailing or double spaces, and in front of a team's name none of "
-            "= + - @, which begin formulas; choose a plain name such as 'team-a'"
+            f"The {of}'s name {brief(analyst)} cannot be used. Pass 1 to {LONGEST_NAME} "
+            "printable characters in Unicode normal form (NFKC), without leading, "
+            "trailing or double spaces, such as 'team-a'. A team's name cannot begin with "
+            "= + - or @."
         )
     return analyst
 
@@ -72,10 +74,7 @@ def refuse_look_alikes(name: str, others: Iterable[str], *, of: str) -> None:
     """
     alike = next((other for other in others if _looks(other) == _looks(name)), None)
     if alike is not None:
-        raise QueryRejected(
-            f"the name {name!r} looks like that of the {of} {alike!r}; expected a name that cannot be mistaken for "
-            "another; choose another name; nothing was changed"
-        )
+        raise QueryRejected(f"The name {name!r} looks like that of the {of} {alike!r}. Choose another name.")
 
 
 def _looks(name: str) -> str:
@@ -146,8 +145,7 @@ def allotment_of(accounts: Accounts, analyst: str) -> Allotment:
     """
     if not isinstance(analyst, str) or analyst not in accounts.parts:
         raise QueryRejected(
-            f"there is no allotment for an analyst named {brief(analyst)}; expected the name of an analyst to whom "
-            "the steward has allotted a part; nothing was charged; see holdout.allotments()"
+            f"There is no allotment for an analyst named {brief(analyst)}. Pass a name from holdout.allotments()."
         )
     return accounts.parts[analyst]
 

@@ -43,7 +43,7 @@ _KINDS: dict[str, Any] = {kind.kind: kind for kind in (BoundList, BoundSubgroups
 WORDS = "words"
 """What a family declares, entry by entry, as its author wrote it."""
 
-_CLOSED = "the study was unsealed, so nothing can be declared any more; nothing was changed; seal new rows"
+_CLOSED = "The study was unsealed, so no family can be declared any more. Seal new rows."
 
 Families = Mapping[str, Family] | Sequence[Family]
 
@@ -75,13 +75,12 @@ def checked_share(share: object, *, declared: bool) -> float:
     part = share_of(SHARE if share is None else share)
     if part is None:
         raise HoldoutRejected(
-            f"share is {brief(share)}; expected a number above 0 and at most {MOST_SHARE}, the part of the "
-            "probability of failure that declared families have; nothing was created"
+            f"share is {brief(share)}. Pass a number above 0 and at most {MOST_SHARE}: the "
+            "part of the probability of failure for declared families."
         )
     if share is not None and not declared:
         raise HoldoutRejected(
-            f"share is {brief(share)}, and no family is declared that would have it; expected declared=[...] beside "
-            "it, or no share; nothing was created"
+            f"share is {brief(share)}, and no family is declared. Pass declared=[...] with it, or leave out share."
         )
     return part
 
@@ -101,9 +100,7 @@ def bound_families(
     if isinstance(families, Family):
         families = [families]
     if not isinstance(families, (Mapping, Sequence)) or isinstance(families, (str, bytes)) or not families:
-        raise QueryRejected(
-            f"declared is {brief(families)}; expected families, such as [eh.texts()]; nothing was created"
-        )
+        raise QueryRejected(f"declared is {brief(families)}. Pass families, such as [eh.texts()].")
     named = families if isinstance(families, Mapping) else {f"family {n}": f for n, f in enumerate(families, 1)}
     assert has_public_levels(mechanism)
     found, pools, nats = list[Any](), list[RecordedPool](), mechanism.described(math.log(len(named)))
@@ -124,8 +121,7 @@ def checked_name(name: str) -> str:
     """
     if not (is_text(name, longest=LONGEST_FAMILY) and name and name.isprintable()):
         raise QueryRejected(
-            f"the name {brief(name)} of a family cannot be used; expected 1 to {LONGEST_FAMILY} printable characters; "
-            "nothing was changed"
+            f"The family name {brief(name)} cannot be used. Pass 1 to {LONGEST_FAMILY} printable characters."
         )
     return name
 
@@ -169,20 +165,14 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
         BudgetExhausted: If there is no place left that says anything. Nothing was changed.
     """
     checked_name(name)
-    if executor.analyst is not None:
-        raise QueryRejected(
-            "an analyst cannot declare a family; expected the holdout itself, as the steward opens it; nothing was "
-            "changed"
-        )
+    executor.check_steward("declare a family")
     mechanism = _giving_levels(executor)
     bound, words = _bound(family, _of_declarations(executor))
     head = executor.ledger.head()
     _check_free(head.accounts, name)
     state = executor.state_from(head.state)
     if not mechanism.surely_answers(state, 1):
-        raise BudgetExhausted(
-            "no place is left at which a family could say anything; nothing was changed; seal new rows"
-        )
+        raise BudgetExhausted("The budget has no room left for a family. Seal new rows.")
     nats = float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
     checked = isinstance(bound, BoundTexts) and bound.bits <= mechanism.text_bits
     if checked and not executor.compiler.families.first_rows:  # else their events are others
@@ -192,7 +182,7 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
         accounts = Accounts.from_state(transaction.state)
         _check_free(accounts, name)
         if transaction.state != head.state:
-            raise QueryRejected("a query was asked meanwhile; nothing was changed; declare it again")
+            raise QueryRejected("A query was asked at the same time. Declare the family again.")
         accounts.of(Declarations).replay(made.stored(), DECLARATION)
         after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)
         transaction.record(accounts.into(after), [_outcome()])
@@ -222,7 +212,7 @@ def _check_free(accounts: Accounts, name: str) -> None:
     if accounts.closed:
         raise QueryRejected(_CLOSED)
     if name in accounts.of(Declarations).by_name:
-        raise QueryRejected(f"there is a family named {name!r}; expected another name; nothing was changed")
+        raise QueryRejected(f"A family named {name!r} exists. Pass another name.")
 
 
 def _declaration(
@@ -391,8 +381,8 @@ class HoldoutFamilies(HoldoutAccessor):
         text = _text_of(bound, ())
         if all(each.family != text for each in head.accounts.of(Declarations).by_name.values()):
             raise QueryRejected(
-                "this space is not declared on this holdout, or with other versions of packages; expected it as it was "
-                "declared; nothing was changed"
+                "This grid is not declared on this holdout, or was declared with other "
+                "versions of packages. Pass the grid as it was declared."
             )
         every = (entry.description for entry in all_entries(executor.ledger, head.sequence))
         told = [described for described in every if described.get("grid") == bound.digest]

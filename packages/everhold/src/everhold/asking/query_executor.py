@@ -50,14 +50,15 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 CLOSED_STUDY = (
-    "the study was unsealed and accepts no new queries: the analyst may know what the sealed rows say; repeat an "
-    "earlier query, which is free, or seal new rows; nothing was charged or changed"
+    "The study was unsealed, so it accepts no new queries. Repeat an earlier query, which is free, or seal new rows."
 )
 """Message for a new query or allotment after the end."""
 
 _SURPRISES = 20  # latest ones that guesses may learn from
 
-_REFUSED = "the remaining budget may not cover this query; nothing was charged; seal new rows"
+_REFUSED = (
+    "The query was refused and nothing was charged, because the rest of the budget may not pay for it. Seal new rows."
+)
 
 
 class RowsArrived(Unavailable):
@@ -223,6 +224,18 @@ class QueryExecutor:
         """Return the mechanism's present state. Secret."""
         return self.state_from(self.ledger.head().state)
 
+    def check_steward(self, act: str) -> None:
+        """Refuse an act of the steward, such as ``"append rows"``, to an analyst.
+
+        Raises:
+            QueryRejected: If an analyst asks.
+        """
+        if self.analyst is not None:
+            raise QueryRejected(
+                f"Only the steward can {act}, and this holdout is open for the analyst {self.analyst!r}. "
+                "Open it as steward."
+            )
+
     def state_from(self, data: dict[str, Any]) -> State:
         """Return the mechanism's state for this tree from a state of the ledger.
 
@@ -231,10 +244,7 @@ class QueryExecutor:
             RowsArrived: If other rows are there by now.
         """
         if (self.place.changes or ARRIVALS in data) and arrived(data) != self.place.changes:
-            raise RowsArrived(
-                "rows arrived since this holdout was opened; expected the rows that are there now; nothing was "
-                "charged; ask again"
-            )
+            raise RowsArrived("Rows arrived since this holdout was opened. Ask again.")
         if data.get("configuration") != self._settings:
             return state_from(data, self.record.configuration)
         state = State.from_dict(data["mechanism"])
@@ -280,8 +290,9 @@ def _warn_of_clips(draft: EntryDraft) -> None:
     if many := [clip for clip in kept_clips(draft.description) if clip.is_often]:
         warn_caller(
             ClippingWarning(
-                f"{draft.description['shown']}: {clips_in_words(many)}. The answer is about the clipped number; give a "
-                "wider range if you mean another one, which makes intervals wider."
+                f"{draft.description['shown']}: {clips_in_words(many)}. The answer is "
+                "about the clipped number. For another number pass a wider range, which "
+                "makes intervals wider."
             )
         )
 
@@ -382,7 +393,7 @@ class Execution:
                 accounts.spend(executor.analyst, asked, charged)
         except ValueError:
             raise EverholdError(
-                "the query would charge more than the price that it named; nothing was charged; ask another one"
+                "The query would charge more than its stated price, so nothing was charged. Ask another query."
             ) from None
         for draft, outcome in zip(drafts, made, strict=True) if accounts.extensions else ():  # of gates, of teams
             accounts.settle(draft.description, outcome.answer["source"], outcome.charged)
@@ -394,8 +405,9 @@ def _why_refused(entries: Sequence[Committed | None], analyst: str | None) -> st
     if answered:
         charged = sum(entry.charged for entry in entries if entry is not None)
         return (
-            f"the budget ended: {answered:,} of {len(entries):,} parts were answered, for {charged:,} in all, and "
-            "the others refused, for nothing; what was answered is stored, and free when it is asked again"
+            f"The budget ran out: {answered:,} of {len(entries):,} parts were answered and "
+            f"charged {charged:,} in all, and the others were refused for free. Answered "
+            "parts are stored and free when asked again."
         )
     return _REFUSED if analyst is None else SPENT
 

@@ -110,7 +110,9 @@ class HoldoutSession(SeesArrivals):
         growth = growth_of(self._executor)
         if growth is None:
             if as_of not in (None, 0):
-                raise QueryRejected(f"there was no arrival {as_of!r}, as no rows arrived yet; nothing was charged")
+                raise QueryRejected(
+                    f"There was no arrival {as_of!r}, because no rows have arrived yet. Leave out as_of."
+                )
             return self._executor
         return growth.best(self._executor.analyst) if as_of is None else growth.as_of(as_of, self._executor.analyst)
 
@@ -122,8 +124,7 @@ class HoldoutSession(SeesArrivals):
         """
         if self._executor.growth is not None:
             raise QueryRejected(
-                f"rows arrived in this holdout, and {what} does not know them; expected a holdout without arrivals; "
-                "nothing was changed"
+                f"Rows arrived in this holdout, and {what} does not support arrivals. Use a holdout without arrivals."
             )
 
     def check_queries(self) -> None:

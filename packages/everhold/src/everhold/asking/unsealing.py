@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry, HoldoutRecord, Ledger, LedgerStore
     from everhold.ledger.records import Numbers
 
-_CHANGED_NOTHING = "nothing was told or changed"
-
 
 def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None) -> Unsealed:
     """Tell all sealed numbers and close the study, in one transaction. A repeated call tells the same.
@@ -65,10 +63,7 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
         if not accounts.unsealings:
             told = _sealed_numbers(executor.ledger, entries)
             if not told:
-                raise QueryRejected(
-                    "there is no answer whose sealed numbers were kept; expected a study in which something was "
-                    f"asked; {_CHANGED_NOTHING}"
-                )
+                raise QueryRejected("No answer has kept sealed numbers that could be shown. Ask queries first.")
             accounts.unseal()
             lines = [[sequence, *numbers] for sequence, numbers in told]
             answer = {"value": None, "low": None, "high": None, "source": UNSEALING, DISCLOSED: lines}
@@ -77,22 +72,18 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
 
 
 def _check(executor: QueryExecutor) -> None:
-    if executor.analyst is not None:
-        raise QueryRejected(
-            "an analyst cannot unseal the study; expected the holdout itself, as the steward opens it; "
-            f"{_CHANGED_NOTHING}"
-        )
+    executor.check_steward("unseal the study")
     if executor.mechanism.traits.unsealable:
         return
     name = executor.mechanism.name
     why = (
-        f"the promise of {name} rests on noise, and exact numbers would have none"
+        f"The guarantee of {name} comes from noise, and exact numbers would have no guarantee"
         if executor.mechanism.traits.adds_noise
-        else f"this is a holdout with {name}, and {NOT_UNSEALABLE}"
+        else f"This holdout has the mechanism {name}, and {NOT_UNSEALABLE}"
     )
     raise QueryRejected(
-        f"{why}; expected a holdout whose queries have intervals of their own, such as guess_and_check; "
-        f"{_CHANGED_NOTHING}"
+        f"{why}. Only a holdout whose queries have intervals of their own, such as one "
+        "with guess_and_check, can be unsealed."
     )
 
 
@@ -262,6 +253,6 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
 
 def _cannot(why: str) -> IntegrityError:
     return IntegrityError(
-        f"the ledger cannot be recovered: {why}; nothing was changed; restore the newest backup of database and "
-        "folder together, or seal new rows"
+        f"The ledger cannot be recovered: {why}. Restore the newest backup of database and "
+        "folder together, or seal new rows."
     )

@@ -59,7 +59,7 @@ class Certificate(Display):
     def __post_init__(self) -> None:
         faults = list(misshapen(self._document))
         if faults:
-            raise ValueError(f"{faults[0]}; expected the document of a certificate")
+            raise ValueError(f"The document is not a valid certificate: {faults[0]}.")
 
     @classmethod
     def load(cls, path: Path | str) -> Certificate:
@@ -71,7 +71,7 @@ class Certificate(Display):
         try:
             return cls(read_document(path)[0])
         except (Malformed, ValueError) as fault:
-            raise IntegrityError(f"the file is not a certificate: {fault}; expected one that everhold saved") from None
+            raise IntegrityError(f"The file is not a certificate: {fault}. Pass a file that everhold saved.") from None
 
     @property
     def promise(self) -> str:
@@ -149,7 +149,7 @@ class Certificate(Display):
         path = Path(path)
         forms = {".json": self.to_json, ".html": self.to_html}
         if path.suffix.lower() not in forms:
-            raise ValueError(f"{path.name!r} ends in {path.suffix!r}; expected a file that ends in .json or .html")
+            raise ValueError(f"{path.name!r} ends in {path.suffix!r}. Pass a name that ends in .json or .html.")
         path.write_bytes(forms[path.suffix.lower()]().encode())
 
 

@@ -235,7 +235,7 @@ def misshapen(document: object) -> Iterator[str]:
         yield "this is not a certificate of everhold"
         return
     if type(document[FORMAT_FIELD]) is not int or document[FORMAT_FIELD] != FORMAT:
-        yield f"the certificate has a format that this everhold does not know; expected version {FORMAT}"
+        yield f"the certificate has another format than version {FORMAT}, which this everhold reads"
         return
     sections = {**_FACTS, SIGNATURE: _SIGNED}
     yield from (f"the section {name!r} is missing" for name in sections if name not in document)

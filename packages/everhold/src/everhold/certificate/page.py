@@ -197,7 +197,7 @@ def _made(document: Mapping[str, Any]) -> str:
     if TIMESTAMP not in document:
         return made
     stated = document[TIMESTAMP]["time"]
-    return f"{made} A time-stamping authority's token says {stated}; the last section tells how to check it."
+    return f"{made} A time-stamping authority's token states {stated}. The last section tells how to check it."
 
 
 def _minutes(time: str) -> str:

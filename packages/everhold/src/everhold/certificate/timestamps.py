@@ -33,7 +33,6 @@ _SHA256 = "2.16.840.1.101.3.4.2.1"
 _REQUEST = bytes.fromhex("3043 020101 3031 300d 0609608648016503040201 0500 0420")
 _NONCE, _WITH_CERTIFICATES = bytes.fromhex("0208"), bytes.fromhex("0101ff")
 _MOST_BYTES = 2**16
-_NOTHING = "nothing was signed or saved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,8 @@ class TimestampAuthority:
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
             raise ValueError(
-                f"the authority's address is {brief(self.url)}; expected a URL that begins with http:// or https://"
+                f"The time-stamping authority's address is {brief(self.url)}. Pass a URL "
+                "that begins with http:// or https://."
             )
         _client()
 
@@ -65,9 +65,12 @@ class TimestampAuthority:
         nonce = bytes([secrets.randbelow(0x7F) + 1]) + secrets.token_bytes(7)  # a positive number of 8 bytes
         response = self._answered(_REQUEST + digest + _NONCE + nonce + _WITH_CERTIFICATES)
         if response.status not in (0, 1):
-            raise EverholdError(f"the time-stamping authority refused, with status {response.status}; {_NOTHING}")
+            raise EverholdError(
+                f"The time-stamping authority refused, with status {response.status}. Try "
+                "again, or use another authority."
+            )
         if response.tst_info.nonce != int.from_bytes(nonce):
-            raise EverholdError(f"the time-stamping authority answered to another request; {_NOTHING}; try again")
+            raise EverholdError("The time-stamping authority answered another request. Try again.")
         return response.time_stamp_token()
 
     def _answered(self, request: bytes) -> TimeStampResponse:
@@ -77,20 +80,21 @@ class TimestampAuthority:
             with urllib.request.urlopen(asked, timeout=self.timeout) as reply:
                 content = reply.read(_MOST_BYTES + 1)
         except (OSError, ValueError) as fault:  # URLError and time-outs are OSErrors
-            reason = "no answer"
+            reason = f"no answer within {self.timeout:g} seconds"
             if isinstance(fault, urllib.error.HTTPError):
                 fault.close()
                 reason = f"status {fault.code}"
             raise EverholdError(
-                f"the time-stamping authority at {brief(self.url)} could not be asked: {reason}; expected an answer "
-                f"within {self.timeout:g} seconds; {_NOTHING}; try again, or leave the trusted time out"
+                f"The time-stamping authority at {brief(self.url)} failed: {reason}. "
+                "Try again, or leave out the trusted time."
             ) from None
         try:
             response: TimeStampResponse = _client().decode_timestamp_response(content)
         except ValueError:
             raise EverholdError(
-                f"what {brief(self.url)} answered is no reply of a time-stamping authority (RFC 3161) in strict DER; "
-                f"{_NOTHING}; check the address, or use another authority"
+                f"The answer of {brief(self.url)} is not a reply of a time-stamping "
+                "authority (RFC 3161) in strict DER. Check the address, or use another "
+                "authority."
             ) from None
         return response
 
@@ -105,9 +109,9 @@ def stamp_of(timestamp: Timestamper, digest: bytes) -> dict[str, str]:
     try:
         stated = _read(token)
     except ValueError:
-        raise IntegrityError(f"what the time stamp gave is no token of RFC 3161 in DER; {_NOTHING}") from None
+        raise IntegrityError("The time stamp is not an RFC 3161 token in DER. Use another authority.") from None
     if not _is_about(stated, digest):
-        raise IntegrityError(f"the token of the time stamp is about something else than this certificate; {_NOTHING}")
+        raise IntegrityError("The time stamp is not about this certificate. Use another authority.")
     return {"token": base64.b64encode(bytes(token)).decode(), "time": _time_of(stated)}
 
 
@@ -147,8 +151,9 @@ def roots_from(pem: bytes) -> list[Root]:
         return load_pem_x509_certificates(pem)
     except ValueError:
         raise ValueError(
-            "the file of roots holds no certificates; expected PEM, '-----BEGIN CERTIFICATE-----', with the root of "
-            "the time-stamping authority, from a source that you trust"
+            "The file of roots contains no certificates. Pass a PEM file ('-----BEGIN "
+            "CERTIFICATE-----') with the root of the time-stamping authority, from a "
+            "source that you trust."
         ) from None
 
 
@@ -158,7 +163,7 @@ def _client() -> Any:
         import rfc3161_client
     except ModuleNotFoundError:
         raise EverholdError(
-            "a trusted time needs the package rfc3161-client; install it with pip install 'everhold[timestamp]'"
+            "A trusted time needs the package rfc3161-client. Install it: pip install 'everhold[timestamp]'."
         ) from None
     return rfc3161_client
 

@@ -108,7 +108,7 @@ def verify_certificate(
     if public_key is not None:
         public_key = public_key.strip().lower()
         if not is_hex(public_key, 64):
-            raise ValueError("the expected public key is malformed; expected 64 hexadecimal digits")
+            raise ValueError("public_key is malformed. Pass 64 hexadecimal digits.")
     try:
         document, page = read_document(path)
     except Malformed as fault:
@@ -179,8 +179,8 @@ def _time_notes(certificate: Certificate, *, trusted: bool) -> Iterator[str]:
         yield f"a time-stamping authority that you trust states that it was signed by {certificate.claimed_time}"
     else:
         yield (
-            f"it carries a trusted time, {certificate.claimed_time}, that was not checked against the root of an "
-            "authority; anybody could have made it"
+            f"its trusted time, {certificate.claimed_time}, was not checked against the "
+            "root of an authority, so anybody could have made it"
         )
 
 
@@ -188,8 +188,9 @@ def _of_another_version(document: Mapping[str, Any], misworded: Sequence[str], *
     version = document["issue"]["version"][:_LONGEST_VERSION]
     held = "the signature and the numbers hold, but " if signed else ""
     return (
-        f"{held}{' and '.join(misworded)}; it belongs to version {version!r} and was not checked here, by version "
-        f"{software_version()!r}: these may be older or newer words, or false ones; check it with the version it names"
+        f"{held}{' and '.join(misworded)}. Its words are those of version {version!r} and "
+        f"were not checked by this version, {software_version()!r}: they may be older, "
+        "newer or false. Check it with the version it names"
     )
 
 
@@ -209,11 +210,11 @@ def _notes(document: Mapping[str, Any], public_key: str | None) -> Iterator[str]
         yield f"this is a simulation: {simulated(document)}"
     if public_key is None:
         yield (
-            f"it was signed with the key {document[SIGNATURE]['public_key']}; compare that with the steward's key, "
-            "because anyone can sign with another key"
+            f"it was signed with the key {document[SIGNATURE]['public_key']}. Compare that "
+            "with the steward's key, because anyone can sign with another key"
         )
     listed = "queries" in document["account"]
-    all_of = "all answers are listed in it; check them" if listed else (
-        "answers are in it only where its first page shows them; check all of them"
+    all_of = "all answers are listed in it. Check them" if listed else (
+        "answers are in it only where its first page shows them. Check all of them"
     )  # fmt: skip
     yield f"{all_of} against the ledger with the certificate's ledger head"

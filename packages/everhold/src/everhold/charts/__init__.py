@@ -190,6 +190,6 @@ def save_chart(chart: alt.TopLevelMixin, path: Path, *, title: str, caption: str
         ValueError: If the path ends in anything else.
     """
     if path.suffix not in (".svg", ".html"):
-        raise ValueError(f"the chart's file ends in {path.suffix!r}; expected .svg or .html")
+        raise ValueError(f"The chart's file ends in {path.suffix!r}. Pass a name that ends in .svg or .html.")
     svg = svg_text(chart, title=title)
     path.write_text(svg if path.suffix == ".svg" else html_page(svg, title=title, caption=caption), encoding="utf-8")

@@ -137,8 +137,8 @@ def influence_chart(
     ]
     if not points:
         raise ValueError(
-            "every influence of the chain is infinite or next to nothing; expected a chain that forgets its state, but "
-            "not at once; there is nothing to draw"
+            "Every influence of the chain is infinite or nearly 0, so there is nothing to "
+            "draw. Pass a chain that forgets its state, but not at once."
         )
     looks = {name: look for name, look in _SIDES.items() if name in found}
     lines = coloured_lines(points, looks, legend_at="right" if alone else "bottom").encode(
@@ -156,7 +156,7 @@ def influence_chart(
         return drawn
     title = alt.TitleParams(
         "Influence of a row on rows at a distance",
-        subtitle=f"{rows_are}; infinite influences are not drawn",
+        subtitle=f"{rows_are}, infinite influences are not drawn",
     )
     drawn = styled(alt.layer(lines).properties(width=560, height=360, title=title))
     return drawn
@@ -210,7 +210,7 @@ def correlation_chart(
     worth = rows / (_two_states(0.73) if model is None else model).concentration(rows)
     title = alt.TitleParams(
         f"Radius of {queries:,} queries to {rows:,} rows",
-        subtitle="for symmetric Markov chains of two states; the radius holds for all answers at once",
+        subtitle="for symmetric Markov chains of two states, for all answers at once",
     )
     layers = alt.layer(lines, *_worth(rows, worth, own=model is not None))
     drawn: alt.LayerChart = styled(layers.properties(width=560, height=360, title=title))

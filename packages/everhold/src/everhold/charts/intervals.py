@@ -80,7 +80,7 @@ def over_time_chart(rows: Sequence[Mapping[str, Any]], *, title: str) -> alt.Lay
 
     told = [dict(row) for row in rows if row["value"] is not None]
     if not told:
-        raise ValueError("no window was answered; expected at least one; there is nothing to draw")
+        raise ValueError("No window was answered, so there is nothing to draw. Ask about at least one window.")
     names = [row["window"] for row in told]
     across = alt.X("window:N", sort=names, title=None, axis=alt.Axis(labelAngle=-45))
     scale = alt.Scale(zero=False)

@@ -61,7 +61,9 @@ def plan_by_values(tuned: Mechanism | None) -> alt.LayerChart:
     import altair as alt
 
     if not has_public_levels(tuned):
-        raise ValueError("guess_and_check cannot serve the request; expected one that it can, to draw its half-widths")
+        raise ValueError(
+            "guess_and_check cannot serve the request, so there are no half-widths to draw. Change the request."
+        )
     points = _widths_by_value(tuned)
     counts = sorted({point["surprises"] for point in points})
     dashes = [[1, 0], [6, 4]][: len(counts)]

@@ -27,18 +27,18 @@ OWN = {
         "asking",
         "Ask how much better or larger the score of one file of predictions is than that of another.",
     ),
-    "quote": ("asking", "Say what a query would cost and how wide its interval would be; free."),
+    "quote": ("asking", "Say what a query would cost and how wide its interval would be, for free."),
     "status": ("holdouts", "Print rows, mechanism, promise, what was asked and what is left."),
     "transcript": ("holdouts", "Print every query with its answer, in order."),
     "list": ("holdouts", "Print all holdouts of a storage."),
     "declare": ("holdouts", "Declare families of queries, whose members cost nothing from then on."),
     "protocol": ("holdouts", "A study's protocol beside its certificate: check."),
     "unseal": ("holdouts", "End the study: print what the sealed rows say about all queries asked."),
-    "diagnose": ("holdouts", "Look for rows that depend on each other more than declared; reads training rows only."),
+    "diagnose": ("holdouts", "Look for rows that depend on each other more than declared, in the training rows only."),
     "gate": ("gates", "Keep or revert: a champion and proved promotions: create, challenge, complete, status."),
     "suite": ("gates", "Seal the cases of a suite with the results of the present version, and open a gate."),
-    "check": ("gates", "Check a file of results against the baseline of a gate; the exit code is the verdict."),
-    "challenge": ("gates", "Compare a file of results with the champion of a gate; the exit code is the verdict."),
+    "check": ("gates", "Check a file of results against the baseline of a gate, with the verdict as exit code."),
+    "challenge": ("gates", "Compare a file of results with the champion of a gate, with the verdict as exit code."),
     "dependence": ("dependence", "Rows that depend on each other: fit a model, describe it, find its quilts."),
     "ledger": ("ledger", "The record of everything that was asked: spent, verify, recover."),
     "certificate": ("ledger", "The promise as a signed document: show, save, verify."),
@@ -95,7 +95,7 @@ class ExtensibleGroup(CommandGroup):
         """
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
-            raise Misuse(f"no such command {name!r}. {self._remedy(ctx, name)}")
+            raise Misuse(f"There is no command {name!r}. {self._remedy(ctx, name)}")
         return super().resolve_command(ctx, args)
 
     def _remedy(self, ctx: Any, name: str) -> str:

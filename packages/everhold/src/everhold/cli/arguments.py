@@ -29,15 +29,15 @@ StorageArgument = Annotated[
     str,
     typer.Argument(
         metavar="STORAGE",
-        help=f"A path or URL, such as flights.db, or https://HOST of a service; left out with {STORAGE_VARIABLE} or "
-        f"{ADDRESS_VARIABLE} set.",
+        help="A path or URL, such as flights.db, or https://HOST of a service. Left out with "
+        f"{STORAGE_VARIABLE} or {ADDRESS_VARIABLE} set.",
     ),
 ]
 StorageHereArgument = Annotated[
     str,
     typer.Argument(
         metavar="STORAGE",
-        help=f"A path or URL, such as flights.db, where the sealed rows are; left out with {STORAGE_VARIABLE} set.",
+        help=f"A path or URL, such as flights.db, where the sealed rows are. Left out with {STORAGE_VARIABLE} set.",
     ),
 ]
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The holdout's name.")]
@@ -70,9 +70,9 @@ def model_from(path: Path) -> DependenceModel:
         why = f": it {fault}"
     if not isinstance(data, dict):
         raise DependenceError(
-            f"the file {path.name!r} holds no dependence model{why}; expected JSON such as "
-            '{"kind": "markov_chain", "transition": [[0.9, 0.1], [0.2, 0.8]]}; '
-            "make one with 'everhold dependence fit'"
+            f"The file {path.name!r} is not a dependence model{why}. Pass JSON such as "
+            '{"kind": "markov_chain", "transition": [[0.9, 0.1], [0.2, 0.8]]}, or make '
+            "it with 'everhold dependence fit'."
         )
     return dependence_from_dict(data)
 
@@ -84,8 +84,9 @@ def place_of(storage: str, name: str | None) -> tuple[str, str]:
     usual = _usual()
     if not usual:
         raise Misuse(
-            f"only {storage!r} is given; expected STORAGE and NAME, such as flights.db flights; "
-            f"or set {STORAGE_VARIABLE} or {ADDRESS_VARIABLE} and give NAME alone"
+            f"Only {storage!r} is given. Pass STORAGE and NAME, such as flights.db "
+            f"flights, or set {STORAGE_VARIABLE} or {ADDRESS_VARIABLE} and pass NAME "
+            "alone."
         )
     return usual, storage
 
@@ -95,8 +96,7 @@ def storage_of(storage: str | None) -> str:
     found = storage or _usual()
     if not found:
         raise Misuse(
-            "no storage is given; expected STORAGE, such as flights.db; or set "
-            f"{STORAGE_VARIABLE} or {ADDRESS_VARIABLE}"
+            f"No storage is given. Pass STORAGE, such as flights.db, or set {STORAGE_VARIABLE} or {ADDRESS_VARIABLE}."
         )
     return found
 
@@ -116,8 +116,9 @@ def address_of(storage: str) -> str:
 
     if is_address(storage):
         raise Misuse(
-            f"{storage} is a service, and this command works where the sealed rows are; expected STORAGE, such as "
-            "flights.db; ask the administrator of the service"
+            f"{storage} is a service, and this command works only where the sealed rows "
+            "are. Pass a STORAGE such as flights.db, or ask the administrator of the "
+            "service."
         )
     url = storage_url(storage)
     with arguments_checked():
@@ -134,7 +135,9 @@ def opened(storage: str, name: str | None, analyst: str | None = None) -> Holdou
     if not is_address(storage):
         return opened_here(storage, name, analyst)
     if analyst is not None:
-        raise Misuse("--analyst belongs to a storage; a service knows by the token on whose behalf it is asked")
+        raise Misuse(
+            "--analyst is only for a storage. A service knows the analyst by the token, so leave --analyst out."
+        )
     with arguments_checked():
         return remote_storage(storage).connect(storage, name)
 

@@ -44,7 +44,7 @@ GuessOption = Annotated[
 ToleranceOption = Annotated[
     float | None,
     typer.Option(
-        help="Half-width requested; sharper costs more credits. Only with --mechanism privacy_budget.",
+        help="Requested half-width. A smaller one costs more credits. Only with --mechanism privacy_budget.",
         rich_help_panel=_DETAILS,
     ),
 ]
@@ -153,7 +153,9 @@ def ask(
     with place.opened(analyst) as holdout:
         if ways.all_columns:
             if tolerance is not None or ways.strict or output is not None:
-                raise Misuse("--all-columns takes no --tolerance, --strict or --output; leave them out")
+                raise Misuse(
+                    "--all-columns cannot be combined with --tolerance, --strict or --output. Leave those out."
+                )
             queries = spelled.columns(holdout.schema)
             guesses = None if guess is None else [guess] * len(queries)
             answers = holdout.ask_many(list(queries.values()), guesses=guesses, silent=ways.silent)  # type: ignore[arg-type]
@@ -176,7 +178,7 @@ def quote(
     analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Say what a query would cost and how wide its interval would be; free.
+    """Say what a query would cost and how wide its interval would be, for free.
 
     Examples:
       everhold quote flights.db flights --mean "arr_delay > 15"
@@ -233,13 +235,13 @@ class ComparisonOptions:
     def asked(self) -> Any:
         """The metric, or the loss of a risk with its ends."""
         if self.metric != _RISK and (self.metric not in METRICS or METRICS[self.metric].two == "none"):
-            raise Misuse(f"--metric is {self.metric!r}. Pass one of {', '.join(_METRICS)}")
+            raise Misuse(f"--metric is {self.metric!r}. Pass one of {', '.join(_METRICS)}.")
         if (self.metric == _RISK) != (self.loss is not None):
-            raise Misuse("--loss belongs to --metric risk, which needs it")
+            raise Misuse("--loss and --metric risk are only used together. Pass both or none.")
         if self.metric == _RISK:
             return {"loss": self.loss, "low": self.low, "high": self.high}
         if self.high is not None or self.low:
-            raise Misuse("--low and --high belong to --metric risk; leave them out")
+            raise Misuse("--low and --high are only for --metric risk. Leave them out.")
         return self.metric
 
 
@@ -329,19 +331,20 @@ class Spelled:
             if len(texts) > 1 or (required and not chosen):
                 listed = ", ".join(f"--{_dashed(kind.name)}" for kind in KINDS)
                 raise Misuse(
-                    f"expected one query, found {' and '.join(texts) or 'none'}; give exactly one, "
-                    f"such as --mean 'arr_delay > 15', of {listed}"
+                    "One query is needed, and the options have "
+                    f"{' and '.join(texts) or 'none'}. Pass exactly one of {listed}, such "
+                    "as --mean 'arr_delay > 15'."
                 )
             used = set(chosen[0].details) if chosen else set()
         files = any(kind.name in _OF_FILES for kind in (*chosen, *(kind for kind, _ in rows)))
         for name in given:
             if name in DETAILS and name not in used:
-                raise Misuse(f"--{_dashed(name)} belongs to {_owners(name)}; leave it out or ask that query")
+                raise Misuse(f"--{_dashed(name)} is only for {_owners(name)}. Leave it out or ask that query.")
             if (name == "column" and not files) or (name == "queries" and not wrapping):
                 owners = _listed(_OF_FILES if name == "column" else [kind.name for kind in KINDS if kind.several])
-                raise Misuse(f"--{name} belongs to {owners}; leave it out or ask that query")
+                raise Misuse(f"--{name} is only for {owners}. Leave it out or ask that query.")
         if chosen and "with_" in chosen[0].details and "with_" not in given:
-            raise Misuse(f"--{chosen[0].name} needs the other condition or number; give it as --with EXPR")
+            raise Misuse(f"--{chosen[0].name} needs a second condition or number. Pass it as --with EXPR.")
         return cls(given, chosen[0] if chosen else None, tuple(rows) if wrapping else ())
 
     def query(self, schema: Schema, tolerance: float | None) -> tuple[Query[Any] | None, float | None]:
@@ -363,7 +366,7 @@ class Spelled:
         """
         kind = self.kind
         if kind is None or kind.name not in _OF_FILES or len(self.given[kind.name]) > 1 or "column" in self.given:
-            raise Misuse(f"--all-columns takes one file, without --column; give it as {_listed(_OF_FILES)}")
+            raise Misuse(f"--all-columns needs one file, without --column. Pass it as one of {_listed(_OF_FILES)}.")
         from everhold.queries.predictions.columns import predictions_in
 
         trained = _TRAINING in self.given
@@ -372,8 +375,8 @@ class Spelled:
         training = predictions_in(self.given[_TRAINING], row_id=schema.row_id) if trained else {}
         if trained and (lacking := [name for name in sealed if name not in training]):
             raise QueryRejected(
-                f"the predictions for the training rows have no column {lacking[0]!r}; expected the same columns in "
-                "both files"
+                f"The predictions for the training rows have no column {lacking[0]!r}. "
+                "Give both files the same columns."
             )
         return {
             name: self._made(kind, column, {**details, **({"training": training[name]} if trained else {})})
@@ -398,7 +401,9 @@ class Spelled:
 
     def _paired(self, kind: Kind, each: list[Any]) -> Query[Any]:
         if len(each) != 2:
-            raise Misuse(f"--{_dashed(kind.name)} takes two queries, found {len(each)}; give one of them twice")
+            raise Misuse(
+                f"--{_dashed(kind.name)} needs two queries, and {len(each)} are given. Pass one of them twice."
+            )
         made: Query[Any] = kind.make(*each)
         return made
 
@@ -409,7 +414,7 @@ class Spelled:
             missing = [option for option, argument in kind.details.items() if f"'{argument}'" in str(fault)]
             if not missing:
                 raise
-            raise Misuse(f"--{_dashed(kind.name)} needs {_listed(missing)}") from None
+            raise Misuse(f"--{_dashed(kind.name)} needs {_listed(missing)}. Pass them.") from None
         except QueryRejected:
             raise
         except ValueError as reason:
@@ -499,7 +504,7 @@ def _check_candidates(wrapping: list[Kind], rows: list[tuple[Kind, Any]], given:
     """Means of different kinds are in different units, or were not meant together."""
     if len(wrapping) > 1:
         listed = " and ".join(f"--{_dashed(kind.name)}" for kind in wrapping)
-        raise Misuse(f"expected one query, found {listed}; give one of them")
+        raise Misuse(f"One query is needed, and the options have {listed}. Pass one of them.")
     found = [*dict.fromkeys(f"--{kind.name}" for kind, _ in rows), *(["--queries"] if "queries" in given else [])]
     others = [f"--{_dashed(kind.name)}" for kind in KINDS if kind.name in given and kind is not wrapping[0]]
     strange = [option for option in others if option not in found]
@@ -507,11 +512,11 @@ def _check_candidates(wrapping: list[Kind], rows: list[tuple[Kind, Any]], given:
         kinds = ", ".join([*(f"--{kind.name}" for kind in _ROWWISE), "--queries"])
         listed = " and ".join([*found, *strange]) or "none"
         raise Misuse(
-            f"--{_dashed(wrapping[0].name)} compares one kind of query, found {listed}; give one of {kinds}, "
-            "several times"
+            f"--{_dashed(wrapping[0].name)} compares queries of one kind, and the options "
+            f"have {listed}. Pass one of {kinds}, several times."
         )
     if "training_predictions" in given and len(rows) > 1:
-        raise Misuse("--training-predictions belongs to one file of predictions, and there are several; leave it out")
+        raise Misuse("--training-predictions is for one file of predictions, and several are given. Leave it out.")
 
 
 def _lines(path: Path) -> list[str]:
@@ -519,10 +524,10 @@ def _lines(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise Misuse(f"{path.name} is not text in UTF-8; expected one condition or number a line") from None
+        raise Misuse(f"{path.name} is not UTF-8 text. Write one condition or number on each line.") from None
     found = [line for line in lines if line.strip()]
     if not found:
-        raise Misuse(f"{path.name} holds no query; expected one condition or number a line")
+        raise Misuse(f"{path.name} has no query. Write one condition or number on each line.")
     return found
 
 
@@ -580,7 +585,7 @@ def show_columns(answers: Mapping[str, Answer], form: Format) -> None:
     """Print the answers about the columns of one file of predictions, by the column's name."""
     refused = sum(answer.refused for answer in answers.values())
     if refused:
-        note(f"refused: {refused:,} of {len(answers):,} columns; nothing was charged for them")
+        note(f"refused: {refused:,} of {len(answers):,} columns. Nothing was charged for them.")
     if (about := next(iter(answers.values())).about) is not None:
         note(estimand_in_words(about))
     lines = [{"column": name, **answer.to_dict()} for name, answer in answers.items()]
@@ -591,8 +596,8 @@ def _refusal(answer: Any, document: Mapping[str, Any]) -> str:
     for what in ("bins", "groups"):
         if what in document:
             refused = sum(line["source"] == "refused" for line in document[what])
-            return f"refused: {refused} of {len(document[what])} {what}; {answer.charged:,} was charged for the others"
-    return f"refused: {answer.explain()}" if "value" in document else f"{answer}; nothing was charged"
+            return f"refused: {refused} of {len(document[what])} {what}. The others charged {answer.charged:,}."
+    return f"refused: {answer.explain()}" if "value" in document else f"{answer}. Nothing was charged."
 
 
 def check_output(output: Path | None, *, wanted: bool) -> None:
@@ -603,16 +608,18 @@ def check_output(output: Path | None, *, wanted: bool) -> None:
     """
     if not wanted:
         if output is not None:
-            raise Misuse("--output belongs to --synthesize; leave it out or ask for a table")
+            raise Misuse("--output is only for --synthesize. Leave it out or ask for a table.")
         return
     if output is None or output.suffix.lower() not in _ENDINGS:
-        found = "there is no --output" if output is None else f"--output is {str(output)!r}"
+        found = "--output is missing" if output is None else f"--output is {str(output)!r}"
         raise Misuse(
-            f"{found}; expected a file such as table.csv or table.parquet; nothing was charged; 'everhold quote' says "
-            "what the table would cost"
+            f"{found}. Pass a file such as table.csv or table.parquet. What the table "
+            "would cost is printed by 'everhold quote'."
         )
     if not output.absolute().parent.is_dir():
-        raise Misuse(f"--output is {str(output)!r}; expected a file in a folder that exists; nothing was charged")
+        raise Misuse(
+            f"--output is {str(output)!r}, and its folder does not exist. Pass a file in a folder that exists."
+        )
 
 
 def save_table(table: Any, path: Path) -> None:
@@ -639,13 +646,13 @@ def read_document(path: Path) -> dict[str, Any]:
         QueryRejected: If it holds none.
     """
     if path.stat().st_size > _MOST_BYTES:
-        raise _rejected(f"{path.name} is too large", f"expected at most {_MOST_BYTES:,} bytes")
+        raise _rejected(f"{path.name} is too large", f"Pass a file of at most {_MOST_BYTES:,} bytes")
     try:
         document = read_json(path.read_bytes())
     except JsonFault as fault:
-        raise _rejected(f"{path.name} {fault}", "expected a JSON object with each name once") from None
+        raise _rejected(f"{path.name} {fault}", "Write a JSON object with each name once") from None
     if not isinstance(document, dict):
-        raise _rejected(f"{path.name} holds no JSON object", 'expected a file such as {"columns": [...]}')
+        raise _rejected(f"{path.name} is not a JSON object", 'Write one such as {"columns": [...]}')
     return document
 
 
@@ -661,7 +668,7 @@ def read_function(place: str) -> Callable[..., Any]:
     path, _, name = place.rpartition(":")
     if not path.endswith(".py") or not Path(path).is_file():
         raise _rejected(
-            f"{place!r} names no function", "expected a Python file and a name in it, such as pulls.py:pull"
+            f"{place!r} does not name a function", "Pass a Python file and a name in it, such as pulls.py:pull"
         )
     spec = spec_from_file_location(f"everhold_code_{Path(path).stem}", path)
     assert spec is not None
@@ -671,13 +678,13 @@ def read_function(place: str) -> Callable[..., Any]:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as fault:
-        raise _rejected(f"{Path(path).name} fails with {type(fault).__name__}: {fault}", "correct the file") from fault
+        raise _rejected(f"{Path(path).name} fails with {type(fault).__name__}: {fault}", "Correct the file") from fault
     function = getattr(module, name, None)
     if not callable(function):
-        raise _rejected(f"{Path(path).name} has no function {name!r}", "expected the name of one of its functions")
+        raise _rejected(f"{Path(path).name} has no function {name!r}", "Pass the name of one of its functions")
     called: Callable[..., Any] = function
     return called
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:
-    return QueryRejected(f"{problem}; {advice}")
+    return QueryRejected(f"{problem}. {advice}.")

@@ -48,22 +48,23 @@ class RowOptions:
     engine: Annotated[
         str | None,
         typer.Option(
-            help="Seal rows that stay in the engine at this address, such as scheme://host:port/database; "
-            f"{ENGINE_VARIABLE} by default. A password in it is not recorded."
+            help="Seal rows that stay in the engine at this address, such as "
+            f"scheme://host:port/database ({ENGINE_VARIABLE} by default). A password in it "
+            "is not recorded."
         ),
     ] = None
     table: Annotated[str | None, typer.Option(help="The table there whose rows are sealed.")] = None
     arrived: Annotated[
         str | None,
         typer.Option(
-            help="Column of the table that says when a row arrived; rows before --until are sealed, and 'everhold "
-            "append --until' takes later ones."
+            help="Column of the table that says when a row arrived. Rows before --until are "
+            "sealed, and 'everhold append --until' takes later ones."
         ),
     ] = None
     until: Annotated[str | None, typer.Option(help="Of --arrived: such as 2026-12-01.")] = None
-    training: Annotated[Path | None, typer.Option(help="Open rows with the same columns; they make the guesses.")] = (
-        None
-    )
+    training: Annotated[
+        Path | None, typer.Option(help="Open rows with the same columns, from which guesses are made.")
+    ] = None
     training_table: Annotated[
         str | None,
         typer.Option(
@@ -75,12 +76,13 @@ class RowOptions:
     classes: Annotated[
         str | None,
         typer.Option(
-            help="The classes of the label, as in cat,dog, which are public from now on; by default those of the "
-            "training labels. 'open' if labels are free texts."
+            help="The classes of the label, as in cat,dog, which are public from now on (by "
+            "default those of the training labels). 'open' if labels are free text."
         ),
     ] = None
     row_id: Annotated[
-        str | None, typer.Option(help="Column that names rows, each once; predictions are joined by it. Public.")
+        str | None,
+        typer.Option(help="Column with a different value in each row, by which predictions are matched. Public."),
     ] = None
     features: Annotated[
         Features,
@@ -107,15 +109,16 @@ class RowOptions:
     missing: Annotated[
         list[str] | None,
         typer.Option(
-            help="What counts for rows without a value: refuse, drop or a value, for all columns or by column, as in "
-            "bp=drop; repeatable. By default queries that lack one are refused."
+            help="What counts for rows without a value: refuse, drop or a value, for all "
+            "columns or by column, as in bp=drop. Repeatable. By default queries that "
+            "lack one are refused."
         ),
     ] = None
     allow_resealing: Annotated[
         bool,
         typer.Option(
             "--allow-resealing",
-            help="Seal rows even if they are sealed here already; neither budget accounts for the other.",
+            help="Seal rows even if they are sealed here already. Neither budget accounts for the other.",
         ),
     ] = False
 
@@ -134,7 +137,9 @@ class RowOptions:
         if len(given) == 1 and not named[0][0]:
             return _as_value(given[0])
         if not all(name for name, _, _ in named):
-            raise Misuse("--missing has a rule for all columns beside others; expected one for each, as in bp=drop")
+            raise Misuse(
+                "--missing has a rule for all columns beside others. Pass one rule for each column, as in bp=drop."
+            )
         return {name: _as_value(value) for name, _, value in named}
 
     def _classes(self) -> list[str] | Literal["open"] | None:
@@ -147,22 +152,21 @@ class RowOptions:
         """The rows to seal: a file, or a table that stays in its engine."""
         if (self.holdout is None) == (self.table is None) or (self.holdout is not None and self.engine is not None):
             raise Misuse(
-                "expected the rows to seal either as --holdout FILE, or as --engine URL and --table TABLE; nothing was "
-                "created"
+                "The rows to seal are missing or given twice. Pass --holdout FILE, or --engine URL and --table TABLE."
             )
         if self.holdout is not None:
             return self.holdout
         if is_address(storage):
             raise Misuse(
-                "a service does not take the address of an engine over HTTP, because connections are its operator's "
-                "business; run this command where the service runs, with its storage; nothing was created"
+                "A service does not take the address of an engine over HTTP. Run this "
+                "command where the service runs, with its storage."
             )
         assert self.table is not None
         table = self._stays(self.table)
         if self.arrived is None and self.until is None:
             return table
         if self.arrived is None or not hasattr(table, "arriving_by"):
-            raise Misuse("--until needs --arrived, and an engine that knows it; nothing was created")
+            raise Misuse("--until needs --arrived and an engine that supports it. Pass both, or leave --until out.")
         arriving: SealableTable = table.arriving_by(self.arrived, self.until)
         return arriving
 
@@ -172,8 +176,8 @@ class RowOptions:
             return self.training
         if self.training is not None or self.table is None:
             raise Misuse(
-                "expected training rows either as --training FILE, or as --training-table TABLE beside --table; "
-                "nothing was created"
+                "The training rows are given twice, or --table is missing. Pass "
+                "--training FILE, or --training-table TABLE with --table."
             )
         return self._stays(self.training_table)
 
@@ -183,7 +187,7 @@ class RowOptions:
 
         url = self.engine or os.environ.get(ENGINE_VARIABLE)
         if not url:
-            raise Misuse(f"--table {table} is in no engine; give --engine URL, or set {ENGINE_VARIABLE}")
+            raise Misuse(f"--table is {table}, and no engine is given. Pass --engine URL, or set {ENGINE_VARIABLE}.")
         return table_at(url, table)
 
 
@@ -207,14 +211,15 @@ class DependenceOptions:
     in_order: Annotated[
         str | None,
         typer.Option(
-            help="Column that puts the rows in order of time, such as a day; they may depend on each other in any way. "
-            "Answers are about the sealed days, given what came before each."
+            help="Column that puts the rows in order of time, such as a day. Rows may depend "
+            "on each other in any way. Answers are about the sealed days, given what came "
+            "before each."
         ),
     ] = None
     model: Annotated[Path | None, typer.Option(help="How the rows depend on each other: a JSON file.")] = None
-    independent: Annotated[
-        bool, typer.Option("--independent", help="Rows were drawn independently; this is the default.")
-    ] = False
+    independent: Annotated[bool, typer.Option("--independent", help="Rows were drawn independently (the default).")] = (
+        False
+    )
 
     def declared(self) -> DependenceModel | None:
         """The dependence model, if anything was said about it.
@@ -231,7 +236,7 @@ class DependenceOptions:
             "--independent": self.independent,
         }
         if len(options := [option for option, is_given in given.items() if is_given]) > 1:
-            raise Misuse(f"{' and '.join(options)} are given together; expected one of them; leave the others out")
+            raise Misuse(f"{' and '.join(options)} are given together. Pass only one of them.")
         if self.independent:
             return Independent()
         if self.groups is not None:
@@ -250,21 +255,21 @@ class PlanOptions:
     mechanism: Annotated[
         str | None,
         typer.Option(
-            help=f"One of {', '.join(MECHANISMS)}; by default the one with the narrowest promise among those that take "
-            "adaptive queries about rows of any laws."
+            help=f"One of {', '.join(MECHANISMS)}. By default the one with the narrowest "
+            "promise among those that take adaptive queries about rows of any laws."
         ),
     ] = None
     queries: Annotated[
-        int | None, typer.Option(help="Number of queries to plan for; by default what the protocol says, or 1,000.")
+        int | None, typer.Option(help="Number of queries to plan for. By default what the protocol says, or 1,000.")
     ] = None
     surprises: Annotated[
         int | None,
-        typer.Option(help="Number of guesses that may turn out wrong; by default 10, or one for each query if fewer."),
+        typer.Option(help="Number of guesses that may turn out wrong. By default 10, or one for each query if fewer."),
     ] = None
     confidence: Annotated[
         float | None,
         typer.Option(
-            help="Probability with which all answers hold together; by default what the protocol says, or 0.95."
+            help="Probability with which all answers hold together. By default what the protocol says, or 0.95."
         ),
     ] = None
     slack: Annotated[float, typer.Option(help="Spend nothing on guesses closer than this part of the radius.")] = 0.0
@@ -280,8 +285,9 @@ class PlanOptions:
         bool,
         typer.Option(
             "--grows",
-            help="Rows will be appended: half of the probability of failure is kept for them; the budget refills. "
-            "With --protocol, members of families are told about all rows in place of that.",
+            help="Rows will be appended: half of the probability of failure is kept for them, "
+            "and the budget refills. With --protocol, members of families are told about "
+            "all rows in place of that.",
         ),
     ] = False
     largest_group: Annotated[
@@ -293,7 +299,7 @@ class PlanOptions:
     protocol: Annotated[
         Path | None,
         typer.Option(
-            help="A TOML or YAML file of what is declared, whose queries cost nothing; see 'everhold declare'."
+            help="A TOML or YAML file of what is declared, whose queries cost nothing (see 'everhold declare')."
         ),
     ] = None
 
@@ -417,8 +423,9 @@ def create(
                 note(f"{len(columns) - _MOST_SHOWN:,} more columns are in the output of --format json.")
         if status["dependence"]["kind"] == "groups" and status.get("expected") is not None:
             note(
-                f"The half-width of {at_most(status['radius'])} is guaranteed. Answers around 0.9 are expected within "
-                f"{at_most(status['expected'])}, as rows of one training group are alike; each has its own interval."
+                f"The half-width of {at_most(status['radius'])} is guaranteed. Answers "
+                f"around 0.9 are expected within {at_most(status['expected'])}, as rows of "
+                "one training group are alike. Each has its own interval."
             )
         for further in extensions.values():
             further.advise(created)

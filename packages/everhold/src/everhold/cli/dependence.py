@@ -27,10 +27,11 @@ _MEANING = {
     "effective_rows": "independent rows that an average of these rows is worth",
     "share": "effective rows for each row",
     "leakage": "privacy loss about a row, except with probability delta, of answers that would lose "
-    "loss_if_independent if rows were independent; nothing where it has no bound",
-    "given_up": "probability that promises give up: that the fit is wrong, or that training rows tell about sealed "
-    "ones; nothing where the gap or the number of series is not known. Statements that look at the leakage (S1) count "
-    "the training rows of a known model there instead",
+    "loss_if_independent if rows were independent. Nothing where it has no bound",
+    "given_up": "probability that promises give up: that the fit is wrong, or that training rows tell "
+    "about sealed ones. Nothing where the gap or the number of series is not known. "
+    "Statements that look at the leakage (S1) count the training rows of a known model "
+    "there instead",
 }
 
 group = typer.Typer(cls=ExtensibleGroup, rich_markup_mode="rich")
@@ -65,7 +66,7 @@ class FitOptions:
     order_by: Annotated[str, typer.Option(metavar="COLUMN", help="Puts the rows in order, one row per step.")]
     state: Annotated[str, typer.Option(metavar="COLUMN", help="The state: classes, or numbers for gaussian_ar1.")]
     groups: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Equal values make a series; series are independent.")
+        str | None, typer.Option(metavar="COLUMN", help="Equal values make a series. Different series are independent.")
     ] = None
     gap: Annotated[
         int | None,
@@ -115,7 +116,7 @@ def fit(
     from everhold.dependence import MODELS
 
     if not 0.0 < options.confidence < 1.0:
-        raise Misuse(f"--confidence is {options.confidence}; expected a number strictly between 0 and 1, such as 0.99")
+        raise Misuse(f"--confidence is {options.confidence}. Pass a number between 0 and 1, such as 0.99.")
     with arguments_checked():
         columns = _columns(table, list(filter(None, (options.order_by, options.state, options.groups))))
         model = MODELS[kind].fit(columns, **asdict(options))  # type: ignore[attr-defined]  # `_kind` saw that it has one
@@ -142,7 +143,7 @@ def _columns(path: Path, wanted: list[str]) -> dict[str, Any]:
             absent = [column for column in wanted if column not in view.columns]
             if absent:
                 raise DependenceError(
-                    f"{path.name} has no column {absent[0]!r}; expected one of {', '.join(view.columns)}"
+                    f"{path.name} has no column {absent[0]!r}. The columns are {', '.join(view.columns)}."
                 )
             quoted = ", ".join('"' + column.replace('"', '""') + '"' for column in dict.fromkeys(wanted))
             arrays = view.project(quoted).fetchnumpy()
@@ -167,7 +168,7 @@ def _with_none(values: Any) -> Any:
 def describe(
     model: ModelArgument,
     *,
-    rows: Annotated[int | None, typer.Option(help="For this many rows; for some sizes by default.")] = None,
+    rows: Annotated[int | None, typer.Option(help="For this many rows (for some sizes by default).")] = None,
     queries: Annotated[
         int | None,
         typer.Option(help="With --chart and --rows: radius of so many queries against correlation."),
@@ -233,7 +234,7 @@ def _given_up(model: DependenceModel) -> float | None:
 def _sizes(model: DependenceModel, rows: int | None) -> tuple[int, ...]:
     if rows is not None:
         if rows < 1:
-            raise Misuse(f"--rows is {rows}; expected a whole number of at least 1")
+            raise Misuse(f"--rows is {rows}. Pass a whole number of at least 1.")
         return (rows,)
     own = getattr(model, "rows", None)
     return (own,) if isinstance(own, int) else _SIZES
@@ -270,10 +271,10 @@ def _draw_description(
 
     if queries is not None:
         if rows is None:
-            raise Misuse("--queries is given without --rows; expected both for this picture")
+            raise Misuse("--queries is given without --rows. Pass both for this picture.")
         radii = correlation_chart(rows=rows, queries=queries, surprises=surprises, model=model)
         save_picture(
-            radii, path, "Radius against correlation", "Half-width for all answers at once; chains of two states."
+            radii, path, "Radius against correlation", "Half-width for all answers at once, for chains of two states."
         )
         return
     reach = influence_chart(model)
@@ -285,8 +286,9 @@ def _draw_description(
     drawn = None if portrait is None else portrait.draw()
     if portrait is None or drawn is None:
         raise Misuse(
-            f"there is no picture of the kind {model.kind!r} as it is; expected groups with sizes, a series or a "
-            "network; give --rows and --queries for the picture of radius"
+            f"There is no picture of this model of kind {model.kind!r}. Pass groups with "
+            "sizes, a series or a network, or pass --rows and --queries for the picture "
+            "of the radius."
         )
     save_picture(drawn, path, portrait.title, portrait.caption)
 

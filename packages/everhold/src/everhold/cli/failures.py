@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _UNEXPECTED = (
-    "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; "
-    "check the ledger with 'everhold ledger verify' and report the command that you typed"
+    "everhold stopped because of an error in everhold, which is not shown because it "
+    "could quote sealed rows. Check the ledger with 'everhold ledger verify', and report "
+    "the command that you typed."
 )
 
 EXTRAS = {
@@ -121,7 +122,7 @@ def said_of(fault: BaseException) -> dict[str, Any]:
     if isinstance(fault, (Misuse, _TypersOwn)):
         return {"error": "UsageError", "message": _usage_message(fault)}
     if isinstance(fault, (typer.Abort, KeyboardInterrupt)):
-        return {"error": "Aborted", "message": "stopped before the end; start the command again"}
+        return {"error": "Aborted", "message": "Stopped before the end. Start the command again."}
     if isinstance(fault, ModuleNotFoundError):
         return {"error": "MissingPackage", "message": _missing(str(fault.name))}
     if isinstance(fault, OSError) and fault.errno is not None:
@@ -132,7 +133,7 @@ def said_of(fault: BaseException) -> dict[str, Any]:
 def _missing(module: str) -> str:
     extra = EXTRAS.get(module.partition(".")[0])
     install = "everhold" if extra is None else f"everhold[{extra}]"
-    return f"this command needs the package {module}; install it with pip install '{install}'"
+    return f"This command needs the package {module}. Install it: pip install '{install}'."
 
 
 def _usage_message(fault: Any) -> str:
@@ -144,14 +145,14 @@ def _usage_message(fault: Any) -> str:
     if context is not None:
         hint = ""
         if "extra argument" in message and any("--mean" in option.opts for option in context.command.params):
-            hint = "; a condition or number is asked as --mean 'arr_delay > 15'"
-        message = f"{message[:1].lower()}{message[1:]}{hint}; see '{context.command_path} --help'"
+            hint = ". Pass a condition or number as --mean 'arr_delay > 15'"
+        message = f"{message[:1].upper()}{message[1:]}{hint}. See '{context.command_path} --help'."
     return message
 
 
 def _file_message(fault: OSError) -> str:
     reason = (fault.strerror or "it fails").lower()
-    return f"the file or folder {fault.filename or ''!s} cannot be used: {reason}; check its path and permissions"
+    return f"The file or folder {fault.filename or ''!s} cannot be used: {reason}. Check its path and permissions."
 
 
 def _show_warning(

@@ -40,7 +40,7 @@ _COLUMNS = ("gate", "metric", "margin", "champion", "challenges", "promotions", 
 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
-GateOption = Annotated[str, typer.Option("--gate", help="The gate's name; a holdout may have several.")]
+GateOption = Annotated[str, typer.Option("--gate", help="The gate's name. A holdout may have several.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,8 @@ class ModelOptions:
         typer.Option(help="Instead of predictions: a rule over the features, which says label 1 where it is true."),
     ] = None
     training_predictions: Annotated[
-        Path | None, typer.Option(help="The same model's predictions for the training rows; the test gets sharper.")
+        Path | None,
+        typer.Option(help="The same model's predictions for the training rows, which make the test sharper."),
     ] = None
     column: Annotated[str | None, typer.Option(help="Column of the predictions file, where it has several.")] = None
 
@@ -64,8 +65,8 @@ class ModelOptions:
             Misuse: If there is none of them, or both.
         """
         if (self.file is None) == (self.rule is None):
-            found = "none of them" if self.rule is None else "both"
-            raise Misuse(f"expected one of {option} and --rule, found {found}; see --help")
+            found = "neither" if self.rule is None else "both"
+            raise Misuse(f"The command line has {found} of {option} and --rule. Pass one of them.")
 
     def read(self, schema: Schema) -> tuple[Any, Any]:
         """The model, and its predictions for the training rows."""
@@ -120,7 +121,7 @@ class TermOptions:
     ] = None
     margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0
     challenges: Annotated[
-        int | None, typer.Option(help="Most challenges of this gate; by default no limit but the budget.")
+        int | None, typer.Option(help="Most challenges of this gate. By default no limit but the budget.")
     ] = None
 
     def measure(self) -> str | Callable[..., Any]:
@@ -129,13 +130,13 @@ class TermOptions:
         if self.metric != "risk" and (known is None or known.gain == "none"):
             from everhold.gates.metrics import why_no_gain
 
-            reason = why_no_gain(self.metric) or f"--metric is {self.metric!r}"
-            raise Misuse(f"{reason}; expected one of {', '.join(_METRICS)}")
+            reason = why_no_gain(self.metric) or f"--metric is {self.metric!r}."
+            raise Misuse(f"{reason} Pass one of {', '.join(_METRICS)}.")
         given = given_options(self, "loss", "low", "high")
         if not given and self.metric != "risk":
             return self.metric
         if known is not None and ("loss" in given or "low" not in known.settings):
-            raise Misuse(f"--{next(iter(given))} belongs to --metric risk; leave it out or compare risks")
+            raise Misuse(f"--{next(iter(given))} is only for --metric risk. Leave it out or compare risks.")
         from functools import partial
 
         from everhold.queries.metrics.row_scores import risk
@@ -275,7 +276,7 @@ def status(
     storage: StorageArgument,
     name: NameArgument = None,
     *,
-    gate: Annotated[str | None, typer.Option("--gate", help="One gate; all of them by default.")] = None,
+    gate: Annotated[str | None, typer.Option("--gate", help="One gate (all of them by default).")] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Print which champion each gate has, and how often it was challenged.
@@ -314,7 +315,7 @@ FileArgument = Annotated[
         help="JUnit XML, a table (CSV, JSONL, Parquet), or promptfoo, Inspect, deepeval, lm-eval.",
     ),
 ]
-StorageOption = Annotated[str | None, typer.Option(help=f"Path or URL of the storage; or set {STORAGE_VARIABLE}.")]
+StorageOption = Annotated[str | None, typer.Option(help=f"Path or URL of the storage. {STORAGE_VARIABLE} replaces it.")]
 HoldoutOption = Annotated[str, typer.Option("--holdout", help="Name of the holdout of the cases.")]
 SuiteGateOption = Annotated[str, typer.Option("--gate", help="Name of the gate.")]
 
@@ -330,16 +331,16 @@ class ClaimOptions:
         list[str] | None, typer.Option(help="A guard, as METRIC=SLACK: at most so much worse than now.")
     ] = None
     at_most: Annotated[
-        list[str] | None, typer.Option(help="A guard against a number, as METRIC=NUMBER; also of a ratio, 'a / b'.")
+        list[str] | None, typer.Option(help="A guard against a number, as METRIC=NUMBER. Also of a ratio, 'a / b'.")
     ] = None
     at_least: Annotated[list[str] | None, typer.Option(help="The same, from below.")] = None
     ranges: Annotated[
         list[str] | None,
         typer.Option(
-            "--range", help="Range of a metric, as METRIC=LOW:HIGH; by default 0:1. A value beyond it is an error."
+            "--range", help="Range of a metric, as METRIC=LOW:HIGH (by default 0:1). A value beyond it is an error."
         ),
     ] = None
-    units: Annotated[str, typer.Option(help="'runs': these cases, new runs; 'cases': cases like these.")] = "runs"
+    units: Annotated[str, typer.Option(help="'runs': these cases, new runs. 'cases': cases like these.")] = "runs"
     margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0
     missing: Annotated[
         str,
@@ -407,7 +408,7 @@ class SuitePlace:
         """The storage from the command line or from the environment."""
         found = self.storage or os.environ.get(STORAGE_VARIABLE)
         if not found:
-            raise Misuse(f"no storage is named; expected --storage or {STORAGE_VARIABLE}")
+            raise Misuse(f"No storage is given. Pass --storage or set {STORAGE_VARIABLE}.")
         return found
 
 
@@ -462,7 +463,7 @@ def suite(
     from everhold.suites import add_cases, seal_cases
 
     if adding.baseline_results is not None and not adding.add:
-        raise Misuse("--baseline-results belongs to --add; pass both, or none")
+        raise Misuse("--baseline-results is given without --add. Pass both, or none.")
     storage = place.address()
 
     def read(missing: str) -> tuple[Any, Any]:
@@ -499,7 +500,7 @@ def challenge_results(
     analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    r"""Compare a file of results with the champion of a gate; the exit code is the verdict.
+    r"""Compare a file of results with the champion of a gate, with the verdict as exit code.
 
     Example:
       everhold challenge results.xml --gate main --challenger "$GITHUB_SHA" \
@@ -540,7 +541,7 @@ def check(
     analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    r"""Check a file of results against the baseline of a gate; the exit code is the verdict.
+    r"""Check a file of results against the baseline of a gate, with the verdict as exit code.
 
     The baseline is the version with which the suite was sealed. No champion changes,
     and all verdicts of the gate hold at once. A verdict is free while it is the same
@@ -559,7 +560,10 @@ def check(
     """
     with _left_with_codes():
         if challenger.champion_results is not None:
-            raise Misuse("--champion-results belongs to 'everhold challenge'; a check is against the baseline")
+            raise Misuse(
+                "--champion-results is only for 'everhold challenge', and a check is against "
+                "the baseline. Leave it out."
+            )
         with arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
             asked = found.gate(name=gate)
             missing = asked.status().get("missing", "refuse")
@@ -605,7 +609,7 @@ def _left_with_codes() -> Iterator[None]:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals and value):
-        raise Misuse(f"{text!r} is no pair; expected METRIC=VALUE")
+        raise Misuse(f"{text!r} is not a pair. Pass METRIC=VALUE.")
     return name, value
 
 
@@ -613,13 +617,13 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise Misuse(f"{text!r} is no number; expected one such as 0.02") from None
+        raise Misuse(f"{text!r} is not a number. Pass a number such as 0.02.") from None
 
 
 def _range(text: str) -> tuple[float, float]:
     low, colon, high = text.partition(":")
     if not colon:
-        raise Misuse(f"{text!r} is no range; expected LOW:HIGH, such as 0:10")
+        raise Misuse(f"{text!r} is not a range. Pass LOW:HIGH, such as 0:10.")
     return _number(low), _number(high)
 
 

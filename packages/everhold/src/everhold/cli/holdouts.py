@@ -115,7 +115,7 @@ def show_transcript(storage: str, name: str | None, form: Format) -> None:
 def list_holdouts(
     storage: Annotated[
         str | None,
-        typer.Argument(metavar="STORAGE", help=f"Where the holdouts are; {STORAGE_VARIABLE} by default."),
+        typer.Argument(metavar="STORAGE", help=f"Where the holdouts are ({STORAGE_VARIABLE} by default)."),
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -151,7 +151,7 @@ def _of_storage(place: str) -> list[dict[str, Any]]:
 _FAMILIES = ["name", "holds", "declared", "bits", "within"]
 
 _ProtocolOption = Annotated[
-    Path | None, typer.Option(help="A TOML or YAML file; without it, those that are declared are printed.")
+    Path | None, typer.Option(help="A TOML or YAML file. Without it, those that are declared are printed.")
 ]
 
 
@@ -228,7 +228,7 @@ def check(
       7  the certificate was altered, or the key is another one
     """
     if not certificate.is_file():
-        raise Misuse(f"there is no file {str(certificate)!r}; expected a certificate; check the path")
+        raise Misuse(f"There is no certificate file {str(certificate)!r}. Check the path.")
     from everhold.certificate import Certificate, verify_certificate
     from everhold.families.protocol import compared
     from everhold.families.protocol import protocol as read
@@ -253,7 +253,7 @@ _ALL_OF_SUSPECTS = (*_SUSPECTS, "estimate", "suggestion")
 
 
 def diagnose(storage: StorageHereArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
-    """Look for rows that depend on each other more than declared; reads training rows only.
+    """Look for rows that depend on each other more than declared, in the training rows only.
 
     Example:
       everhold diagnose flights.db flights
@@ -351,8 +351,7 @@ def _confirm(losses: list[str], *, yes: bool) -> None:
         return
     if not _has_terminal():
         raise Misuse(
-            "confirmation required; run it in a terminal, or pass --yes to close the study for ever; nothing was told "
-            "or changed"
+            "Confirmation is needed. Run the command in a terminal, or pass --yes to close the study for ever."
         )
     typer.confirm("Unseal?", abort=True, err=True)
 

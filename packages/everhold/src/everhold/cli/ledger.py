@@ -55,7 +55,7 @@ def show(
     *,
     place: HoldoutPlace,
     output: Annotated[
-        Path | None, typer.Option(help="Also write it to this file; the ending, .json or .html, decides the form.")
+        Path | None, typer.Option(help="Also write it to this file, whose ending, .json or .html, decides the form.")
     ] = None,
     answers: _AnswerOption = None,
     queries: _QueriesOption = True,
@@ -90,7 +90,7 @@ def show(
 def save(
     *,
     place: HoldoutPlace,
-    output: Annotated[Path, typer.Option(help="The file; its ending, .json or .html, decides the form.")],
+    output: Annotated[Path, typer.Option(help="The file, whose ending, .json or .html, decides the form.")],
     answers: _AnswerOption = None,
     queries: _QueriesOption = True,
     timestamp: _TimestampOption = None,
@@ -134,8 +134,8 @@ def verify(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Root certificates of time-stamping authorities that you trust, as PEM; then there has to be a "
-            "trusted time.",
+            help="Root certificates of time-stamping authorities that you trust, as PEM. Then "
+            "there has to be a trusted time.",
         ),
     ] = None,
     form: FormatOption = Format.TABLE,
@@ -160,9 +160,9 @@ def verify(
          the words of another version
     """
     if not file.is_file():
-        raise Misuse(f"there is no file {str(file)!r}; expected a certificate; check the path")
+        raise Misuse(f"There is no certificate file {str(file)!r}. Check the path.")
     if timestamp_roots is not None and not timestamp_roots.is_file():
-        raise Misuse(f"there is no file {str(timestamp_roots)!r}; expected root certificates, as PEM; check the path")
+        raise Misuse(f"There is no file of root certificates {str(timestamp_roots)!r}. Check the path.")
     from everhold.certificate import verify_certificate
 
     roots = None if timestamp_roots is None else timestamp_roots.read_bytes()
@@ -182,8 +182,8 @@ def _chosen(answers: list[str] | None) -> dict[str, str | int] | None:
         choice, sign, name = given.partition("=")
         if not (choice and sign and name) or name in chosen:
             raise Misuse(
-                f"--answer {given!r} cannot be used; expected ID=NAME with a name of its own, such as "
-                "--answer 12=\"model B\", where 12 is the 'sequence' of 'everhold transcript', or its 'query'"
+                f"--answer {given!r} cannot be used. Pass ID=NAME with a different name for each, such as "
+                "--answer 12=\"model B\". ID is the 'sequence' or the 'query' that 'everhold transcript' prints."
             )
         chosen[name] = int(choice) if choice.isdecimal() and len(choice) < _SHORTEST_HASH else choice
     return chosen
@@ -191,7 +191,7 @@ def _chosen(answers: list[str] | None) -> dict[str, str | int] | None:
 
 def _check_ending(output: Path | None) -> None:
     if output is not None and output.suffix.lower() not in _SUFFIXES:
-        raise Misuse(f"{output.name!r} ends in {output.suffix!r}; expected a file that ends in .json or .html")
+        raise Misuse(f"{output.name!r} ends in {output.suffix!r}. Pass a file that ends in .json or .html.")
 
 
 _INTEGRITY = 7
@@ -237,7 +237,7 @@ def verify_ledger(
     *,
     certificate: Annotated[
         Path | None,
-        typer.Option(help="An earlier certificate; shows whether the ledger was set back behind it."),
+        typer.Option(help="An earlier certificate, which shows whether the ledger was set back behind it."),
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -329,7 +329,7 @@ def _expected(file: Path | None, record: HoldoutRecord) -> tuple[tuple[int, str]
     if file is None:
         return None, []
     if not file.is_file():
-        raise Misuse(f"there is no file {str(file)!r}; expected a certificate; check the path")
+        raise Misuse(f"There is no certificate file {str(file)!r}. Check the path.")
     from everhold.certificate import verify_certificate
 
     report = verify_certificate(file)

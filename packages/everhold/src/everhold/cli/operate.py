@@ -27,7 +27,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 _Storage = Annotated[
     str | None,
-    typer.Argument(metavar="STORAGE", help=f"Where the holdouts are; {STORAGE_VARIABLE} by default."),
+    typer.Argument(metavar="STORAGE", help=f"Where the holdouts are ({STORAGE_VARIABLE} by default)."),
 ]
 
 
@@ -120,7 +120,7 @@ def backup(
 
     url = address_of(storage_of(storage))
     if output.exists():
-        raise Misuse(f"there is a file {str(output)!r} already; expected a new one; nothing was written")
+        raise Misuse(f"The file {str(output)!r} exists. Pass a new file.")
     show_record(write(url, output), form)
 
 
@@ -162,11 +162,11 @@ def restore(
 
     url = address_of(storage_of(storage))
     if not archive.is_file():
-        raise Misuse(f"there is no file {str(archive)!r}; expected an archive of 'everhold backup'; check the path")
+        raise Misuse(f"There is no archive {str(archive)!r}. Check the path.")
     told = read(archive, url, keep_access=keep_access)
     if any(told["left_out"].values()):
         left = " and ".join(f"{count:,} {name}" for name, count in told["left_out"].items())
-        note(f"{left} were left out, because nothing in an archive proves who made them; make new ones")
+        note(f"{left} were left out, because nothing in an archive proves who made them. Make new ones.")
     show_record(told, form)
 
 
@@ -197,9 +197,7 @@ def _checks(url: str) -> Iterator[dict[str, Any]]:
     finally:
         database.close()
     current = revision == CURRENT_REVISION
-    said = (
-        f"{revision or 'no tables'}, of {CURRENT_REVISION}; {'as it should be' if current else 'run everhold migrate'}"
-    )
+    said = f"{revision or 'no tables'}, of {CURRENT_REVISION}: {'up to date' if current else 'run everhold migrate'}"
     yield _check("revision", current, said)
     sealed = _sealed(url) if current else []
     there = rows.is_dir()
@@ -214,7 +212,7 @@ def _checks(url: str) -> Iterator[dict[str, Any]]:
         return
     room = shutil.disk_usage(rows).free
     enough = room >= _LEAST_SPACE
-    yield _check("room on the disk", enough, f"{room / 2**30:.1f} GiB free; {'enough' if enough else 'make room'}")
+    yield _check("room on the disk", enough, f"{room / 2**30:.1f} GiB free: {'enough' if enough else 'make room'}")
     with LedgerStore.open(url, create=False) as store:
         yield from _leftovers(rows, store)
         for name in store.names():
@@ -256,12 +254,13 @@ def _checks_of(store: LedgerStore, url: str, name: str, rows: Path) -> Iterator[
     record = store.record(name)
     folder = rows / str(record.configuration.get("folder"))
     wide = [path.name for path in (rows, folder, *folder.glob("*")) if path.exists() and path.stat().st_mode & _OTHERS]
-    closed = f"open to others: {', '.join(wide)}; close them with chmod go-rwx" if wide else "for their owner alone"
+    closed = f"open to others: {', '.join(wide)}. Close them with chmod go-rwx" if wide else "for their owner alone"
     yield _check("permissions", not wide, closed, name)
     if (same := untold_matches(rows, record)) is not None:
         found = (
-            f"also sealed as {', '.join(map(repr, same))}, which the steward who sealed it was not told; two budgets "
-            f"do not add up: decide which one counts, then remove {COMPARED_FILE} from its private folder"
+            f"also sealed as {', '.join(map(repr, same))}, which the steward who sealed it "
+            "was not told. Two budgets do not add up: decide which one counts, then "
+            f"remove {COMPARED_FILE} from its private folder"
         )
         yield _check("rows sealed once", not same, found if same else "by comparison with all holdouts", name)
     result = verified(url, name, None)

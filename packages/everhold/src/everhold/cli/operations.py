@@ -71,9 +71,9 @@ def _command(operation: type[HoldoutOperation[Any]]) -> Callable[..., None]:
                 # with the storage in the environment, the two that were given are the name and the argument
                 given[first.name], storage, name = name, storage, None
         if first is not None and first.required and given[first.name] is None:
-            raise Misuse(f"{first.name.upper()} is missing. Give it after STORAGE and NAME")
+            raise Misuse(f"{first.name.upper()} is missing. Pass it after STORAGE and NAME.")
         if written is not None and written.exists():
-            raise Misuse(f"{written} is there already. Name a new file.")
+            raise Misuse(f"The file {written} exists. Pass a new file.")
         with opened(storage, name, analyst) as holdout, arguments_checked():
             asked = operation(**{each.name: _value(each, given[each.name]) for each in every})
             done = holdout.perform(asked)

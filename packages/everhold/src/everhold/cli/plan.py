@@ -36,14 +36,14 @@ class SessionTerms:
 
     queries: Annotated[
         int | None,
-        typer.Option(help="Number of adaptive queries, or of those of a month; not with --cases."),
+        typer.Option(help="Number of adaptive queries, or of those of a month. Not with --cases."),
     ] = None
-    rows: Annotated[int | None, typer.Option(help="Number of sealed rows; may be left out with --radius.")] = None
+    rows: Annotated[int | None, typer.Option(help="Number of sealed rows. May be left out with --radius.")] = None
     surprises: Annotated[
         int | None,
         typer.Option(
-            help="Answers that may come from the holdout, for mechanisms that check guesses; by default 10, or one for "
-            "each query if fewer."
+            help="Answers that may come from the holdout, for mechanisms that check guesses. "
+            "By default 10, or one for each query if fewer."
         ),
     ] = None
     confidence: Annotated[float, typer.Option(help="Probability that all answers are within the radius.")] = 0.95
@@ -56,7 +56,7 @@ class SessionTerms:
     ] = None
     training_rows: Annotated[
         int | None,
-        typer.Option(help="Rows that guesses are made from; by default as many as are sealed, 0 if there are none."),
+        typer.Option(help="Rows that guesses are made from. By default as many as are sealed, 0 if there are none."),
     ] = None
     at: Annotated[float, typer.Option(help="True value of a yes-or-no query at which mechanisms are compared.")] = (
         _USUAL_VALUE
@@ -74,7 +74,7 @@ class SessionTerms:
         """
         queries = self.needed_queries()
         if dependence.alike is not None and dependence.model is None and dependence.group_size is None:
-            raise Misuse("--alike is for groups; expected --group-size or --model beside it")
+            raise Misuse("--alike is only for groups. Pass --group-size or --model with it.")
         from everhold.planning import plan as make_plan
 
         return make_plan(
@@ -86,7 +86,7 @@ class SessionTerms:
     def needed_queries(self) -> int:
         """The number of queries."""
         if self.queries is None:
-            raise Misuse("the number of queries is missing; expected --queries, --cases for a suite, or --protocol")
+            raise Misuse("The number of queries is missing. Pass --queries, --cases for a suite, or --protocol.")
         return self.queries
 
     def of_study(self, protocol: Path, dependence: PlannedDependence) -> StudyPlan:
@@ -96,12 +96,14 @@ class SessionTerms:
             Misuse: If options do not fit, or the number of rows is missing.
         """
         if (self.radius, self.slack, self.disagreement, dependence.alike) != (None, 0.0, None, None):
-            raise Misuse("--protocol takes no --radius, --slack, --disagreement and --alike; leave them out")
+            raise Misuse(
+                "--protocol cannot be combined with --radius, --slack, --disagreement or --alike. Leave those out."
+            )
         declared = dependence.declared()
         from everhold.families.study import plan_study
 
         if self.rows is None:
-            raise Misuse("--rows is missing; a protocol is planned for a number of sealed rows")
+            raise Misuse("--rows is missing. A protocol is planned for a number of sealed rows, so pass it.")
         return plan_study(
             protocol, rows=self.rows, queries=self.queries, surprises=self.surprises, confidence=self.confidence,
             dependence=declared, training_rows=self.training_rows,
@@ -114,26 +116,27 @@ class PlannedDependence:
 
     model: ModelOption = None
     group_size: Annotated[
-        int | None, typer.Option(metavar="INT", help="Rows of one group, which may depend in any way; no --model.")
+        int | None,
+        typer.Option(metavar="INT", help="Rows of one group, which may depend in any way. Not with --model."),
     ] = None
     alike: Annotated[
         float | None,
         typer.Option(
-            help="Expected correlation of two rows of one group, from 0 to 1; by default 1, the worst case. What is "
-            "expected rests on it, and no promise does."
+            help="Expected correlation of two rows of one group, from 0 to 1 (by default 1, "
+            "the worst case). What is expected rests on it, and no promise does."
         ),
     ] = None
 
     def declared(self) -> DependenceModel | None:
         """The declared dependence; None for independent rows."""
         if self.model is not None and self.group_size is not None:
-            raise Misuse("--model and --group-size are both given; expected one of them")
+            raise Misuse("--model and --group-size are both given. Pass one of them.")
         if self.model is not None:
             return model_from(self.model)
         if self.group_size is None:
             return None
         if self.group_size < 1:
-            raise Misuse(f"--group-size is {self.group_size}; expected a whole number of at least 1")
+            raise Misuse(f"--group-size is {self.group_size}. Pass a whole number of at least 1.")
         from everhold.dependence import Groups
 
         return Groups(self.group_size)
@@ -192,7 +195,7 @@ class OutputOptions:
 
     chart: Annotated[
         Path | None,
-        typer.Option(help="Also draw the plan to this .svg or .html file; of --rows-per-month widths over time."),
+        typer.Option(help="Also draw the plan to this .svg or .html file. With --rows-per-month, widths over time."),
     ] = None
     form: FormatOption = Format.TABLE
 
@@ -275,7 +278,7 @@ def plan(
     elif suite.cases is not None:
         with arguments_checked():
             steps = suite.planned(suite.cases, request)
-        caption = "Smallest gain that is promoted in four of five nights; no point where none is."
+        caption = "Smallest gain that is promoted in four of five nights, without a point where none is."
         output.show(steps, title="The plan: steps that a gate proves", caption=caption)
     elif growth.rows_per_month is not None or growth.months is not None:
         with arguments_checked():
@@ -289,7 +292,7 @@ def plan(
             [table for table in (made.widths, made.steps) if table is not None],
             first=made.ways,
             title="The plan: radius of every mechanism",
-            caption="Half-width of all answers at once; published bounds are dashed, the request is a cross.",
+            caption="Half-width of all answers at once. Published bounds are dashed, and the request is a cross.",
             against=("rows" if made.rows is None else "queries",),
         )
 
@@ -303,7 +306,7 @@ class SplitOptions:
 
     holdout: Annotated[float, typer.Option(metavar="SHARE", help="About which share of the rows is to be sealed.")]
     output: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for training.parquet and holdout.parquet; made if need be.")
+        Path, typer.Option(metavar="DIR", help="Folder for training.parquet and holdout.parquet, made if need be.")
     ]
     groups: Annotated[
         str | None,
@@ -327,9 +330,9 @@ class SplitOptions:
     ] = None
     block: Annotated[
         float | None,
-        typer.Option(help="With --time: days that are declared to belong together; four times the gap by default."),
+        typer.Option(help="With --time: days that are declared to belong together (four times the gap by default)."),
     ] = None
-    seed: Annotated[int | None, typer.Option(help="For the same split another time; by default chance decides.")] = None
+    seed: Annotated[int | None, typer.Option(help="For the same split another time (by default random).")] = None
 
     def rule(self) -> SplitRule:
         """The rule that decides which rows are sealed.
@@ -338,21 +341,22 @@ class SplitOptions:
             Misuse: If the options do not fit together.
         """
         if not 0.0 < self.holdout < 1.0:
-            raise Misuse(f"--holdout is {self.holdout}; expected a share of the rows between 0 and 1, such as 0.2")
+            raise Misuse(f"--holdout is {self.holdout}. Pass a share of the rows between 0 and 1, such as 0.2.")
         given = {"--groups": self.groups, "--time": self.time, "--stratify": self.stratify}
         named = [option for option, column in given.items() if column is not None]
         if len(named) > 1:
-            raise Misuse(f"{' and '.join(named)} are given together; expected one of them; leave the others out")
+            raise Misuse(f"{' and '.join(named)} are given together. Pass only one of them.")
         if self.time is None and (self.gap is not None or self.block is not None):
-            raise Misuse("--gap and --block belong to --time; leave them out or name the column of times")
+            raise Misuse("--gap and --block are only for --time. Leave them out or name the column of times.")
         if self.time is not None and self.gap is None:
             raise Misuse(
-                "--time is given without --gap; expected for how many days rows tell of each other, such as --gap 30: "
-                "the rows in between are given to no analyst"
+                "--time is given without --gap. Pass the number of days within which rows "
+                "depend on each other, such as --gap 30. The rows in this gap are given "
+                "to no analyst."
             )
         for option, length in (("--gap", self.gap), ("--block", self.block)):
             if length is not None and not 0.0 < length < float("inf"):
-                raise Misuse(f"{option} is {length}; expected a positive number of days or units")
+                raise Misuse(f"{option} is {length}. Pass a positive number of days or units.")
         from everhold.sealing.intake.splitting import SplitRule
 
         return SplitRule(
@@ -367,7 +371,7 @@ class SealingOptions:
 
     panel: ClassVar[str] = _SEALING
 
-    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The truth; by default that of --stratify.")] = (
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The truth (by default that of --stratify).")] = (
         None
     )
     row_id: Annotated[str | None, typer.Option(metavar="COLUMN", help="Names rows, each once.")] = None
@@ -443,8 +447,8 @@ def _about(rule: SplitRule) -> str:
         return f"groups of such sizes, drawn as these values of {rule.groups!r} were"
     if rule.time is not None:
         return (
-            f"the sealed block of {rule.time!r} as it might have turned out; later times only if they follow the "
-            "same law"
+            f"the sealed block of {rule.time!r} as it might have turned out, and later "
+            "times only if they follow the same law"
         )
     if rule.stratify is not None:
         return with_shares(rule.stratify)
@@ -492,15 +496,16 @@ def _say(
     """Print further remarks on the error stream."""
     if rule.time is not None:
         note(
-            f"{parts.left_out:,} rows within {rule.gap:g} of the sealed ones were left out: the analyst must not have "
-            "seen them. Blocks are declared to be independent of each other, which is nearly so only if they are "
-            "several times as long as rows remember. By default they are four gaps long; --block says otherwise. "
-            "Or fit a model: see 'everhold dependence fit --help'."
+            f"{parts.left_out:,} rows within {rule.gap:g} of the sealed ones were left "
+            "out, because the analyst must not have seen them. Blocks are declared to be "
+            "independent of each other, which is nearly so only if they are several times "
+            "as long as the dependence of rows. By default they are four gaps long "
+            "(--block changes it). Or fit a model: see 'everhold dependence fit --help'."
         )
     if allowed is None:
         note("The sealed rows are worth too few independent ones to promise anything: the command will be refused.")
     elif allowed < queries:
-        note(f"The sealed rows are worth too few independent ones for {queries:,} queries; {allowed:,} are planned.")
+        note(f"The sealed rows are worth too few independent ones for {queries:,} queries, so {allowed:,} are planned.")
     if parts.groups is not None and label is None and (allowed or 0) < queries:
         note("Give --label to plan with the spread of the label between training groups: more may be planned then.")
     note(f"Put {table.name} away when the rows are sealed: it contains the sealed rows.")

@@ -172,9 +172,10 @@ def check_metric(bound: BoundQuery, metric: GateMetric) -> None:
     """
     if metric.description is not None and metric_description(bound) != metric.description:
         raise QueryRejected(
-            f"the gate compares by {metric_in_words(metric.description)} and the candidate was given with another "
-            "metric; expected the metric that the gate was opened with; a loss that is a function is the same again "
-            "only under a name (name=...)"
+            f"The gate compares by {metric_in_words(metric.description)}, and the "
+            "candidate has another metric. Pass the metric that the gate was opened with. "
+            "Give a loss that is a function a name (name=...), so that it can be "
+            "recognized."
         )
 
 
@@ -243,8 +244,8 @@ def checked_margin(margin: Any, candidate: Candidate) -> float:
     value = as_float(margin)
     if not 0.0 <= value < candidate.width:
         raise QueryRejected(
-            f"the margin is {brief(margin)}; expected a number from 0 to below {candidate.width:g}, by more than which "
-            "a challenger has to be better"
+            f"margin is {brief(margin)}. Pass a number from 0 to below "
+            f"{candidate.width:g}, by which a challenger has to be better."
         )
     return value / candidate.width
 
@@ -269,7 +270,8 @@ class OutputCandidate(Candidate):
         """
         if query.where is not None or query.weight is not None or len(query.models) > 1:
             raise QueryRejected(
-                "a gate compares all rows alike, and this score is that of some; expected it without where= and weight="
+                "The score has where= or weight= or more than one model, and a gate "
+                "compares one model on all rows. Leave these out."
             )
         reader = query.reader(compiler)
         _check_compared(reader, compiler)
@@ -364,8 +366,8 @@ def _check_compared(reader: ModelsReader, compiler: QueryCompiler) -> None:
     unpromised = metric.gain == "none"
     rows = "" if unpromised else " of rows that depend on each other"
     raise QueryRejected(
-        f"no gain in {metric.name}{rows} is promised; the nearest metric of a gate is "
-        f"{metric.nearest if unpromised else _of_any_rows()}"
+        f"A gain in {metric.name}{rows} has no guarantee. The nearest metric that gates support is "
+        f"{metric.nearest if unpromised else _of_any_rows()}."
     )
 
 

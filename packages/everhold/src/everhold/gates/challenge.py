@@ -214,8 +214,9 @@ class Challenge(QueryPlan[Verdict]):
             QueryRejected: Always. Nothing is charged.
         """
         raise QueryRejected(
-            "a challenge cannot be asked silently, because its verdict is which champion the next one has to beat; "
-            "expected a challenge without silent=True; a verdict tells no numbers, and those come with unseal()"
+            "A challenge cannot be silent, because its verdict decides which champion the "
+            "next one has to beat. Leave out silent=True: a verdict tells no numbers "
+            "before unseal()."
         )
 
     def capacity(self, accounts: Accounts, count: int) -> int:

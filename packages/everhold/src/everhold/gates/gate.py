@@ -401,11 +401,7 @@ def record_gate(executor: QueryExecutor, opening: Opening) -> None:
     Raises:
         QueryRejected: If an analyst asks, or the study is closed. Nothing was changed.
     """
-    if executor.analyst is not None:
-        raise QueryRejected(
-            "an analyst cannot open a new gate; expected the holdout itself, as the steward opens it; nothing was "
-            "changed"
-        )
+    executor.check_steward("open a new gate")
     if executor.ledger.latest().accounts.closed:  # before anybody looks at the sealed rows
         raise QueryRejected(CLOSED_STUDY)
     gate = opening.account

@@ -35,7 +35,7 @@ class HoldoutGates(HoldoutAccessor):
             return open_case_gate(self._executor, self._folder, rules, champion=champion, baseline=baseline)
         claims = {claim: given.pop(claim) for claim in CaseClaims.__annotations__ if claim in given}
         if others := [claim for claim, value in claims.items() if value is not None]:
-            raise TypeError(f"{others[0]} belongs to a gate about cases; pass better= or any_of= with it")
+            raise TypeError(f"{others[0]} is only for gates about cases. Pass better= or any_of= with it.")
         return open_row_gate(self._executor, self._folder, name, metric, champion=champion, **given)
 
     def _is_about_cases(self, name: str) -> bool:

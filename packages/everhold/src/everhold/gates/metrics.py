@@ -37,7 +37,7 @@ def why_no_gain(name: Any) -> str | None:
 
     Examples:
         >>> why_no_gain("average_precision")
-        "no gain in 'average_precision' is promised; the nearest metric of a gate is roc_auc"
+        "A gain in 'average_precision' has no guarantee. The nearest metric that gates support is roc_auc."
         >>> why_no_gain("roc_auc"), why_no_gain("height")
         (None, None)
     """
@@ -48,8 +48,8 @@ def why_no_gain(name: Any) -> str | None:
         return None
     nearest = REFUSED[name].partition(",")[0] if metric is None else metric.nearest
     return (
-        f"no gain in {name!r} is promised; the nearest metric of a gate is "
-        f"{nearest if nearest in METRICS and METRICS[nearest].gain != 'none' else 'accuracy'}"
+        f"A gain in {name!r} has no guarantee. The nearest metric that gates support is "
+        f"{nearest if nearest in METRICS and METRICS[nearest].gain != 'none' else 'accuracy'}."
     )
 
 
@@ -147,8 +147,9 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., Any]:
         return partial(_scored, str(description["kind"]), pos_label=description.get("positive"))
     if "loss" not in description:
         raise QueryRejected(
-            "the gate's metric is a loss function of its own, which the ledger does not hold; expected it again as the "
-            "gate's first argument, such as lambda model: eh.risk(model, loss, high=5, name='mine')"
+            "The metric of the gate is a loss function of its own, which the ledger does "
+            "not store. Pass it again as the first argument, such as lambda model: "
+            "eh.risk(model, loss, high=5, name='mine')."
         )
     loss, low, high = description["loss"], description["low"], description["high"]
     return lambda predictions, training=None: risk(predictions, loss, low=low, high=high, training=training)
@@ -157,11 +158,11 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., Any]:
 def no_metric(thing: object) -> QueryRejected:
     """Return the error for something that gates cannot compare by."""
     if (reason := why_no_gain(thing)) is not None:
-        return QueryRejected(f"{reason}")
+        return QueryRejected(reason)
     return QueryRejected(
-        f"the metric of a gate is {brief(thing)}; expected eh.accuracy, eh.error, eh.brier, their names, a name such "
-        "as 'roc_auc', or a function from a candidate to such a query, as lambda model: eh.risk(model, 'log', "
-        "high=5)"
+        f"The metric of a gate is {brief(thing)}. Pass eh.accuracy, eh.error, eh.brier, a "
+        "name such as 'roc_auc', or a function from a candidate to a query, such as "
+        "lambda model: eh.risk(model, 'log', high=5)."
     )
 
 

@@ -396,8 +396,7 @@ class OpenChallenges(LedgerExtension):
     def keeps_out(self) -> str:
         """Return why no rows can arrive while cases are handed out, or an empty text if none are."""
         return "".join(
-            f"a challenge of gate {gate!r} is open; expected its report first; report it, or withdraw it; nothing was "
-            "changed"
+            f"A challenge of gate {gate!r} is open. Report its results or withdraw it first."
             for gate in list(self.by_gate)[:1]
         )
 
@@ -558,8 +557,9 @@ class ModelStore:
         except OSError as fault:
             self.discard()
             raise EverholdError(
-                f"the champion of the gate cannot be kept beside the sealed rows: {fault.strerror}; expected a "
-                "writable folder with room; nothing was charged; make room and challenge again"
+                "The champion of the gate cannot be written beside the sealed rows: "
+                f"{fault.strerror}. Make room, check that the folder is writable, and "
+                "challenge again."
             ) from None
         return Written(path, champion)
 
@@ -582,7 +582,7 @@ class ModelStore:
     def _read(self, digest: str) -> Champion:
         arrays = read_arrays(
             self._path(digest), key=self._key, bound_to=self._bound_to(digest), needed="values",
-            whose="the gate's champion", done="answered",
+            whose="the gate's champion",
         )  # fmt: skip
         return Champion(digest, arrays["values"], arrays.get("training"), arrays.get("predictions"))
 
@@ -601,9 +601,8 @@ class ResultStore(ArrayFiles):
     prefix: ClassVar[str] = "results"
     array: ClassVar[str] = "values"
     whose: ClassVar[str] = "results of cases"
-    done: ClassVar[str] = "answered"
     called: ClassVar[str] = "the results"
-    remedy: ClassVar[str] = "nothing was charged; make room and report again"
+    remedy: ClassVar[str] = "report again"
 
     def digest_of(self, values: NDArray[Any]) -> str:
         """Return a keyed digest of results in hex, which tells nothing to those without the key."""

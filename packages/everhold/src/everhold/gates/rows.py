@@ -118,8 +118,8 @@ class RowEvidence(Evidence[RowVersion]):
             return executor
         if executor.mechanism.unit != growth.mechanism.unit:
             raise QueryRejected(
-                f"{executor.schema.rows:,} rows are evaluated on a coarser grid than the champion was; expected at "
-                "most 67,108,864 rows for a gate where rows arrive; nothing was charged; seal new rows for it"
+                f"The holdout now has {executor.schema.rows:,} rows, and a gate to which "
+                "rows arrive supports at most 67,108,864. Seal new rows for the gate."
             )
         return growth.best(executor.analyst, head.state)
 
@@ -149,9 +149,9 @@ class RowEvidence(Evidence[RowVersion]):
         """
         if left := rows_left(gate, self.executor):
             raise QueryRejected(
-                f"the champion of gate {gate.name!r} has no values for {left:,} rows that arrived; expected them "
-                "before the next challenge: the same model again, or its predictions for these rows, in "
-                "gate.complete(...) (everhold gate complete); nothing was charged"
+                f"The champion of gate {gate.name!r} has no values for {left:,} rows that "
+                "arrived. Pass the same model, or its predictions for these rows, to "
+                "gate.complete(...) (everhold gate complete)."
             )
         found = self.champions.find(gate.champion)
         if self.executor.growth is None:
@@ -166,15 +166,11 @@ class RowEvidence(Evidence[RowVersion]):
     def complete(self, gate: GateAccount, given: Any, *, training: Any = None) -> None:
         """Add the champion's values for rows that arrived. See `everhold.gates.gate.Gate.complete`."""
         executor, growth = self.executor, growth_of(self.executor)
-        if executor.analyst is not None:
-            raise QueryRejected(
-                "an analyst cannot complete the champion; expected the holdout itself, as the steward opens it; "
-                "nothing was changed"
-            )
+        executor.check_steward("complete the champion")
         if growth is None or not rows_left(gate, executor):
             raise QueryRejected(
-                f"the champion of gate {gate.name!r} has values for all rows; expected rows that arrived since; "
-                "nothing was changed"
+                f"The champion of gate {gate.name!r} has values for all rows. Call "
+                "complete only after new rows have arrived."
             )
         self.answering(executor.ledger.latest())
         first, last = _first_left(gate, executor), growth.account.arrivals
@@ -202,8 +198,8 @@ class RowEvidence(Evidence[RowVersion]):
             now = accounts.of(Gates).by_name[gate.name]
             if (now.champion, now.arrived) != (gate.champion, gate.arrived):
                 raise QueryRejected(
-                    f"gate {gate.name!r} got another champion, or its values, meanwhile; nothing was changed; look at "
-                    "its status"
+                    f"Gate {gate.name!r} got another champion, or values for the new rows, "
+                    "at the same time. Look at its status."
                 )
 
         def keep() -> None:
@@ -221,14 +217,13 @@ class RowEvidence(Evidence[RowVersion]):
         """
         if known.by_position != new.by_position:
             way = "predictions, for the rows that arrived alone" if known.by_position else "the same model or rule"
-            raise QueryRejected(
-                f"the champion of gate {gate.name!r} was given in another way; expected {way}; nothing was changed"
-            )
+            raise QueryRejected(f"The champion of gate {gate.name!r} was given in another form. Pass {way}.")
         if known.by_position or gate.champion in (new.digest, *self._digests_before(given, window)):
             return
         raise QueryRejected(
-            f"this model is not the champion of gate {gate.name!r}, or nothing tells that it is; expected the same "
-            "model again, unchanged; nothing was changed; where it is lost, open another gate under a new name"
+            f"This model is not the champion of gate {gate.name!r}, or cannot be "
+            "recognized as such. Pass the same model, unchanged. If it is lost, open a "
+            "gate under a new name."
         )
 
     def _digests_before(self, champion: Any, window: QueryExecutor) -> Iterator[str]:
@@ -360,8 +355,8 @@ def open_row_gate(
     known = head.accounts.of(Gates).by_name.get(name)
     if known is None and champion is None:
         raise NotFound(
-            f"there is no gate named {brief(name)}; expected champion=... for a new one: the model that challengers "
-            "have to beat; nothing was changed"
+            f"There is no gate named {brief(name)}. To open a new one, pass champion=..., "
+            "the model that challengers have to beat."
         )
     measure = metric_of(metric, None if known is None else known.metric)
     evidence = RowEvidence(name, executor, folder, measure)
@@ -390,8 +385,9 @@ def _check_same(known: GateAccount, requested: GateAccount) -> None:
     different = [what for what, found, expected in facts if found != expected]
     if different:
         raise QueryRejected(
-            f"there is a gate named {known.name!r} with another {' and another '.join(different)}; expected the same "
-            "again, another name for a new gate, or no champion= to open the one that is there; nothing was changed"
+            f"A gate named {known.name!r} exists with another "
+            f"{' and another '.join(different)}. Pass the same again, another name for a "
+            "new gate, or no champion= to open the one that exists."
         )
 
 

@@ -258,8 +258,8 @@ class Accounts:
             sound = False
         if not sound:
             raise IntegrityError(
-                "the allotments in the ledger's head are not what everhold wrote; expected an unaltered ledger; "
-                "nothing was charged; verify the ledger"
+                "The record of allotments in the ledger was altered or is damaged. Run "
+                "'everhold ledger verify' and restore a backup."
             )
         found.extensions, found.unread = extensions, unread
         return found

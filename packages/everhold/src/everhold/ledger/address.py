@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ROWS_VARIABLE = "EVERHOLD_ROWS"
 """Environment variable: the folder of the sealed rows, where the address of a database that is no file names none."""
 
-_FILE = "expected the address of an SQLite file such as sqlite:///study.db or sqlite:////folder/study.db"
+_FILE = "Pass the address of an SQLite file such as sqlite:///study.db or sqlite:////folder/study.db"
 _OWN = ("sqlite", "sqlite+pysqlite")
 
 
@@ -67,9 +67,9 @@ def check_address(url: str) -> None:
         >>> check_address("mysql://host/study")
         Traceback (most recent call last):
         ...
-        ValueError: storage of the kind 'mysql' is not supported; expected the address of an SQLite file such as
+        ValueError: Storage of the kind 'mysql' is not supported. Pass the address of an SQLite file such as
         sqlite:///study.db or sqlite:////folder/study.db, or of a PostgreSQL database such as
-        postgresql://user@host/database
+        postgresql://user@host/database.
     """
     rows_beside(url)
 
@@ -112,9 +112,9 @@ def rows_beside(url: str) -> Path:
     named = address.query.get("rows") or os.environ.get(ROWS_VARIABLE)
     if not isinstance(named, str) or not Path(named).is_absolute():
         raise ValueError(
-            "sealed rows stay in files, and the address of the database does not say where; expected one folder with "
-            "its whole path, such as ?rows=/srv/everhold/rows at the end of the address, the same for all processes; "
-            f"add it, or set {ROWS_VARIABLE}"
+            "The database's address does not say in which folder the files of sealed rows "
+            "are. Add an absolute path, such as ?rows=/srv/everhold/rows, or set "
+            f"{ROWS_VARIABLE}. All processes must use the same folder."
         )
     return Path(named)
 
@@ -123,36 +123,36 @@ def _parsed(url: str) -> sa.URL:
     try:
         address = sa.make_url(url)
     except (ArgumentError, ValueError):
-        raise ValueError(f"the storage is not a database URL; {_expected()}") from None
+        raise ValueError(f"The storage is not a database URL. {_expected()}") from None
     if address.drivername in _OWN:
         return address
     scheme, _, _ = address.drivername.partition("+")
     kind = _DATABASES.get(scheme)
     if kind is None or address.drivername not in kind.drivers:
         extra = extra_for(_DATABASES.group, scheme) if kind is None else None
-        remedy = f"install it: pip install 'everhold[{extra}]'" if extra else _expected()
-        raise ValueError(f"storage of the kind {address.drivername!r} is not supported; {remedy}")
+        remedy = f"Install it: pip install 'everhold[{extra}]'." if extra else _expected()
+        raise ValueError(f"Storage of the kind {address.drivername!r} is not supported. {remedy}")
     if not address.database:
-        raise ValueError(f"the address names no database; {_expected()}")
+        raise ValueError(f"The address names no database. {_expected()}")
     return address
 
 
 def _expected() -> str:
-    return ", or of ".join((_FILE, *(kind.example for kind in _DATABASES.values())))
+    return ", or of ".join((_FILE, *(kind.example for kind in _DATABASES.values()))) + "."
 
 
 def _file_of(address: sa.URL) -> Path:
     """Return the absolute path of an SQLite file from its address."""
     if not address.database or address.database == ":memory:" or address.database.startswith("file:"):
-        raise ValueError(f"the ledger must outlive the process, so it needs a file; {_FILE}")
+        raise ValueError(f"The ledger must outlive the process, so it needs a file. {_FILE}.")
     if address.host or address.query:
-        raise ValueError(f"an SQLite address has no host and no options; {_FILE}")
+        raise ValueError(f"An SQLite address has no host and no options. {_FILE}.")
     path = Path(address.database).absolute()
     try:
         os.fsencode(path)
         path.exists()
     except (OSError, ValueError):  # too long for the file system, or with signs that it has no bytes for
-        raise ValueError(f"the storage is no path that this file system takes; {_FILE}") from None
+        raise ValueError(f"The file system does not accept the storage's path. {_FILE}.") from None
     return path
 
 
@@ -277,10 +277,7 @@ def _identity(path: Path) -> tuple[int, int]:
     try:
         found = path.stat()
     except OSError:
-        raise Unavailable(
-            f"the ledger's file {path.name!r} is gone; expected it where it was when it was opened; put it back; "
-            "nothing was answered or charged"
-        ) from None
+        raise Unavailable(f"The ledger's file {path.name!r} is missing. Put it back where it was.") from None
     return found.st_dev, found.st_ino
 
 

@@ -68,8 +68,8 @@ def canonical(value: object) -> str:
         plain = False
     if not plain:
         raise ValueError(
-            "the value is not plain JSON data; expected dicts with text keys, lists, text, finite numbers, booleans "
-            "and None; convert other values first"
+            "The value is not plain JSON data. Pass only dicts with text keys, lists, "
+            "texts, finite numbers, booleans and None."
         )
     return text
 

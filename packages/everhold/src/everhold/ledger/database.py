@@ -188,8 +188,9 @@ class LedgerDatabase(ABC):
         """Context with a connection in a transaction, which is committed unless the block raises."""
         if self._busy_at_fork:
             raise EverholdError(
-                "this process was forked while the ledger was in use, so it cannot use it safely; "
-                "expected a spawned process; use the start method 'spawn' or 'forkserver'"
+                "This process was forked while the ledger was in use, so it cannot use "
+                "the ledger safely. Start processes with the method 'spawn' or "
+                "'forkserver'."
             )
         pool = self._engine.pool
         try:
@@ -240,7 +241,7 @@ class LedgerDatabase(ABC):
             return revision
         if revision is None and not create:
             raise HoldoutNotFound(
-                "the database is no ledger of everhold; check the address, or create a holdout there first"
+                "The database is not a ledger of everhold. Check the address, or create a holdout there first."
             )
         if revision is not None:
             raise EverholdError(
@@ -304,10 +305,7 @@ def _revision(connection: sa.Connection) -> str | None:
         return None
     found = connection.execute(sa.text(f"SELECT * FROM {VERSION_TABLE}")).all()
     if len(found) != 1 or len(found[0]) != 1 or not _REVISION.fullmatch(str(found[0][0])):
-        raise IntegrityError(
-            f"the table {VERSION_TABLE} of the ledger does not hold one revision; expected it as everhold wrote it; "
-            "restore a backup"
-        )
+        raise IntegrityError(f"The table {VERSION_TABLE} of the ledger was altered or is damaged. Restore a backup.")
     return str(found[0][0])
 
 
@@ -427,21 +425,19 @@ class Line:
 
 # The errors of the drivers in plain words; nothing of the original is kept, because it may quote data.
 
-BUSY = "the ledger is busy: another process kept it locked; nothing was charged; try again"
+BUSY = "The ledger is busy: another process has locked it. Nothing was charged, so try again."
 
-_UNWRITABLE = "the ledger cannot be opened for writing; check the permissions of {}"
-_FAILING = "the ledger cannot be written: the disk is full or fails; nothing was charged"
-DAMAGED = (
-    "the ledger's {} is damaged, altered or not a ledger; expected tables as everhold wrote them; restore a backup"
-)
+_UNWRITABLE = "The ledger cannot be opened for writing. Check the permissions of {}."
+_FAILING = "The ledger cannot be written: the disk is full or fails. Nothing was charged. Free some space."
+DAMAGED = "The ledger's {} is damaged, altered or not a ledger. Restore a backup."
 _LOST = (
-    "the database of the ledger cannot be reached, or the connection to it was lost; nothing was charged; check that "
-    "it runs and that its address is right, then ask again"
+    "The ledger's database cannot be reached, or the connection was lost. Nothing was "
+    "charged. Check that it runs and that its address is right, then try again."
 )
 _UNKNOWN = (
-    "the ledger's database was lost, or its disk failed, while the answer was written, so it may have been recorded "
-    "and charged, once; nothing is lost: ask the same query again, which is free if it was; a holdout that was "
-    "being created is there if it is listed"
+    "The connection to the ledger, or its disk, failed while the answer was written, so "
+    "the answer may have been charged. Ask the same query again: it is then charged only "
+    "once. A holdout that was being created exists if it is listed."
 )
 
 
@@ -459,7 +455,7 @@ def database_errors(*, committing: bool = False) -> Iterator[None]:
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter from names in a damaged file
         raise _in_words(error, committing=committing) from None
     except SQLAlchemyError:  # what it says may quote data, too
-        raise EverholdError("the ledger's database failed; nothing was charged; try again") from None
+        raise EverholdError("The ledger's database failed. Nothing was charged, so try again.") from None
 
 
 def is_busy(error: object) -> bool:
@@ -496,7 +492,7 @@ def _of_sqlite(error: object, *, committing: bool) -> EverholdError:
         return EverholdError(_FAILING)
     if code is None or code in _CORRUPT or code == sqlite3.SQLITE_ERROR:
         return IntegrityError(DAMAGED.format("file"))
-    return EverholdError(f"the ledger's database failed (SQLite code {code}); nothing was charged; try again")
+    return EverholdError(f"The ledger's database failed (SQLite code {code}). Nothing was charged, so try again.")
 
 
 _LOCKED = ("55P03", "40P01", "40001", "57014", "53300")  # locked, deadlock, conflict, timed out, too many connections
@@ -511,7 +507,8 @@ def _refused(error: object) -> EverholdError:
     said = str(error)
     if "invalid connection option" in said or "invalid URI" in said:
         return EverholdError(
-            "the address of the database has options that PostgreSQL does not know; expected only its own beside rows="
+            "The database's address has options that PostgreSQL does not know. Use only "
+            "options of PostgreSQL, and rows=."
         )
     if "password" in said or "authentication" in said:
         return _of_postgres("28000", committing=False)
@@ -532,13 +529,16 @@ def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
         return Unavailable(BUSY)
     if state.startswith("28"):
         return AuthError(
-            "the database of the ledger does not take this user or password; expected those of its owner; give them "
-            "in the address, the environment (PGUSER, PGPASSWORD) or ~/.pgpass; nothing was charged"
+            "The ledger's database does not accept this user or password. Give those of "
+            "its owner in the address, in the environment (PGUSER, PGPASSWORD) or in "
+            "~/.pgpass."
         )
     if state == "3D000":
-        return EverholdError("the server has no database, or no user, of that name; create it first, as with createdb")
+        return EverholdError(
+            "The server has no database, or no user, of that name. Create it first, for example with createdb."
+        )
     if state in _READ_ONLY:
-        return EverholdError(_UNWRITABLE.format("the database's user; a standby takes no answers"))
+        return EverholdError(_UNWRITABLE.format("the database's user, and that the server is not a read-only standby"))
     if state.startswith(_ALTERED):
         return IntegrityError(DAMAGED.format("database"))
     if state.startswith(_FULL):

@@ -113,8 +113,8 @@ class LedgerExtension(Protocol):
             sound = False
         if not sound:
             raise IntegrityError(
-                f"the {cls.key} in the ledger's head are not what everhold wrote; expected an unaltered ledger; "
-                "nothing was charged; verify the ledger"
+                f"The ledger's record of {cls.key} was altered or is damaged. Run "
+                "'everhold ledger verify' and restore a backup."
             )
         return found
 

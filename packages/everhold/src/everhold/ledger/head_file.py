@@ -29,7 +29,7 @@ HEAD_FILE = "ledger.head"
 _PLACE = 512  # bytes: one sector, which disks write whole
 _BINARY = getattr(os, "O_BINARY", 0)
 _sync = getattr(os, "fdatasync", os.fsync)  # the file keeps its length, so its content is all that has to be durable
-RECOVER = "restore the newest backup, or run 'everhold ledger recover', which counts what was lost as spent"
+RECOVER = "Restore the newest backup, or run 'everhold ledger recover', which counts what was lost as spent."
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -80,16 +80,17 @@ class Reached:
         """
         if found < self:
             raise IntegrityError(
-                f"the ledger was set back: it ends at entry {found.sequence}, and it had come to entry "
-                f"{self.sequence}; expected the newest ledger; nothing was answered or charged; {RECOVER}",
+                f"The ledger was set back: it ends at entry {found.sequence}, and it had "
+                f"reached entry {self.sequence}. {RECOVER}",
                 sequence=found.sequence, newest=self.sequence,
             )  # fmt: skip
         if found.generation > self.generation:  # a recovery that was cut short before it could say so here
             return
         if (found.entry_hash if found.sequence == self.sequence else hash_here()) != self.entry_hash:
             raise IntegrityError(
-                f"the ledger diverged: its entry {self.sequence} does not match the last entry recorded on this "
-                "machine; restore the newest backup of database and folder together; nothing was answered or charged"
+                f"The ledger diverged: its entry {self.sequence} is not the last entry "
+                "recorded on this machine. Restore the newest backup of database and "
+                "folder together."
             )
 
 
@@ -186,6 +187,7 @@ class HeadFile:
 
 def _in_words(fault: OSError) -> EverholdError:
     return EverholdError(
-        f"{HEAD_FILE} beside the steward's key cannot be written: {fault.strerror}; expected a writable folder with "
-        "room; what was answered is kept and nothing more is charged for it; ask again"
+        f"{HEAD_FILE} beside the steward's key cannot be written: {fault.strerror}. Check "
+        "that the folder is writable and has room, and ask again. The answer is stored "
+        "and is charged only once."
     )

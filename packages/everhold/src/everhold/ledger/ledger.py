@@ -76,13 +76,15 @@ class Transaction:
         """
         if len(outcomes) != len(self.new):
             raise ValueError(
-                f"the step gave {len(outcomes)} outcomes; expected {len(self.new)}, one for each new query"
+                f"The step returned {len(outcomes)} outcomes for {len(self.new)} new queries. Return one for each."
             )
         for index, outcome in zip(self.new, outcomes, strict=True):
             if outcome is not None:
                 self.taken[index] = outcome
                 if type(outcome.charged) is not int or outcome.charged < 0:
-                    raise ValueError("the step charged something else than an integer >= 0; nothing was recorded")
+                    raise ValueError(
+                        "The step charged something other than a whole number of at least 0. Change the step."
+                    )
         self.state = state
 
 
@@ -485,8 +487,9 @@ def opened(envelope: object, *, key: bytes, holdout: str, query: str) -> Numbers
         mean, low, high = _PLAIN.unpack(plain)
     except (binascii.Error, InvalidTag, ValueError, struct.error):
         raise IntegrityError(
-            "an answer's sealed numbers cannot be opened: they were altered, or belong to another query or key; "
-            "expected an unaltered ledger; nothing was told; verify the ledger and restore a backup"
+            "The sealed numbers of an answer cannot be decrypted: they were altered, or "
+            "belong to another query or key. Run 'everhold ledger verify' and restore a "
+            "backup."
         ) from None
     return mean, low, high
 
@@ -559,16 +562,16 @@ class SealedReader:
         known = None
         if head_file is not None and (known := head_file.find()) is None:  # first: it is never ahead
             raise IntegrityError(
-                f"{head_file.path.name}, which says how far the ledger had come, is missing or was altered; "
-                f"expected it beside the steward's key; nothing was answered or charged; {RECOVER}"
+                f"The file {head_file.path.name} beside the steward's key, which records "
+                f"the ledger's last entry, is missing or was altered. {RECOVER}"
             )
         fields = find_head(connection, self.holdout)
         del fields["holdout_id"]
         seal = str(fields.pop("head_seal"))
         if not hmac.compare_digest(seal.encode(), seal_of(self.key, holdout=self.holdout, **fields).encode()):
             raise IntegrityError(
-                "the ledger's head does not carry the seal of this key; expected the steward's key and an unaltered "
-                "ledger; nothing was charged; check the key, then verify the ledger"
+                "The ledger's last state was not sealed with this key. Check that the key "
+                "is the steward's, then run 'everhold ledger verify'."
             )
         found = Head(**{**fields, "state": json.loads(fields["state"])})  # it is what was written
         if known is not None:
@@ -626,17 +629,17 @@ class SealedReader:
             unaltered = False
         if not unaltered:
             raise IntegrityError(
-                f"entry {row[1]} of the ledger was altered: it does not carry the seal of this key; expected the "
-                "answer as it was given; nothing was answered or charged; verify the ledger and restore a backup"
+                f"Entry {row[1]} of the ledger was altered: it was not sealed with this "
+                "key. Run 'everhold ledger verify' and restore a backup."
             )
 
 
 def not_what_was_written(at: Head) -> IntegrityError:
     """Return the error for entries that are missing or added."""
     return IntegrityError(
-        f"the ledger does not hold the {at.sequence:,} entries that were written: some are missing, added or about "
-        "other queries; expected all of them; nothing was answered or charged; verify the ledger and restore a "
-        "backup"
+        f"The ledger does not contain the {at.sequence:,} entries that were written: some "
+        "are missing, added or about other queries. Run 'everhold ledger verify' and "
+        "restore a backup."
     )
 
 
@@ -644,5 +647,5 @@ def find_head(connection: Connection, holdout: str, missing: type[EverholdError]
     """Return a holdout's head row with its seal unchecked, or raise ``missing`` if there is none."""
     row = connection.execute(_HEAD, {"holdout": holdout}).first()
     if row is None:
-        raise missing(f"no ledger has a head for the holdout {holdout!r}; expected the id that `record(name)` gives")
+        raise missing(f"No ledger has a holdout with the id {holdout!r}. Pass the id from `record(name)`.")
     return row._asdict()

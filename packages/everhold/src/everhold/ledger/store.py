@@ -188,12 +188,10 @@ class LedgerStore:
 
     def _create(self, connection: Connection, new: NewHoldout) -> HoldoutRecord:
         if not 1 <= len(new.name) <= 200 or not new.name.isprintable():
-            raise HoldoutRejected(
-                "the holdout's name is not usable; expected 1 to 200 printable characters; nothing was created"
-            )
+            raise HoldoutRejected("The holdout's name cannot be used. Pass 1 to 200 printable characters.")
         if new.name in connection.scalars(_NAMES).all():
             raise HoldoutRejected(
-                f"there is a holdout named {new.name!r} already; expected a new name; nothing was created",
+                f"A holdout named {new.name!r} exists. Pass a new name.",
                 name=new.name,
             )
         holdout, created = secrets.token_hex(16), datetime.now(UTC).isoformat(timespec="microseconds")
@@ -300,8 +298,8 @@ def _find_holdout(connection: Connection, name: str) -> dict[str, Any]:
     row = connection.execute(_HOLDOUT, {"name": name}).first()
     if row is None:
         names = sorted(connection.scalars(_NAMES))
-        known = "the holdouts there are " + ", ".join(map(repr, names)) if names else "there are none yet"
-        raise HoldoutNotFound(f"there is no holdout named {name!r}; {known}", name=name, names=names)
+        known = f"The holdouts are {', '.join(map(repr, names))}." if names else "There are none yet."
+        raise HoldoutNotFound(f"There is no holdout named {name!r}. {known}", name=name, names=names)
     return row._asdict()
 
 
@@ -316,7 +314,10 @@ def _read(field: str) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError):  # the original message quotes the text
         value = None
     if not isinstance(value, dict):
-        raise IntegrityError("a field of the ledger is not the JSON it was written as; verify the ledger")
+        raise IntegrityError(
+            "A field of the ledger is not the JSON that everhold wrote. Run 'everhold ledger "
+            "verify' and restore a backup."
+        )
     return value
 
 
@@ -333,8 +334,8 @@ def all_entries(ledger: Ledger, last: int | None = None) -> list[Entry]:
             line(entry.sequence)
     if [entry.sequence for entry in found] != list(range(1, limit + 1)):
         raise IntegrityError(
-            f"the ledger holds {len(found):,} entries and {limit:,} were written; expected all of them; verify "
-            "the ledger and restore a backup"
+            f"The ledger contains {len(found):,} entries, and {limit:,} were written. Run "
+            "'everhold ledger verify' and restore a backup."
         )
     return found
 
@@ -349,7 +350,7 @@ def charged_entries(ledger: Ledger) -> list[Entry]:
     found = [entry for entry in ledger.charged(now.charged) if entry.sequence <= now.sequence]
     if sum(entry.charged for entry in found) != now.charged:
         raise IntegrityError(
-            f"the entries of the ledger do not add up to the {now.charged:,} that were charged; expected all of "
-            "them; verify the ledger and restore a backup"
+            f"The entries of the ledger do not add up to the {now.charged:,} surprises "
+            "that were charged. Run 'everhold ledger verify' and restore a backup."
         )
     return found[::-1]

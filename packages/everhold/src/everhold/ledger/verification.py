@@ -34,8 +34,8 @@ _COUNTS = {"sequence", "charged"}
 _JSON = {"configuration", "state", "description", "answer"}
 _REPLACED = "the chain does not pass through the expected head: entries are gone or replaced"
 _SET_BACK = (
-    "the ledger was set back or diverged: it does not pass through entry {}, the newest one that was answered; "
-    "restore the newest backup, or run 'everhold ledger recover'"
+    "the ledger was set back or diverged: it does not contain entry {}, the newest that "
+    "was answered. Restore the newest backup, or run 'everhold ledger recover'"
 )
 
 
@@ -87,7 +87,7 @@ class VerificationReport(Display):
 
     def __str__(self) -> str:
         said = "as it was written" if self.ok else "not as it was written"
-        return f"{self.name}: {self.entries:,} entries checked{'' if self.keyed else ' without the key'}; {said}"
+        return f"{self.name}: {self.entries:,} entries checked{'' if self.keyed else ' without the key'}, {said}"
 
     def _repr_html_(self) -> str:
         return html_sentences(str(self)) + (html_table(self.to_rows()) if self.findings else "")
@@ -120,7 +120,9 @@ def verify(
     newest = None if head_file is None else head_file.find()  # before the database: it is never ahead of it
     findings = []
     if head_file is not None and newest is None:
-        missing = f"{head_file.path.name} beside the steward's key, the newest head, is missing or was altered"
+        missing = (
+            f"{head_file.path.name} beside the steward's key, which records the last entry, is missing or was altered"
+        )
         findings.append(LedgerFinding(None, missing))
     with store.snapshot(name) as snapshot:
         walk = _Walk.of(snapshot, seal_key)
@@ -177,8 +179,7 @@ def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: byte
         found = findings[0]
         where = "" if found.sequence is None else f"entry {found.sequence}: "
         raise IntegrityError(
-            f"the ledger is not what was written: {where}{found.what}; expected an unaltered ledger; nothing was "
-            "signed; restore a backup"
+            f"The ledger was altered or is damaged: {where}{found.what}. Nothing was signed. Restore a backup."
         )
     _keep_checkpoint(store, walk)
     return Checked(EntryCounts.from_dict(walk.marks[head.sequence].tally), since)

@@ -69,7 +69,7 @@ class PrivacyCurve(ABC):
         """
         points = np.asarray(epsilon, dtype=np.float64)
         if not np.all(points >= 0):
-            raise ValueError("an epsilon is negative or not a number; expected non-negative values")
+            raise ValueError("epsilon is negative or not a number. Pass numbers of at least 0.")
         flat = points.ravel()
         finite = np.isfinite(flat)
         values = np.full(flat.shape, self._log_delta_at_infinity())
@@ -107,7 +107,7 @@ class PrivacyCurve(ABC):
             4.3772
         """
         if not 0 <= delta <= 1:
-            raise ValueError(f"delta is {delta}; expected a number in [0, 1]")
+            raise ValueError(f"delta is {delta}. Pass a number from 0 to 1.")
         target = math.log(delta) if delta > 0 else -math.inf
         if self.log_delta(0.0) <= target:
             return 0.0
@@ -378,7 +378,7 @@ class BoundedRangeCurve(PrivacyCurve):
 def non_negative(value: float, name: str) -> float:
     """Return `value` as a float, or raise ValueError unless it is non-negative and finite."""
     if not 0 <= value < math.inf:
-        raise ValueError(f"{name} is {value}; expected a non-negative finite number")
+        raise ValueError(f"{name} is {value}. Pass a finite number of at least 0.")
     return float(value)
 
 
@@ -386,7 +386,7 @@ def whole(value: int, name: str) -> int:
     """Return `value` as an int, or raise ValueError if it is below 1."""
     number = operator.index(value)
     if number < 1:
-        raise ValueError(f"{name} is {value}; expected an integer of at least 1")
+        raise ValueError(f"{name} is {value}. Pass a whole number of at least 1.")
     return number
 
 
@@ -410,7 +410,7 @@ def composed(parts: Iterable[Part]) -> PrivacyCurve:
     """
     parts = list(parts)
     if not parts:
-        raise ValueError("there is nothing to compose; pass at least one curve")
+        raise ValueError("There is nothing to compose. Pass at least one curve.")
     joined: dict[Any, Part] = {}
     for curve, times in _flat(parts):
         family, single, count = curve._family(times)
@@ -593,8 +593,8 @@ def _library() -> Any:
         return import_module("dp_accounting.pld.privacy_loss_distribution"), import_module("dp_accounting.pld.pld_pmf")
     except ImportError as error:
         raise ImportError(
-            "mixed composition of curves needs the package dp-accounting, which is not installed; "
-            "run: pip install 'everhold[accounting]'"
+            "Composing different kinds of curves needs the package dp-accounting. Install "
+            "it: pip install 'everhold[accounting]'."
         ) from error
 
 

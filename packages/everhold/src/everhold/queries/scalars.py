@@ -23,7 +23,7 @@ def refuse(problem: str, expected: str) -> NoReturn:
     Raises:
         QueryRejected: Always. Nothing is charged.
     """
-    raise QueryRejected(f"{problem}; expected {expected}")
+    raise QueryRejected(f"{problem}. Pass {expected}.")
 
 
 def a_text(value: Any, name: str) -> str:

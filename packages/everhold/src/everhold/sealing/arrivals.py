@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 _LOCK_FILE = "append.lock"
 _NUMBERED = re.compile(r"(?:arrival|arrived-training|known|compared)-([0-9]{6})[-.]")
-_DONE = "nothing was appended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,18 +181,17 @@ def seal_arrival(
                 remove_orphans(folder, arrivals=number - 1)
                 return None
             line(1)
-            with _errors_of_appending():
-                check_arriving_labels([FileSide(connection, what, schema.columns) for what in sides], schema)
-                _check_ids(connection, sides, earlier)
-                if (group_by := earlier.dependence.group_column) is not None:
-                    groups = arriving_groups(
-                        connection, sides, schema, group_by, sealed=earlier.sealed, training=earlier.training
-                    )
-                    check_no_larger(groups, earlier.largest_group)
-                if "holdout" in sides:
-                    lacking = lacking_columns(lambda sql: connection.execute(sql).fetchall(), schema.columns, "holdout")
-                if len(sides) > 1:
-                    check_equal_rows(connection, schema.columns, row_id=schema.row_id)
+            check_arriving_labels([FileSide(connection, what, schema.columns) for what in sides], schema)
+            _check_ids(connection, sides, earlier)
+            if (group_by := earlier.dependence.group_column) is not None:
+                groups = arriving_groups(
+                    connection, sides, schema, group_by, sealed=earlier.sealed, training=earlier.training
+                )
+                check_no_larger(groups, earlier.largest_group)
+            if "holdout" in sides:
+                lacking = lacking_columns(lambda sql: connection.execute(sql).fetchall(), schema.columns, "holdout")
+            if len(sides) > 1:
+                check_equal_rows(connection, schema.columns, row_id=schema.row_id)
             line(2)
         if earlier.dependence.one_series and "holdout" in paths:
             _check_follows(earlier, arriving=paths["holdout"], rows=made["holdout"])
@@ -232,22 +230,19 @@ def _check_follows(earlier: EarlierFiles, *, arriving: Path, rows: int) -> None:
                 with FileStructure(earlier.folder, facts, {"holdout": [arriving], "training": files}) as structure:
                     earlier.dependence.check_follows(structure, training=bool(training))
     except DependenceError as error:
-        raise HoldoutRejected(
-            f"the rows that arrive do not go on with the series: {error}; nothing was appended"
-        ) from None
+        raise HoldoutRejected(f"The new rows do not continue the series. {error}") from None
 
 
 def _written(connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: str, schema: Schema, path: Path) -> int:
     """Read one side, write its file, and return the number of rows."""
-    with _errors_of_appending():
-        read_rows(connection, source, name=f"{what}_source", what=what, most_rows=MOST_ROWS, kinds=schema.columns)
-        columns = column_kinds(connection.view(f"{what}_source"))
-        if dict(columns) != dict(schema.columns):
-            if not connection.execute(f"SELECT 1 FROM {what}_source LIMIT 1").fetchall():
-                raise HoldoutRejected(f"the {what} table is empty; expected at least one row; {_DONE}")
-            raise other_columns(columns, schema)
-        rows = write_rows(connection, what, dict(schema.columns), path)
-        check_size(rows=rows, columns=None, most_rows=MOST_ROWS, what=what)
+    read_rows(connection, source, name=f"{what}_source", what=what, most_rows=MOST_ROWS, kinds=schema.columns)
+    columns = column_kinds(connection.view(f"{what}_source"))
+    if dict(columns) != dict(schema.columns):
+        if not connection.execute(f"SELECT 1 FROM {what}_source LIMIT 1").fetchall():
+            raise HoldoutRejected(f"The {what} table is empty. Append at least one row.")
+        raise other_columns(columns, schema)
+    rows = write_rows(connection, what, dict(schema.columns), path)
+    check_size(rows=rows, columns=None, most_rows=MOST_ROWS, what=what)
     return rows
 
 
@@ -261,8 +256,9 @@ def other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> HoldoutR
         for name, kind in expected.items() if columns.get(name, kind) is not kind
     ]  # fmt: skip
     return HoldoutRejected(
-        f"the rows that arrive have {', '.join(faults[:5])}; expected the columns that were sealed, in the same "
-        f"types; {_DONE}"
+        "The columns of the new rows are not those that were sealed: "
+        f"{', '.join(faults[:5])}. Give the new rows the same columns, with the same "
+        "types."
     )
 
 
@@ -278,18 +274,20 @@ def check_arriving_labels(sides: Sequence[Side], schema: Schema) -> None:
     for side in sides:
         if side.missing(label):
             raise HoldoutRejected(
-                f"the label column {label!r} has missing values in the {side.what} rows that arrive; expected a label "
-                f"in every row; append rows when their labels are there, all at the same age; {_DONE}"
+                f"The label column {label!r} has missing values in the new {side.what} "
+                "rows. Append rows when all of them have labels, and wait equally long "
+                "for each."
             )
         if schema.label_kind == "binary" and not side.is_binary(label):
             raise HoldoutRejected(
-                f"the label column {label!r} of the {side.what} rows that arrive holds something else than 0 and 1; "
-                f"expected the labels that were sealed; {_DONE}"
+                f"The label column {label!r} of the new {side.what} rows has values other "
+                "than 0 and 1. The sealed labels are 0 and 1: convert the new ones."
             )
         if schema.classes and not {*side.values(label)} <= {*schema.classes}:
             raise HoldoutRejected(
-                f"the {side.what} rows that arrive have labels that are none of the {len(schema.classes):,} classes of "
-                f"{label!r}; expected those that were declared when the holdout was created; {_DONE}"
+                f"Column {label!r} of the new {side.what} rows has labels that are none of "
+                f"the {len(schema.classes):,} classes of this holdout. Leave out those "
+                "rows, or correct the labels."
             )
 
 
@@ -310,8 +308,8 @@ def _check_ids(connection: duckdb.DuckDBPyConnection, sides: Sequence[str], earl
             sql = f"SELECT count(*) FROM (SELECT {column}::VARCHAR AS i FROM old) SEMI JOIN ({ids}) USING (i)"
             if shared := int(connection.execute(sql).fetchall()[0][0]):
                 raise HoldoutRejected(
-                    f"{shared:,} row ids of the {what} rows that arrive are in the holdout or in its training rows "
-                    f"already; expected new rows; leave them out; {_DONE}",
+                    f"{shared:,} row ids of the new {what} rows are already in the holdout "
+                    "or in its training rows. Leave those rows out.",
                     shared=shared,
                 )
 
@@ -342,29 +340,18 @@ def _check_new(earlier: EarlierFiles, number: int, new: Mapping[str, KnownRows])
     old = [known_rows(folder, each, columns, key=key) for each in earlier.with_rows]
     for what, rows in new.items():
         if any(rows.repeats(before) for before in old):
-            said = "these rows, or most of them, are" if what == "holdout" else "training rows, or most of them, are"
-            raise HoldoutRejected(
-                f"{said} sealed in this holdout already; expected rows that are in none of its files; {_DONE}"
+            said = (
+                "These rows, or most of them, are" if what == "holdout" else "The training rows, or most of them, are"
             )
+            raise HoldoutRejected(f"{said} already in this holdout. Append only rows that are in none of its files.")
     if "holdout" in new:
         trained = [KnownRows.of(path, columns, key=key) for path in earlier.training[-1:]]
         if any(new["holdout"].repeats(before) for before in trained):
             raise HoldoutRejected(
-                f"these rows, or most of them, are training rows of this holdout; expected new rows; {_DONE}"
+                "The new rows, or most of them, are training rows of this holdout. Seal "
+                "only rows that were not used for training."
             )
         new["holdout"].save(_known_file(folder, number), key=key)
-
-
-@contextmanager
-def _errors_of_appending() -> Iterator[None]:
-    """Context that turns errors of sealing into errors of appending."""
-    try:
-        yield
-    except HoldoutRejected as error:
-        text = str(error)
-        if "nothing was created" not in text:
-            raise
-        raise HoldoutRejected(text.replace("nothing was created", _DONE), **dict(getattr(error, "data", {}))) from None
 
 
 def _keep(path: Path) -> None:
@@ -407,14 +394,15 @@ def arriving_groups(
     for what in sides:
         if _count(connection, f"SELECT count(*) FROM {what} WHERE {is_missing(column, schema.columns)}"):
             raise HoldoutRejected(
-                f"the column {column!r} of the groups has missing values in the {what} rows that arrive; expected a "
-                f"value in every row; drop those rows; {_DONE}"
+                f"The group column {column!r} has missing values in the new {what} rows. "
+                "Drop those rows, or give each a group of its own."
             )
     text = schema.columns[column] is ColumnKind.STRING
     if text and count_respelled(connection, column, sides):
         raise HoldoutRejected(
-            f"ids of column {column!r} are spelled in two or more ways that differ only in case, spaces or leading "
-            f"zeros; expected one spelling of each group; {_DONE}"
+            f"Some ids in the group column {column!r} are spelled in several ways that "
+            "differ only in case, spaces or leading zeros. Spell the id of a group in one "
+            "way."
         )
     known = {"sealed rows": sealed, "training rows": training}
     for what in sides:
@@ -448,17 +436,16 @@ def check_no_larger(groups: Sequence[tuple[int, int]], largest: int | None) -> N
     if larger:
         count = sum(number for _, number in larger)
         raise HoldoutRejected(
-            f"{count:,} groups that arrive have up to {larger[-1][0]:,} rows; expected at most {largest:,}, the "
-            "largest_group of this holdout, for which the bets of its declared families were fixed; leave these groups "
-            f"out; {_DONE}",
+            f"{count:,} new groups have up to {larger[-1][0]:,} rows, and largest_group of "
+            f"this holdout is {largest:,}. Leave these groups out.",
             larger=count,
         )
 
 
 def _spanning(shared: int, column: str, said: str) -> HoldoutRejected:
     return HoldoutRejected(
-        f"{shared:,} groups of column {column!r} that arrive have {said} already; expected whole, new groups, because "
-        f"rows of one group tell about each other; leave these groups out; {_DONE}",
+        f"{shared:,} groups of column {column!r} in the new rows are already in the "
+        f"{said}. Rows of one group depend on each other, so leave these groups out.",
         shared=shared,
     )
 

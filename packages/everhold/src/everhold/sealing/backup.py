@@ -255,8 +255,7 @@ def _room(parent: Path) -> Iterator[Path]:
         room = Path(tempfile.mkdtemp(prefix=ROOM, dir=parent))
     except OSError as fault:
         raise EverholdError(
-            f"there is no room beside {parent.name!r}: {fault.strerror}; expected a writable folder; check its "
-            "permissions; nothing was changed"
+            f"The folder of {parent.name!r} cannot be written: {fault.strerror}. Check its permissions."
         ) from None
     try:
         with in_use(room):
@@ -267,8 +266,7 @@ def _room(parent: Path) -> Iterator[Path]:
 
 def _no_archive() -> HoldoutRejected:
     return HoldoutRejected(
-        "the file is no archive that 'everhold backup' wrote, or it was altered or cut short; expected a plain tar "
-        "file of a ledger and private folders; nothing was restored"
+        "The file is not a backup that 'everhold backup' wrote, or it was altered or cut short. Pass the complete file."
     )
 
 

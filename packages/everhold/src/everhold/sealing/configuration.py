@@ -196,8 +196,8 @@ def check_settings(configuration: dict[str, Any]) -> None:
     )
     if not whole:
         raise IntegrityError(
-            "the recorded settings of the holdout are not in the form in which everhold wrote them; expected an "
-            "unaltered ledger; nothing was answered or charged; verify the ledger and restore a backup"
+            "The ledger's record of the holdout's settings was altered or is damaged. Run "
+            "'everhold ledger verify' and restore a backup."
         )
 
 
@@ -216,8 +216,8 @@ def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
         return mechanism_from_dict(configuration["mechanism"], dependence_from_dict(configuration["dependence"]))
     except ValueError as reason:
         raise IntegrityError(
-            f"the recorded mechanism cannot go on: {reason}; nothing was charged; open the holdout with the version "
-            "that made it, or seal new rows"
+            f"The recorded mechanism cannot be continued: {reason}. Open the holdout with "
+            "the version of everhold that created it, or seal new rows."
         ) from None
 
 
@@ -229,8 +229,8 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
     """
     if configuration.get("features") not in FEATURES:
         raise IntegrityError(
-            "the recorded settings do not say whether the features are sealed or public; expected an unaltered ledger; "
-            "nothing was charged; verify the ledger"
+            "The ledger does not record whether the features are sealed or public. Run "
+            "'everhold ledger verify' and restore a backup."
         )
     return Schema(
         rows=configuration["rows"],
@@ -276,8 +276,8 @@ def state_from(data: dict[str, Any], configuration: dict[str, Any]) -> State:
     """
     if data.get("configuration") != _digest(configuration):
         raise IntegrityError(
-            "the recorded settings of the holdout are not the ones it was created with; expected an unaltered ledger; "
-            "nothing was charged; verify the ledger"
+            "The recorded settings are not those with which the holdout was created. Run "
+            "'everhold ledger verify' and restore a backup."
         )
     return State.from_dict(data["mechanism"])
 

@@ -30,12 +30,12 @@ def check_fingerprint(path: Path, expected: str, *, what: str) -> None:
     """
     if not path.is_file():
         raise IntegrityError(
-            f"the sealed {what} rows are missing; expected {path.name} beside the database; restore it"
+            f"The file {path.name} of the sealed {what} rows is missing. Restore it beside the database."
         )
     if fingerprint(path) != expected:
         raise IntegrityError(
-            f"the sealed {what} rows are not the ones that were sealed: the fingerprint of {path.name} differs; "
-            "restore the original file; no query is answered until then"
+            f"The sealed {what} rows were altered: the fingerprint of {path.name} is not "
+            "the recorded one. Restore the original file."
         )
 
 
@@ -82,8 +82,8 @@ class UnchangedFile:
         if _state(self._path) != before:
             then = "verify the ledger, then ask again" if done == "read" else "try again"
             raise IntegrityError(
-                f"the sealed {self._what} rows were changed while they were {done}; expected {self._path.name} to be "
-                f"left alone; nothing was charged; {then}"
+                f"The file {self._path.name} of the sealed {self._what} rows was changed "
+                f"while it was {done}. Leave it alone, and {then}."
             ) from None
 
 

@@ -50,9 +50,7 @@ def unpacked(content: bytes, *, key: bytes, bound_to: bytes) -> dict[str, NDArra
         return None
 
 
-def read_arrays(
-    path: Path, *, key: bytes, bound_to: bytes, needed: str, whose: str, done: str
-) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, *, key: bytes, bound_to: bytes, needed: str, whose: str) -> dict[str, NDArray[Any]]:
     """Read the arrays in a file of bytes that `packed` made.
 
     Args:
@@ -61,7 +59,6 @@ def read_arrays(
         bound_to: As for `packed`.
         needed: Name of an array that has to be there.
         whose: What the file is of, in words for an error.
-        done: What surely was not done, in words for an error.
 
     Raises:
         IntegrityError: If the file is missing or was altered.
@@ -74,8 +71,7 @@ def read_arrays(
     if arrays is None or needed not in arrays:
         what = "was altered" if content else "is missing"
         raise IntegrityError(
-            f"the file {path.name} of {whose} beside the sealed rows {what}; expected it as it was written; "
-            f"nothing was {done} or charged; restore the backup of the folder"
+            f"The file {path.name} of {whose} beside the sealed rows {what}. Restore the folder from its backup."
         )
     return arrays
 
@@ -115,8 +111,7 @@ class ArrayFiles:
     """Name of the array in a file."""
 
     whose: ClassVar[str]
-    done: ClassVar[str]
-    """Words for an error; see `read_arrays`."""
+    """What a file is of, in words for an error."""
 
     called: ClassVar[str]
     remedy: ClassVar[str]
@@ -148,8 +143,9 @@ class ArrayFiles:
     def not_kept(self, fault: OSError) -> EverholdError:
         """Return the error for an array that cannot be written."""
         return EverholdError(
-            f"{self.called} cannot be kept beside the sealed rows: {fault.strerror}; expected a writable folder with "
-            f"room; {self.remedy}"
+            f"{self.called.capitalize()} cannot be written beside the sealed rows: "
+            f"{fault.strerror}. Check that the folder is writable and has room, and "
+            f"{self.remedy}."
         )
 
     def find(self, name: str) -> NDArray[Any]:
@@ -160,7 +156,6 @@ class ArrayFiles:
         """
         return read_arrays(
             self._path(name), key=self._key, bound_to=self._bound_to(name), needed=self.array, whose=self.whose,
-            done=self.done,
         )[self.array]  # fmt: skip
 
     def has(self, name: str) -> bool:

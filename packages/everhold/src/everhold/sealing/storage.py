@@ -40,7 +40,7 @@ def storage_url(storage: str | Path) -> str:
         'sqlite:///flights.db'
     """
     if not isinstance(storage, (str, os.PathLike)):
-        raise ValueError(f"the storage is {brief(storage)}; expected a path or a URL such as sqlite:///study.db")
+        raise ValueError(f"The storage is {brief(storage)}. Pass a path or a URL such as sqlite:///study.db.")
     text = os.fspath(storage)
     return text if "://" in text else f"sqlite:///{text}"
 
@@ -49,8 +49,8 @@ def check_name(name: str) -> None:
     """Check that a holdout may have this name."""
     if not isinstance(name, str) or not _NAMES.fullmatch(name):
         raise HoldoutRejected(
-            f"the name {brief(name)} cannot be used; expected up to 64 letters, digits, blanks, dots, dashes and "
-            "underscores, beginning with a letter or digit; nothing was created"
+            f"The name {brief(name)} cannot be used. Pass up to 64 letters, digits, "
+            "spaces, dots, dashes and underscores, beginning with a letter or digit."
         )
 
 
@@ -71,9 +71,7 @@ def is_folder_name(folder: str) -> bool:
 def check_name_is_free(name: str, names: Sequence[str]) -> None:
     """Check that no other holdout has the name."""
     if name in names:
-        raise HoldoutRejected(
-            f"there is a holdout named {name!r} already; expected a new name; nothing was created", name=name
-        )
+        raise HoldoutRejected(f"A holdout named {name!r} exists. Pass a new name.", name=name)
 
 
 def make_rows_folder(rows: Path) -> None:
@@ -140,8 +138,9 @@ def new_folder(rows: Path, name: str) -> Iterator[Path]:
             folder.parent.rmdir()
         if isinstance(fault, OSError) and not isinstance(fault, EverholdError):
             raise HoldoutRejected(
-                f"the rows cannot be sealed in {rows.name!r}: {fault.strerror or type(fault).__name__}; expected room "
-                "on the disk; free some, and create the holdout anew; nothing was created"
+                f"The rows cannot be sealed in {rows.name!r}: "
+                f"{fault.strerror or type(fault).__name__}. Check that the disk has room, "
+                "and create the holdout again."
             ) from None
         raise
 
@@ -182,11 +181,12 @@ class StewardKey:
             private = serialization.load_pem_private_key(path.read_bytes(), password=None)
         except (OSError, TypeError, ValueError, UnsupportedAlgorithm):
             raise AuthError(
-                f"the steward's key cannot be read; expected {path.name} beside the sealed rows; restore it"
+                f"The steward's key {path.name} beside the sealed rows cannot be read. Restore the file."
             ) from None
         if not isinstance(private, Ed25519PrivateKey) or cls(private).public_key != public_key:
             raise AuthError(
-                f"{path.name} is the key of another holdout; expected the one made when this one was sealed"
+                f"The file {path.name} is the key of another holdout. Restore the key that "
+                "was made when this holdout was sealed."
             )
         return cls(private)
 

@@ -21,7 +21,7 @@ MOST_CELLS = 2**31
 
 _BYTES_A_SECOND = 2**25
 _CHUNK = 2**22
-_ADVICE = "keep the columns that queries need and a random sample of the rows"
+_ADVICE = "Keep only the columns that queries need, or a random sample of the rows."
 
 
 def check_untrusted_rows(path: Path, *, name: str) -> None:
@@ -38,12 +38,14 @@ def check_untrusted_rows(path: Path, *, name: str) -> None:
     rows, columns = shape["rows"], shape["columns"]
     if columns > MOST_COLUMNS:
         raise HoldoutRejected(
-            f"{name} has {columns:,} columns; expected at most {MOST_COLUMNS:,}; keep those that queries need",
+            f"{name} has {columns:,} columns, more than the limit of {MOST_COLUMNS:,}. "
+            "Keep only the columns that queries need.",
             columns=columns, most_columns=MOST_COLUMNS,
         )  # fmt: skip
     if rows * columns > MOST_CELLS:
         raise HoldoutRejected(
-            f"{name} has {rows:,} rows of {columns:,} columns; expected at most {MOST_CELLS:,} values; {_ADVICE}",
+            f"{name} has {rows:,} rows and {columns:,} columns, more than the limit of "
+            f"{MOST_CELLS:,} values. {_ADVICE}",
             rows=rows, columns=columns,
         )  # fmt: skip
 
@@ -62,7 +64,7 @@ def shape(path: Path, *, name: str) -> dict[str, Any]:
                     )
                 )
             except duckdb.Error:
-                raise HoldoutRejected(f"{name} is no Parquet file that can be read; write it again") from None
+                raise HoldoutRejected(f"{name} cannot be read as a Parquet file. Write it again.") from None
             return {"rows": int(rows), "columns": int(columns)}
     ends, columns, first = 0, 1, True
     with path.open("rb") as file:

@@ -95,7 +95,7 @@ def test_what_is_made_of_several_is_shown_by_its_query(holdout):
     fact = first(holdout.certificate({"spread": query}))
     assert numbers(fact) == (answer.value, answer.low, answer.high)
     assert (fact["measure"], fact["entries"]) == ("value", [1, 2])
-    with pytest.raises(QueryRejected, match="made of several; expected the query itself"):
+    with pytest.raises(QueryRejected, match=r"has several parts\. Pass its query"):
         holdout.certificate({"spread": answer})
 
 
@@ -118,20 +118,19 @@ def test_a_text_is_the_query_that_was_asked(holdout):
 
 def refused(holdout, choice, match):
     asked, charged = holdout.status()["queries_asked"], holdout.status()["charged"]
-    with pytest.raises(QueryRejected, match=match) as raised:
+    with pytest.raises(QueryRejected, match=match):
         holdout.certificate({"it": choice})
-    assert "nothing was charged" in str(raised.value)
     assert (holdout.status()["queries_asked"], holdout.status()["charged"]) == (asked, charged)
 
 
 def test_only_answers_of_this_ledger_are_shown(tmp_path, holdout):
     answer = holdout.ask("delay > 15")
-    refused(holdout, replace(answer, value=answer.value + 0.01), "not the one that the ledger holds")
-    refused(holdout, replace(answer, low=answer.low + 0.01), "not the one that the ledger holds")
+    refused(holdout, replace(answer, value=answer.value + 0.01), "differs from the one in the ledger")
+    refused(holdout, replace(answer, low=answer.low + 0.01), "differs from the one in the ledger")
     refused(holdout, replace(answer, query="0" * 64), "belongs to another holdout")
     refused(holdout, "delay > 16", "was not asked yet")
     refused(holdout, eh.variance("delay", low=0, high=1), "was not asked yet")
-    refused(holdout, 0, "has no entry 0; expected one from 1 to 1")
+    refused(holdout, 0, "has no entry 0. Pass a number from 1 to 1")
     refused(holdout, 2, "has no entry 2")
     refused(holdout, -1, "has no entry -1")
     refused(holdout, "00000000", "is that of 0 entries")
@@ -147,7 +146,7 @@ def test_acts_challenges_and_histograms_are_no_numbers(holdout):
         refused(holdout, number, "has no numeric answer")
     histogram = eh.histogram("carrier", ["AA", "UA"])
     bins = holdout.ask(histogram)
-    refused(holdout, histogram, "of a histogram choose single answers")
+    refused(holdout, histogram, "single answers of a histogram")
     assert first(holdout.certificate({"AA": bins["AA"]}))["measure"] == "share"
 
 
@@ -163,8 +162,8 @@ def test_a_choice_is_no_number(tmp_path):
 def test_what_was_asked_silently_is_shown_only_when_it_was_told(holdout):
     holdout.ask("delay > 15", silent=True)
     openly = holdout.ask("delay > 45")
-    refused(holdout, 1, "asked silently")
-    refused(holdout, "delay > 15", "asked silently")
+    refused(holdout, 1, "its query was silent")
+    refused(holdout, "delay > 15", "its query was silent")
     holdout.unseal()
     silent = holdout.ask("delay > 15")
     told = first(holdout.certificate({"it": 1}))
@@ -180,7 +179,7 @@ def test_what_was_asked_silently_is_shown_only_when_it_was_told(holdout):
 )
 def test_names_that_cannot_be_used(holdout, name):
     holdout.ask("delay > 15")
-    with pytest.raises(ValueError, match=r"expected 1 to 100 printable characters"):
+    with pytest.raises(ValueError, match=r"Pass 1 to 100 printable characters"):
         holdout.certificate({name: 1})
 
 
@@ -188,7 +187,7 @@ def test_an_answer_is_shown_once(holdout):
     answer = holdout.ask("delay > 15")
     with pytest.raises(ValueError, match="have the same query"):
         holdout.certificate({"a": answer, "b": 1})
-    with pytest.raises(ValueError, match="expected names with answers"):
+    with pytest.raises(ValueError, match="a dict from names to answers"):
         holdout.certificate("delay > 15")
     with pytest.raises(ValueError, match="at most 50"):
         holdout.certificate([1] * 51)

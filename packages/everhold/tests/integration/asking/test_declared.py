@@ -148,7 +148,7 @@ def test_a_family_that_is_declared_later_takes_one_query(tmp_path):
         assert holdout.ask("delay > 16").source == "declared"
         assert [row["declared"] for row in holdout.declared.families().to_rows()] == ["at creation", "later"]
         assert findings(holdout) == []
-        for name, why in (("thresholds", "there is a family"), ("", "cannot be used")):
+        for name, why in (("thresholds", "A family"), ("", "cannot be used")):
             with pytest.raises(eh.QueryRejected, match=why):
                 holdout.declare(name, eh.texts())
     with opened(tmp_path) as holdout:
@@ -173,7 +173,7 @@ def test_an_analyst_pays_with_queries_and_cannot_declare(tmp_path):
         assert [answer.source for answer in ann.ask_many(["delay > 1", "delay > 2", "delay > 3"])] == [
             "declared", "declared", "refused",
         ]  # fmt: skip
-        with pytest.raises(eh.QueryRejected, match="an analyst cannot declare"):
+        with pytest.raises(eh.QueryRejected, match="Only the steward can declare"):
             ann.declare("more", eh.texts())
         assert findings(holdout) == []
 
@@ -197,8 +197,8 @@ def test_what_a_database_that_was_set_back_has_told_is_paid_for(tmp_path):
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
-        ({"declared": []}, "expected families"),
-        ({"declared": ["delay > 15"]}, "is no family"),
+        ({"declared": []}, "Pass families"),
+        ({"declared": ["delay > 15"]}, "is not a family"),
         ({"declared": [eh.texts(0.1)]}, "bits is 0.1"),
         ({"declared": [eh.listed([])]}, "expected a list"),
         ({"declared": [eh.listed(["delay > 1"], weights=[2.0])]}, "sum to at most 1"),
@@ -217,7 +217,7 @@ def test_what_a_database_that_was_set_back_has_told_is_paid_for(tmp_path):
         ({"declared": [carriers({"carrier": [1, 2]})]}, "values of carrier holds 1, and the column is a string"),
         ({"declared": [carriers({"carier": ["UA"]})]}, "values names 'carier'"),
         ({"declared": [eh.texts()], "share": "x"}, "share is 'x'"),
-        ({"declared": [eh.texts()], "share": 0.995}, "share is 0.995; expected a number above 0 and at most 0.99"),
+        ({"declared": [eh.texts()], "share": 0.995}, "share is 0.995. Pass a number above 0 and at most 0.99"),
         ({"declared": None, "share": 0.9}, "share is 0.9, and no family is declared"),
         ({"declared": [eh.texts()], "mechanism": "laplace"}, "no probability of failure to share"),
     ],

@@ -155,9 +155,9 @@ def test_a_space_that_is_not_declared_as_it_is_has_no_members(tmp_path):
     with create(tmp_path, {"trees": trees()}) as holdout:
         before = len(holdout.transcript())
         for other in (trees(seed=1), trees(metric="error"), eh.grid(RandomForestClassifier(3), SPACE)):
-            with pytest.raises(eh.QueryRejected, match=r"not declared on this holdout.*nothing was charged"):
+            with pytest.raises(eh.QueryRejected, match=r"not declared on this holdout"):
                 holdout.ask(other.at(max_depth=3, min_samples_leaf=5))
-            with pytest.raises(eh.QueryRejected, match=r"not declared on this holdout.*nothing was charged"):
+            with pytest.raises(eh.QueryRejected, match=r"not declared on this holdout"):
                 holdout.ask(other.at(max_depth=3, min_samples_leaf=5), silent=True)
         assert len(holdout.transcript()) == before
 

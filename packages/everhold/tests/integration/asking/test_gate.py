@@ -175,9 +175,9 @@ def test_a_gate_compares_by_scores_by_their_names_and_refuses_others(tmp_path):
     _, champion = world(0)
     with create(tmp_path) as holdout:
         asked = holdout.status()["queries_asked"]
-        with pytest.raises(eh.QueryRejected, match=r"average_precision.*nearest.*roc_auc; nothing was"):
+        with pytest.raises(eh.QueryRejected, match=r"average_precision.*nearest.*roc_auc"):
             holdout.gate("average_precision", champion=champion)
-        with pytest.raises(eh.QueryRejected, match="the metric of a gate is 'height'"):
+        with pytest.raises(eh.QueryRejected, match="The metric of a gate is 'height'"):
             holdout.gate("height", champion=champion)
         assert holdout.status()["queries_asked"] == asked
         gate = holdout.gate("neg_log_loss", champion=np.clip(champion, 0.1, 0.9))
@@ -414,7 +414,7 @@ def test_an_analyst_challenges_within_an_allotment_and_opens_nothing(holdout):
     holdout.gate(eh.accuracy, champion=champion)
     holdout.allot("team-a", queries=3, charges=1)
     team = holdout.analyst("team-a")
-    with pytest.raises(eh.QueryRejected, match="cannot open a new gate"):
+    with pytest.raises(eh.QueryRejected, match="Only the steward can open a new gate"):
         team.gate(eh.accuracy, champion=champion, name="own")
     gate = team.gate()
     winner = better(champion, sealed["late"], by=120, seed=0)
@@ -585,7 +585,7 @@ def test_a_folder_that_cannot_be_written_tells_nothing(holdout, monkeypatch):
     monkeypatch.setattr("everhold.sealing.sealed_arrays.create_private", full)
     said = []
     for challenger in (data["late"], lucky(champion, 0.2, 1)):
-        with pytest.raises(eh.EverholdError, match="cannot be kept") as caught:
+        with pytest.raises(eh.EverholdError, match="cannot be written") as caught:
             gate.challenge(challenger)
         said.append(str(caught.value))
     assert said[0] == said[1]
@@ -605,7 +605,7 @@ def test_a_challenge_is_never_silent(holdout):
     gate = holdout.gate(eh.accuracy, champion=champion)
     version, head = gate._evidence.version(lucky(champion, 0.05, 1)), holdout._executor.ledger.head()
     ready = gate._evidence.challenge(gate._evidence.gate_at(head), version, head, holdout._executor)
-    with pytest.raises(eh.QueryRejected, match="a challenge cannot be asked silently"):
+    with pytest.raises(eh.QueryRejected, match="A challenge cannot be silent"):
         ready.silently()
     assert holdout.status()["queries_asked"] == 0
 

@@ -157,7 +157,7 @@ def test_groups_have_scores_of_parts_and_others_are_refused_by_name(tmp_path):
 ])  # fmt: skip
 def test_scores_without_a_promise_are_refused_with_the_nearest_metric(tmp_path, name, nearest):
     with create(tmp_path, "binary") as holdout:
-        with pytest.raises(eh.QueryRejected, match=f"{name}.*nearest metric of a gate is {nearest};.*nothing was"):
+        with pytest.raises(eh.QueryRejected, match=rf"{name}.*nearest metric that gates support is {nearest}\."):
             holdout.gate(name, champion=Told("weak"))
         assert "gates" not in holdout.status()
 

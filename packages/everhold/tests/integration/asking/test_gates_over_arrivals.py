@@ -55,7 +55,7 @@ def test_a_challenge_waits_for_the_champions_values(holdout):
     holdout.append(NEW)
     before = head(holdout)
     assert gate.status()["rows_left"] == holdout.status()["gates"][0]["rows_left"] == 1_500
-    with pytest.raises(QueryRejected, match=r"no values for 1,500 rows that arrived.*nothing was charged"):
+    with pytest.raises(QueryRejected, match=r"no values for 1,500 rows that arrived"):
         gate.challenge(guesses(labels(FIRST, NEW), 0.99, 2))
     assert head(holdout) == before
     gate.complete(guesses(NEW["late"], 0.7, 3))
@@ -77,7 +77,7 @@ def test_a_rule_and_a_model_are_recognized(holdout):
         with pytest.raises(QueryRejected, match="is not the champion"):
             gate.complete(other)
     for gate in (rule, fitted):
-        with pytest.raises(QueryRejected, match="given in another way"):
+        with pytest.raises(QueryRejected, match="given in another form"):
             gate.complete(guesses(NEW["late"], 0.7, 3))
     rule.complete("x > 2")
     fitted.complete(model)
@@ -145,9 +145,9 @@ def test_values_are_given_once_and_by_the_steward(holdout):
     holdout.allot("a", queries=5)
     holdout.append(NEW)
     before = head(holdout)
-    with pytest.raises(QueryRejected, match="an analyst cannot"):
+    with pytest.raises(QueryRejected, match="Only the steward can"):
         holdout.analyst("a").gate().complete(guesses(NEW["late"], 0.7, 3))
-    for wrong, said in ((np.ones(7), "predictions are 7"), (np.full(1_500, 3), "labels"), ("x > 1", "another way")):
+    for wrong, said in ((np.ones(7), "predictions are 7"), (np.full(1_500, 3), "labels"), ("x > 1", "another form")):
         with pytest.raises(QueryRejected, match=said):
             gate.complete(wrong)
     assert head(holdout) == before

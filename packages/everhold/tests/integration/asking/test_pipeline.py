@@ -302,6 +302,6 @@ def test_what_is_charged_beyond_the_price_is_not_recorded(holdout, monkeypatch):
         raise ValueError
 
     monkeypatch.setattr(query_executor, "spending_of", too_much)
-    with pytest.raises(eh.EverholdError, match="more than the price"):
+    with pytest.raises(eh.EverholdError, match="more than its stated price"):
         holdout.ask("delay > 7")
     assert holdout._executor.ledger.head() == head

@@ -106,7 +106,7 @@ def test_indentation_order_of_names_and_line_ends_do_not_matter(tmp_path, signed
 
 
 def test_another_ending_cannot_be_saved(tmp_path, signed):
-    with pytest.raises(ValueError, match=r"expected a file that ends in \.json or \.html"):
+    with pytest.raises(ValueError, match=r"Pass a name that ends in \.json or \.html"):
         signed[0].save(tmp_path / "certificate.pdf")
 
 

@@ -149,4 +149,4 @@ def test_a_page_of_another_version_says_how_to_check_it(tmp_path, signed):
     assert check(tmp_path, render_page(older)).ok
     report = check(tmp_path, render_page(older).replace("everhold · ", "everhold: "))
     assert not report.ok
-    assert "check it with the version it names" in report.unchecked[0]
+    assert "Check it with the version it names" in report.unchecked[0]

@@ -316,7 +316,7 @@ def test_a_page_of_another_version_with_other_words_is_never_called_sound(tmp_pa
     report = verify_certificate(tmp_path / "c.html", public_key=key.public_key)
     assert report.findings == ()
     assert not report.ok
-    assert "was not checked here" in report.unchecked[0]
+    assert "were not checked by this version" in report.unchecked[0]
     assert "'promise'" in report.unchecked[0]
     assert "'0.0.1'" in report.unchecked[0]
     assert report.to_dict()["ok"] is False

@@ -55,7 +55,7 @@ def test_without_a_root_it_is_said_that_nothing_was_checked(tmp_path, stamped):
     report = verified(tmp_path, stamped[0].to_dict())
     assert report.ok
     assert report.trusted_time is None
-    assert any(f"carries a trusted time, {TIME}, that was not checked" in note for note in report.notes)
+    assert any(f"its trusted time, {TIME}, was not checked" in note for note in report.notes)
 
 
 def test_the_token_is_about_the_signature_and_so_about_everything_that_was_signed(stamped):
@@ -176,7 +176,7 @@ def test_an_altered_certificate_has_no_trusted_time(tmp_path, stamped, authority
 
 
 def test_roots_that_are_none_are_a_bad_argument(tmp_path, stamped):
-    with pytest.raises(ValueError, match="the file of roots holds no certificates"):
+    with pytest.raises(ValueError, match="The file of roots contains no certificates"):
         verified(tmp_path, stamped[0].to_dict(), timestamp_roots=b"nothing")
 
 
@@ -206,12 +206,12 @@ def test_without_the_package_the_time_is_not_read_and_the_certificate_not_called
 
 @pytest.mark.parametrize("token", [b"", b"nothing", None, "text", b"\x30\x03\x02\x01\x00"])
 def test_a_time_stamp_that_gives_no_token_signs_nothing(tmp_path, token):
-    with pytest.raises(IntegrityError, match="no token of RFC 3161 in DER; nothing was signed or saved"):
+    with pytest.raises(IntegrityError, match="not an RFC 3161 token in DER"):
         make_sample(tmp_path, timestamp=lambda digest: token)
 
 
 def test_a_time_stamp_about_something_else_signs_nothing(tmp_path, authority):
-    with pytest.raises(IntegrityError, match="about something else than this certificate"):
+    with pytest.raises(IntegrityError, match="not about this certificate"):
         make_sample(tmp_path, timestamp=lambda digest: authority(bytes(32)))
 
 
@@ -234,29 +234,28 @@ def test_an_authority_on_the_network_is_asked_for_a_digest_and_no_more(tmp_path,
 
 
 FAILURES = {
-    "refusal": (lambda request: der(SEQUENCE, der(SEQUENCE, whole(2))), 200, "refused, with status 2|no reply"),
+    "refusal": (lambda request: der(SEQUENCE, der(SEQUENCE, whole(2))), 200, "refused, with status 2|not a reply"),
     "an old answer": (
         lambda request: Authority().reply(request[:-11] + bytes(8) + request[-3:]),
         200,
         "another request",
     ),
-    "no reply": (lambda request: b"<html>sign in</html>", 200, "no reply of a time-stamping authority"),
-    "much too long": (lambda request: bytes(2**20), 200, "no reply of a time-stamping authority"),
-    "fault": (lambda request: b"", 500, "could not be asked: status 500"),
+    "no reply": (lambda request: b"<html>sign in</html>", 200, "not a reply of a time-stamping authority"),
+    "much too long": (lambda request: bytes(2**20), 200, "not a reply of a time-stamping authority"),
+    "fault": (lambda request: b"", 500, "failed: status 500"),
 }
 
 
 @pytest.mark.parametrize(("reply", "status", "said"), FAILURES.values(), ids=FAILURES)
 def test_an_authority_that_fails_leaves_nothing_signed(tmp_path, reply, status, said):
-    with answering(reply, status=status) as url, pytest.raises(EverholdError, match=said) as raised:
+    with answering(reply, status=status) as url, pytest.raises(EverholdError, match=said):
         make_sample(tmp_path, timestamp=TimestampAuthority(url))
-    assert "nothing was signed or saved" in str(raised.value)
 
 
 def test_an_authority_that_is_not_there_is_named(tmp_path):
     with answering(lambda request: b"") as url:
         pass
-    with pytest.raises(EverholdError, match="could not be asked: no answer"):
+    with pytest.raises(EverholdError, match="failed: no answer within 2 seconds"):
         make_sample(tmp_path, timestamp=TimestampAuthority(url, timeout=2.0))
 
 

@@ -41,7 +41,7 @@ def test_an_analyst_is_allotted_a_part_and_kept_to_it(run):
     refused = run(*ASK, "delay > 16", "--format", "json")
     assert (read(refused)["source"], read(refused)["value"]) == ("refused", None)
     assert "allotment" in refused.stderr
-    assert run(*ASK, "delay > 16", "--strict", code=6).stderr.startswith("error: what is left of the allotment")
+    assert run(*ASK, "delay > 16", "--strict", code=6).stderr.startswith("error: The query was refused")
     assert read(run("quote", *ASK[1:], "late = 1", "--format", "json"))["refused"]
     run(*ALLOT[:-1], "2")
     assert read(run(*ASK, "delay > 16", "--format", "json"))["source"] == "training"
@@ -88,7 +88,7 @@ def test_what_cannot_be_done_has_its_exit_code(run):
     run(*ASK, "delay > 15")
     assert "spent 1 queries" in run(*ALLOT[:-1], "0", code=5).stderr
     assert "looks like" in run("allot", "s.db", "flights", "TEAM-A", "--queries", "1", code=5).stderr
-    assert "first come, first served" in run("allot", "s.db", "flights", "b", "--queries", "99").stderr
+    assert "served first" in run("allot", "s.db", "flights", "b", "--queries", "99").stderr
 
 
 @pytest.mark.parametrize("command", ["allot", "allotments"])

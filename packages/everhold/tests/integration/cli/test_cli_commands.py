@@ -126,7 +126,7 @@ def test_a_command_of_a_distribution_that_is_not_installed_says_which_extra_has_
 
 
 def test_a_command_that_is_misspelled_is_answered_by_one_that_is_alike(everhold):
-    assert "no such command 'statu'. Did you mean 'status'?" in everhold("statu", code=2).stderr
+    assert "There is no command 'statu'. Did you mean 'status'?" in everhold("statu", code=2).stderr
     assert json.loads(everhold("xyzzy", "--format", "json", code=2).stderr)["error"] == "UsageError"
 
 

@@ -43,7 +43,7 @@ def test_families_are_declared_and_printed_and_their_members_cost_nothing(run):
     both = ("--difference", "--mean", "delay > 15", "--mean", "delay > 30")
     answer = json.loads(run("ask", "s.db", "flights", *both, "--format", "json").stdout)
     assert (answer["source"], answer["charged"]) == ("declared", 0)
-    assert "there is a family" in run("declare", "s.db", "flights", "--protocol", "study.toml", code=5).stderr
+    assert "A family" in run("declare", "s.db", "flights", "--protocol", "study.toml", code=5).stderr
 
 
 def test_what_is_no_protocol_is_refused(run):
@@ -85,7 +85,7 @@ def test_a_protocol_is_held_against_a_certificate(run, everhold):
     assert (rows["thresholds: delay > 61"]["certificate"], rows["thresholds: delay > 60"]["protocol"]) == (None, None)
     Path("c.json").write_text(Path("c.json").read_text().replace("delay > 60", "delay > 61"))
     assert "not to be trusted" in run("protocol", "check", "study.toml", "c.json", code=7).stderr
-    assert "there is no file" in run("protocol", "check", "study.toml", "d.json", code=2).stderr
+    assert "There is no certificate file" in run("protocol", "check", "study.toml", "d.json", code=2).stderr
     Path("study.toml").write_text("budget = 3")
     assert "has 'budget'" in run("protocol", "check", "study.toml", "c.json", code=5).stderr
 
@@ -129,5 +129,5 @@ def test_a_study_is_planned_before_there_are_data(everhold, tmp_path):
     assert "ask those first" in everhold(*wanted, "--chart", str(tmp_path / "plan.svg")).stderr
     assert "ends" in (tmp_path / "plan.svg").read_text()
     assert "--rows is missing" in everhold(*wanted[:1], *wanted[3:], code=2).stderr
-    assert "takes no --radius" in everhold(*wanted, "--radius", ".1", code=2).stderr
-    assert "expected --queries" in everhold("plan", "--rows", "200", code=2).stderr
+    assert "cannot be combined with --radius" in everhold(*wanted, "--radius", ".1", code=2).stderr
+    assert "Pass --queries" in everhold("plan", "--rows", "200", code=2).stderr

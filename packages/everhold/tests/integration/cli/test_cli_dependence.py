@@ -85,7 +85,7 @@ def test_a_short_list_of_many_shapes_has_200_lines_and_the_row_with_most_noise(e
     assert len(lines) == 200
     mechanism = MarkovQuiltMechanism(dependence_from_dict(json.loads(file.read_text())), rows=3000, epsilon=0.5)
     assert max(scale for _, scale, _ in lines) == float(f"{mechanism.scale:.4g}")
-    hidden = int(shown.stderr.split("alike; ")[1].split()[0].replace(",", ""))
+    hidden = int(shown.stderr.split("alike. ")[1].split()[0].replace(",", ""))
     assert sum(alike for *_, alike in lines) + hidden == 3000
 
 
@@ -175,7 +175,7 @@ def test_missing_values_and_columns_are_noticed(everhold, weather):
     for state in ("weather", "warmth"):
         assert f"no value in column '{state}'" in everhold(*chosen, "--state", state, code=9).stderr
     refused = everhold(*chosen, "--state", "rain", code=9)
-    assert "no column 'rain'; expected one of day, weather, warmth" in refused.stderr
+    assert "no column 'rain'. The columns are day, weather, warmth" in refused.stderr
 
 
 def test_a_confidence_that_makes_no_sense_is_wrong_usage(everhold, weather):
@@ -214,18 +214,18 @@ def test_a_fitted_model_as_csv_is_the_same_model(everhold, weather):
 def test_rows_that_cannot_be_read(everhold, tmp_path):
     chosen = ("--kind", "markov_chain", "--order-by", "a", "--state", "b")
     assert (
-        "there is no training file" in everhold("dependence", "fit", str(tmp_path / "no.csv"), *chosen, code=3).stderr
+        "There is no training file" in everhold("dependence", "fit", str(tmp_path / "no.csv"), *chosen, code=3).stderr
     )
 
 
 @pytest.mark.parametrize(
     ("text", "reason", "code"),
     [
-        ("rows: 3", "holds no dependence model", 9),
-        ("[1]", "holds no dependence model", 9),
+        ("rows: 3", "is not a dependence model", 9),
+        ("[1]", "is not a dependence model", 9),
         ('{"kind": "magic"}', "'magic' is unknown", 9),
         ('{"kind": "markov_chain"}', "'transition'", 9),
-        ('{"kind": "independent"}', "expected a Markov chain or a network", 9),
+        ('{"kind": "independent"}', "Pass a Markov chain or a network", 9),
         (None, "cannot be used", 1),
     ],
 )
@@ -240,10 +240,10 @@ def test_a_file_without_a_chain_is_explained(everhold, tmp_path, text, reason, c
     ("arguments", "reason"),
     [
         (("quilts", "--rows", "0", "--epsilon", "1"), "rows is 0"),
-        (("quilts", "--rows", "1000000000", "--epsilon", "1"), "expected at most 1,000,000"),
+        (("quilts", "--rows", "1000000000", "--epsilon", "1"), "Pass at most 1,000,000"),
         (("quilts", "--rows", "10", "--epsilon", "0"), "epsilon is 0"),
         (("quilts", "--rows", "10", "--epsilon", "nan"), "epsilon is nan"),
-        (("quilts", "--rows", "6000", "--epsilon", "1", "--format", "json"), "use --format csv"),
+        (("quilts", "--rows", "6000", "--epsilon", "1", "--format", "json"), "or --format csv"),
         (("quilts", "--rows", "10", "--epsilon", "1", "--row", "10", "--chart", "a.svg"), "no row 10"),
         (("describe", "--rows", "0"), "--rows is 0"),
         (("describe", "--queries", "10", "--chart", "a.svg"), "without --rows"),

@@ -15,40 +15,40 @@ ASK = ["ask", "s.db", "flights"]
 CREATE = ["create", "s.db", "new", "--holdout"]
 
 FAILURES = [
-    (2, ["flights"], "no such command"),
-    (2, [*ASK], "expected one query, found none"),
-    (2, [*ASK, "--mean", "late", "--brier", "p.csv"], "found --mean and --brier"),
-    (2, [*ASK, "--error", "p.csv", "--low", "1"], "--low belongs to --mean"),
-    (2, [*ASK, "--mean", "late = 1", "--training-predictions", "p.csv"], "--training-predictions belongs to"),
-    (2, ["quote", "s.db", "flights", "--column", "late"], "--column belongs to"),
+    (2, ["flights"], "There is no command"),
+    (2, [*ASK], "the options have none"),
+    (2, [*ASK, "--mean", "late", "--brier", "p.csv"], "the options have --mean and --brier"),
+    (2, [*ASK, "--error", "p.csv", "--low", "1"], "--low is only for --mean"),
+    (2, [*ASK, "--mean", "late = 1", "--training-predictions", "p.csv"], "--training-predictions is only for"),
+    (2, ["quote", "s.db", "flights", "--column", "late"], "--column is only for"),
     (5, [*ASK, "--mean", "delay", "--given", "late = 1", "--low", "0"], "only one end of the range"),
     (2, [*ASK, "--ratio", "late = 1"], "--ratio needs --given"),
-    (2, [*ASK, "--difference", "--mean", "late = 1"], "takes two queries, found 1"),
-    (2, [*ASK, "--covariance", "late = 1"], "give it as --with EXPR"),
+    (2, [*ASK, "--difference", "--mean", "late = 1"], "needs two queries, and 1 are given"),
+    (2, [*ASK, "--covariance", "late = 1"], "Pass it as --with EXPR"),
     (2, [*ASK, "--variance", "late = 1", "--with", "id > 1"], "--covariance and --correlation"),
     (5, [*ASK, "--variance", "delay"], "expected low and high"),
     (5, [*ASK, "--variance", "late = 1", "--guess", "0.2"], "takes no guess of the whole"),
     (2, [*ASK, "--mean", "late", "--low", "much"], "--low"),
     (2, [*ASK, "--mean"], "--mean"),
     (2, ["ask", "flights", "--mean", "late = 1"], "EVERHOLD_STORAGE"),
-    (2, ["ask", "s.db", "flights", "late = 1"], "asked as --mean 'arr_delay > 15'"),
+    (2, ["ask", "s.db", "flights", "late = 1"], "number as --mean 'arr_delay > 15'"),
     (2, ["list"], "EVERHOLD_STORAGE"),
     (2, ["status", "s.db", "flights", "--format", "yaml"], "--format"),
-    (2, ["status", "postgresql://host/db", "flights"], "does not say where"),
+    (2, ["status", "postgresql://host/db", "flights"], "does not say in which folder"),
     (2, ["list", "sqlite://"], "needs a file"),
     (2, ["create", "s.db", "new"], "--holdout"),
     (2, [*CREATE, "sealed.csv", "--queries", "0"], "at least 1"),
     (2, [*CREATE, "sealed.csv", "--confidence", "1"], "between 0 and 1"),
     (2, [*CREATE, "sealed.csv", "--mechanism", "magic"], "expected one of"),
     (2, ["certificate", "show", "s.db", "flights", "--output", "a.pdf"], ".json or .html"),
-    (2, ["certificate", "verify", "none.json"], "check the path"),
-    (2, ["ledger", "verify", "s.db", "flights", "--certificate", "none.json"], "check the path"),
-    (3, [*CREATE, "none.csv"], "check the path"),
+    (2, ["certificate", "verify", "none.json"], "Check the path"),
+    (2, ["ledger", "verify", "s.db", "flights", "--certificate", "none.json"], "Check the path"),
+    (3, [*CREATE, "none.csv"], "Check the path"),
     (3, [*CREATE, "empty.csv"], "empty"),
-    (3, [*CREATE, "sealed.csv", "--label", "latte"], "expected one of"),
+    (3, [*CREATE, "sealed.csv", "--label", "latte"], "The columns are"),
     (3, [*CREATE, "sealed.csv", "--training", "sealed_predictions.csv"], "different columns"),
     (3, [*CREATE, "sealed.csv", "--training", "sealed.csv", "--row-id", "id"], "row ids"),
-    (3, ["create", "s.db", "flights", "--holdout", "sealed.csv"], "already"),
+    (3, ["create", "s.db", "flights", "--holdout", "sealed.csv"], "A holdout named 'flights' exists"),
     *((3, ["create", "s.db", name, "--holdout", "sealed.csv"], "cannot be used")
       for name in ("../up", "a/b", "/root", "..", "a\\b", "a\nb", "", "x" * 65, "a\u202eb")),
     (4, ["status", "none.db", "flights"], "no ledger"),
@@ -61,7 +61,7 @@ FAILURES = [
     (5, [*ASK, "--mean", "late = 1", "--guess", "nan"], "outside the query's range"),
     (5, [*ASK, "--mean", "delay > 1", "--given", "delay"], "expected a condition that selects rows"),
     (5, [*ASK, "--accuracy", "sealed_predictions.csv"], "prior estimate"),
-    (5, [*ASK, "--accuracy", "none.csv"], "check the path"),
+    (5, [*ASK, "--accuracy", "none.csv"], "heck the path"),
     (5, [*ASK, "--accuracy", "sealed.csv"], "leave the others out, or name it with --column"),
     (5, [*ASK, "--accuracy", "sealed.csv", "--column", "x"], "expected one of"),
     (5, [*ASK, "--accuracy", "s.db"], "expected .csv, .tsv or .parquet"),
@@ -179,12 +179,12 @@ def test_the_extras_that_are_named_exist():
 def test_a_chart_without_altair_names_its_extra(everhold, monkeypatch):
     monkeypatch.setitem(sys.modules, "altair", None)
     failed = everhold("plan", "--rows", "2000", "--queries", "9", "--chart", "p.svg", code=1)
-    assert "needs the package altair; install it with pip install 'everhold[plots]'" in failed.stderr
+    assert "needs the package altair. Install it: pip install 'everhold[plots]'" in failed.stderr
 
 
 def test_a_file_that_cannot_be_written(study, everhold):
     failed = everhold("certificate", "save", "s.db", "flights", "--output", "none/c.json", code=1)
-    assert "check its path and permissions" in failed.stderr
+    assert "Check its path and permissions" in failed.stderr
 
 
 def test_warnings_are_one_line_each_on_stderr(study, everhold):

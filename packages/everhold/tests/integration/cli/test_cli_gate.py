@@ -119,8 +119,8 @@ def test_scores_are_compared_by_their_names(models, everhold):
     told = everhold("gate", "challenge", *GATE, "--gate", "r2", "--challenger", "strong.csv").stdout
     assert told.startswith("promoted: r2 is better")
     refused = ("create", *GATE, "--champion", "weak.csv", "--metric")
-    assert "nearest metric of a gate is roc_auc" in everhold("gate", *refused, "average_precision", code=2).stderr
-    assert "belongs to --metric risk" in everhold("gate", *refused, "f1", "--low", "0", code=2).stderr
+    assert "that gates support is roc_auc" in everhold("gate", *refused, "average_precision", code=2).stderr
+    assert "is only for --metric risk" in everhold("gate", *refused, "f1", "--low", "0", code=2).stderr
 
 
 def test_help_teaches(everhold):

@@ -230,7 +230,7 @@ def test_a_promise_of_nothing_is_sealed_only_on_demand(study, everhold):
 
 def test_the_limit_of_rows_is_an_option(study, everhold):
     few = everhold("create", "new.db", "few", "--holdout", "sealed.csv", "--most-rows", "10", code=3)
-    assert "expected at most 10" in few.stderr
+    assert "above the limit of 10" in few.stderr
 
 
 def test_a_refused_answer_is_no_error(study, everhold):
@@ -245,7 +245,7 @@ def test_a_refused_answer_is_no_error(study, everhold):
     table = everhold("ask", "new.db", "small", "--mean", "delay > 3").stdout.splitlines()
     assert table[2].split()[:4] == ["-", "-", "-", "refused"]
     strict = everhold("ask", "new.db", "small", "--mean", "delay > 4", "--strict", code=6)
-    assert strict.stderr.startswith("error: the remaining budget may not cover this query")
+    assert strict.stderr.startswith("error: The query was refused")
     assert strict.stdout == ""
 
 
@@ -373,7 +373,7 @@ def test_a_model_file_reaches_the_holdout(study, everhold):
     [
         (("--groups", "late"), 9, "2 groups of column 'late' have rows in the holdout and in the training set"),
         (("--groups", "home"), 9, "'home' of the dependence does not exist"),
-        (("--model", "bad.json"), 9, "holds no dependence model"),
+        (("--model", "bad.json"), 9, "is not a dependence model"),
         (("--model", "none.json"), 1, "none.json"),
         (("--model", "bad.json", "--groups", "late"), 2, "given together"),
         (("--independent", "--groups", "late"), 2, "given together"),

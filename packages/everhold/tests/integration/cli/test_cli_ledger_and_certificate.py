@@ -160,8 +160,8 @@ def test_words_of_another_version_have_an_exit_code_of_their_own(everhold):
     result = json.loads(everhold("certificate", "verify", "c.json", "--format", "json", code=10).stdout)
     assert result["ok"] is False
     assert result["findings"] == []
-    assert "was not checked here" in result["unchecked"][0]
-    assert "was not checked here" in everhold("certificate", "verify", "c.json", code=10).stdout
+    assert "were not checked by this version" in result["unchecked"][0]
+    assert "were not checked by this version" in everhold("certificate", "verify", "c.json", code=10).stdout
 
 
 @pytest.mark.usefixtures("of_another_version")
@@ -186,7 +186,7 @@ def test_chosen_answers_stand_on_the_first_page(study, everhold):
 
 
 @pytest.mark.parametrize(("answer", "code", "said"), [
-    ("1", 2, "expected ID=NAME"), ("=x", 2, "expected ID=NAME"), ("1=", 2, "expected ID=NAME"),
+    ("1", 2, "Pass ID=NAME"), ("=x", 2, "Pass ID=NAME"), ("1=", 2, "Pass ID=NAME"),
     ("9=late", 5, "has no entry 9"), ("abcdef12=late", 5, "is that of 0 entries"), ("1= late", 2, "cannot be used"),
 ])  # fmt: skip
 def test_an_answer_that_is_not_there_is_not_shown(study, everhold, answer, code, said):
@@ -220,6 +220,6 @@ def test_a_trusted_time_is_saved_and_verified(study, everhold):
 def test_without_a_trusted_time_nothing_is_saved(study, everhold):
     save = ["certificate", "save", "s.db", "flights", "--output", "c.json", "--timestamp"]
     with answering(lambda request: b"", status=503) as url:
-        assert "could not be asked: status 503" in everhold(*save, url, code=1).stderr
+        assert "failed: status 503" in everhold(*save, url, code=1).stderr
     assert "begins with http" in everhold(*save, "tsa.example", code=2).stderr
     assert not (study / "c.json").exists()

@@ -202,22 +202,25 @@ def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
         ),
         (
             ["ask", *PLACE, "--private-choose", "lowest", "--error", "sealed_predictions.csv", "--low", "0"],
-            "belongs to --mean",
+            "is only for --mean",
         ),
-        (["ask", *PLACE, "--private-first-above", "0.1", "--mean", "late = 1", "--column", "x"], "--column belongs to"),
-        (["ask", *PLACE, "--private-first-above", "0.1", "--queries", "empty.txt"], "holds no query"),
-        (["ask", *PLACE, "--private-first-above", "0.1", "--queries", "bytes.txt"], "not text in UTF-8"),
+        (
+            ["ask", *PLACE, "--private-first-above", "0.1", "--mean", "late = 1", "--column", "x"],
+            "--column is only for",
+        ),
+        (["ask", *PLACE, "--private-first-above", "0.1", "--queries", "empty.txt"], "has no query"),
+        (["ask", *PLACE, "--private-first-above", "0.1", "--queries", "bytes.txt"], "not UTF-8 text"),
         (["ask", *PLACE, "--mean", "late = 1", "--mean", "late = 0"], "found --mean and --mean"),
         (["ask", *PLACE, "--private-quantile", "delay", "--low", "0"], "needs --high"),
         (
             ["ask", *PLACE, "--mean", "late = 1", "--queries", "empty.txt"],
-            "--queries belongs to --difference, --choose, --first-above, --all-above, "
+            "--queries is only for --difference, --choose, --first-above, --all-above, "
             "--private-choose and --private-first-above",
         ),
-        (["ask", *PLACE, "--mean", "late = 1", "--output", "t.csv"], "--output belongs to --synthesize"),
+        (["ask", *PLACE, "--mean", "late = 1", "--output", "t.csv"], "--output is only for --synthesize"),
         (["ask", *PLACE, "--auc", "sealed_predictions.csv", "--positives", "9"], "needs --negatives"),
-        (SYNTHESIZE, "expected a file such as table.csv or table.parquet"),
-        ([*SYNTHESIZE, "--output", "t.xlsx"], "expected a file such as table.csv or table.parquet"),
+        (SYNTHESIZE, "Pass a file such as table.csv or table.parquet"),
+        ([*SYNTHESIZE, "--output", "t.xlsx"], "Pass a file such as table.csv or table.parquet"),
     ],
 )
 def test_wrong_usage_is_explained(paid, everhold, arguments, reason):
@@ -326,9 +329,9 @@ def test_a_histogram_at_the_end_of_the_budget_says_what_it_cost(tmp_path, everho
                         planning=Planning(allow_vacuous=True)):  # fmt: skip
         pass
     asked = ("ask", "e.db", "e", "--histogram", "x", "--edges", "0,0.2,0.4,0.6,0.8,1")
-    assert everhold(*asked).stderr == "refused: 5 of 8 bins; 3 was charged for the others\n"
+    assert everhold(*asked).stderr == "refused: 5 of 8 bins. The others charged 3.\n"
     strict = everhold(*asked, "--strict", code=6).stderr
-    assert "3 of 8 parts were answered, for 0 in all" in strict
+    assert "3 of 8 parts were answered and charged 0 in all" in strict
 
 
 def test_statistics_of_all_rows_are_held_against_guesses_from_the_shell(study, everhold):
@@ -372,4 +375,4 @@ def test_a_contrast_of_two_arms_by_group(everhold, study):
     each = everhold("ask", "s.db", "flights", *options, "--by", "late", "--groups", "0,1", "--format", "json")
     assert [line["group"] for line in json.loads(each.stdout)["groups"]] == ["0", "1"]
     assert "needs --control" in everhold("ask", "s.db", "flights", *options[:-2], code=2).stderr
-    assert "--arm belongs to" in everhold("ask", "s.db", "flights", "--mean", "late = 1", "--arm", "x", code=2).stderr
+    assert "--arm is only for" in everhold("ask", "s.db", "flights", "--mean", "late = 1", "--arm", "x", code=2).stderr

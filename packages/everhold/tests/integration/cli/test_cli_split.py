@@ -63,11 +63,11 @@ def test_too_few_groups_for_the_request_are_said(everhold, table):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--holdout", "20"], "expected a share of the rows between 0 and 1"),
+        (["--holdout", "20"], "Pass a share of the rows between 0 and 1"),
         (["--holdout", "0.2", "--groups", "patient", "--time", "date", "--gap", "3"], "are given together"),
         (["--holdout", "0.2", "--time", "date"], "--time is given without --gap"),
-        (["--holdout", "0.2", "--time", "date", "--gap", "0"], "expected a positive number of days"),
-        (["--holdout", "0.2", "--gap", "3"], "belong to --time"),
+        (["--holdout", "0.2", "--time", "date", "--gap", "0"], "Pass a positive number of days"),
+        (["--holdout", "0.2", "--gap", "3"], "are only for --time"),
         (["--holdout", "0.2", "--seed", "-1"], "seed is -1"),
     ],
 )
@@ -79,7 +79,7 @@ def test_wrong_usage_writes_nothing(everhold, table, tmp_path, options, message)
 
 def test_nothing_is_overwritten(everhold, table):
     everhold("split", table, "--holdout", "0.5", "--output", "d")
-    assert "is there already" in everhold("split", table, "--holdout", "0.5", "--output", "d", code=3).stderr
+    assert "exists" in everhold("split", table, "--holdout", "0.5", "--output", "d", code=3).stderr
 
 
 PAGE = Path(__file__).parents[5] / "docs" / "guides" / "dependent-rows.md"

@@ -128,7 +128,7 @@ def test_a_value_beyond_its_range_is_refused_at_sealing_and_at_a_challenge(tmp_p
     terms = ("--not-worse", "duration=2", "--range", "duration=0:5")
     refused = call("suite", slow, *terms, *place)
     assert refused.exit_code == 5
-    assert "duration 60, beyond the range 0 to 5" in refused.stderr
+    assert "duration 60, outside the range 0 to 5" in refused.stderr
     assert call("suite", first, *terms, *place).exit_code == 0
     assert call("challenge", slow, *place).exit_code == 2
 

@@ -85,8 +85,8 @@ def test_the_end_is_told_everywhere_and_once(asked):
     assert shown[0].split(",")[-3:] == ["sealed", "sealed_low", "sealed_high"]
     assert float(shown[2].split(",")[-3]) == entries[1]["sealed"]
     assert read(asked(*ASK, "delay > 5", "--format", "json"))["sealed"] == entries[1]["sealed"]
-    assert "the study was unsealed" in asked(*ASK, "delay > 6", code=5).stderr
-    assert "the study was unsealed" in asked("allot", "s.db", "flights", "a", "--queries", "1", code=5).stderr
+    assert "The study was unsealed" in asked(*ASK, "delay > 6", code=5).stderr
+    assert "The study was unsealed" in asked("allot", "s.db", "flights", "a", "--queries", "1", code=5).stderr
     assert "The study is over" in asked("certificate", "show", "s.db", "flights").stdout
     assert read(asked("ledger", "verify", "s.db", "flights", "--format", "json"))["ok"]
     assert "sealed_high" in asked(*UNSEAL).stdout
@@ -101,4 +101,4 @@ def test_a_promise_that_rests_on_noise_is_not_unsealed(run, study):
         mechanism=GaussianMechanism(rows=1_000, queries=30, scale=0.02),
     ).close()  # fmt: skip
     for options in ([], ["--yes"]):
-        assert "rests on noise" in run(*UNSEAL, *options, code=5).stderr
+        assert "comes from noise" in run(*UNSEAL, *options, code=5).stderr

@@ -36,7 +36,7 @@ def test_only_addresses_that_can_be_used_are_accepted(url):
 @pytest.mark.parametrize("options", ["", "?rows=", "?rows=here", "?rows=/a&rows=/b"])
 def test_a_server_needs_one_folder_for_the_rows(options, monkeypatch):
     monkeypatch.delenv(ROWS_VARIABLE, raising=False)
-    with pytest.raises(ValueError, match="sealed rows stay in files") as caught:
+    with pytest.raises(ValueError, match="does not say in which folder") as caught:
         check_address(SERVER + options)
     assert "hunter2" not in str(caught.value)
 

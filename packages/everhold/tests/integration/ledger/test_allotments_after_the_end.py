@@ -61,5 +61,5 @@ def test_a_second_end_is_found_and_a_recovery_that_lost_one_closes():
 @pytest.mark.parametrize("unsealings", [-1, True, "1", None, 1.0])
 def test_an_altered_end_in_the_state_is_an_error(unsealings):
     stored = {"acts": 0, "analysts": [], "unsealed": unsealings}
-    with pytest.raises(IntegrityError, match="not what everhold wrote"):
+    with pytest.raises(IntegrityError, match="was altered or is damaged"):
         Accounts.from_state({"allotments": stored})

@@ -79,7 +79,7 @@ def test_an_entry_altered_before_the_checkpoint_is_found_by_verify_alone(store, 
 )
 def test_what_a_certificate_still_finds(store, long_study, alter, statement):
     alter(statement)
-    with pytest.raises(IntegrityError, match="not what was written"):
+    with pytest.raises(IntegrityError, match="was altered or is damaged"):
         checked(store, long_study)
     assert findings(store)
 

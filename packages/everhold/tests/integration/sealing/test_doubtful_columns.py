@@ -133,7 +133,7 @@ def frames():
 
 @pytest.mark.parametrize("kind", frames())
 def test_a_column_that_cannot_be_read_is_named_with_its_type(tmp_path, kind):
-    with pytest.raises(HoldoutRejected, match=r"the holdout column 'v' has the type \S+"):
+    with pytest.raises(HoldoutRejected, match=r"The holdout column 'v' is of type \S+"):
         seal(tmp_path, frames()[kind])
 
 
@@ -172,5 +172,5 @@ except eh.HoldoutRejected as fault:
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of files are those of POSIX")
 def test_a_full_disk_is_told_and_nothing_is_left(tmp_path):
     done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert "expected room on the disk" in done.stdout
+    assert "Check that the disk has room" in done.stdout
     assert list(tmp_path.iterdir()) == []

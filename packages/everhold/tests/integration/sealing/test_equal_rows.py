@@ -51,7 +51,7 @@ def seal(folder, holdout, training, **wanted):
 def test_training_rows_that_are_sealed_rows_are_found_without_a_row_id(tmp_path, share):
     training = measured(1)
     sealed = copied(measured(0), training, share)
-    words = r"of the sealed rows \(.*%\) equal a training row.*nothing was created"
+    words = r"of the sealed rows \(.*%\) equal a training row.*Remove the equal rows"
     with pytest.raises(HoldoutRejected, match=words) as found:
         seal(tmp_path / "s", sealed, training)
     assert found.value.data["share"] == np.mean(sealed["x"] == training["x"])
@@ -110,7 +110,7 @@ def test_rows_that_were_doubled_before_a_random_split_are_warned_of(tmp_path):
     both = {name: np.tile(column, 2) for name, column in measured(0).items()}
     order = np.random.default_rng(3).permutation(2 * COUNT)
     halves = [{name: column[part] for name, column in both.items()} for part in (order[:COUNT], order[COUNT:])]
-    with pytest.warns(DependenceWarning, match="more rows are there twice than chance"):
+    with pytest.warns(DependenceWarning, match="more rows occur twice than by chance"):
         seal(tmp_path / "s", *halves)
 
 

@@ -68,5 +68,5 @@ def test_a_missing_key_and_a_strange_one_are_refused(key, tmp_path):
     other = StewardKey.create(tmp_path / "other.key")
     with pytest.raises(AuthError, match="another holdout"):
         StewardKey.load(tmp_path / "steward.key", public_key=other.public_key)
-    with pytest.raises(AuthError, match="restore it"):
+    with pytest.raises(AuthError, match="Restore the file"):
         StewardKey.load(tmp_path / "none.key", public_key=key.public_key)

@@ -181,7 +181,7 @@ def test_rows_that_arrive_keep_the_rule_and_new_gaps_are_told(tmp_path):
     grows = eh.Planning(grows=True)
     with (
         seal(tmp_path, "drop", "v", declared=declared, planning=grows, **complete) as made,
-        pytest.raises(HoldoutRejected, match="lack values of 'bp', 'died', which no earlier row lacks"),
+        pytest.raises(HoldoutRejected, match="lack values of 'bp', 'died', which all earlier rows have"),
     ):
         made.append(trial(4))
 

@@ -70,5 +70,5 @@ def test_the_file_of_another_champion_holdout_or_key_is_found_out(champions, tmp
 
 
 def test_a_folder_that_is_gone_is_said_in_words(tmp_path):
-    with pytest.raises(EverholdError, match="cannot be kept"):
+    with pytest.raises(EverholdError, match="cannot be written"):
         made(tmp_path / "gone").keep(champion())

@@ -16,9 +16,8 @@ TABLES = {
 
 
 def assert_rejected(function, table, words):
-    with pytest.raises(QueryRejected, match=words) as caught:
+    with pytest.raises(QueryRejected, match=words):
         try_on_public_rows(function, TABLES[table])
-    assert "nothing was charged" in str(caught.value)
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -50,7 +49,7 @@ def test_functions_of_single_rows_pass(function, table):
     ],
 )
 def test_functions_that_look_at_other_rows_are_rejected(function, table):
-    assert_rejected(function, table, "changes with the other rows")
+    assert_rejected(function, table, "depends on the other rows")
 
 
 @pytest.mark.parametrize("table", TABLES)

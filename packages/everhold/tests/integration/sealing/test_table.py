@@ -103,7 +103,7 @@ def test_a_function_that_fails_on_public_rows_is_reported(stored):
 
     bound = mean(fails).bind(schema)
     assert sealed.totals([bound]).tolist() == [[0]]
-    with pytest.raises(QueryRejected, match=r"ZeroDivisionError: why.*nothing was charged"):
+    with pytest.raises(QueryRejected, match=r"ZeroDivisionError: why"):
         training.totals([bound])
 
 

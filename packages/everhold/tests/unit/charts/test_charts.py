@@ -66,7 +66,7 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path):
 
 
 def test_an_unknown_ending_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"expected \.svg or \.html"):
+    with pytest.raises(ValueError, match=r"ends in \.svg or \.html"):
         save_chart(climb_chart(POINTS, score="score"), tmp_path / "climb.gif", title="t", caption="c")
 
 

@@ -101,7 +101,7 @@ def test_a_plan_takes_the_shares_that_a_holdout_takes(share):
     families = {"a": {"members": 3}}
     made = protocol_from({"families": families})._replace(share=share)
     for protocol in ({"families": families, "share": share}, made):
-        with pytest.raises(eh.QueryRejected, match=r"share is .*expected a number above 0 and at most 0\.99"):
+        with pytest.raises(eh.QueryRejected, match=r"share is .*Pass a number above 0 and at most 0\.99"):
             lines(protocol=protocol)
 
 

@@ -93,7 +93,7 @@ def test_how_alike_rows_of_a_group_are_expected_to_be_narrows_what_is_expected_a
     )
     assert after["expected"] < before["expected"]
     assert after["radius"] == before["radius"]
-    assert "--alike is for groups" in everhold(*WISH, "--alike", "0.05", code=2).stderr
+    assert "--alike is only for groups" in everhold(*WISH, "--alike", "0.05", code=2).stderr
     assert "alike is 2.0" in everhold(*WISH, "--group-size", "5", "--alike", "2", code=2).stderr
 
 
@@ -109,7 +109,7 @@ def test_the_chart_is_saved(everhold, tmp_path, ending):
 
 
 def test_another_ending_is_refused(everhold, tmp_path):
-    assert "expected .svg or .html" in everhold(*WISH, "--chart", str(tmp_path / "plan.doc"), code=2).stderr
+    assert "ends in .svg or .html" in everhold(*WISH, "--chart", str(tmp_path / "plan.doc"), code=2).stderr
 
 
 def test_rows_needed_for_dependent_rows_name_the_true_reason(everhold):

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from everhold.sealing.intake.reading import RowSource
 
 _TRIES = 100
-_MEANWHILE = "rows arrived meanwhile; nothing was changed; try again"
+_MEANWHILE = "Rows arrived in the meantime. Try again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +102,24 @@ def check_grows(executor: QueryExecutor) -> None:
         "the rows stay in a table that does not say when rows arrived (arrived=)": (
             configuration.get("engine", {"arrived": ""}).get("arrived") is None
         ),
-        f"{mechanism.name} answers, which counts all rows as there from the beginning": not mechanism.endless,
-        "the rows depend on each other, and rows that arrive may depend on those that are there": not (
+        f"the mechanism {mechanism.name} needs all rows from the beginning": not mechanism.endless,
+        "the rows depend on each other, and new rows may depend on the sealed ones": not (
             dependence.independent
             or (configuration.get("engine") is None and (dependence.one_series or dependence.group_column is not None))
         ),
-        "the table was split so that both parts are alike": configuration.get("stratified") is not None,
+        "the table was split by stratified=, so that both parts are alike": configuration.get("stratified") is not None,
     }
     for reason, holds in reasons.items():
         if holds:
             raise _cannot(reason)
-    _check_steward(executor, "append rows")
+    executor.check_steward("append rows")
 
 
 def _cannot(reason: str) -> QueryRejected:
     return QueryRejected(
-        f"rows cannot be appended: {reason}; expected rows that are independent, in groups of a column, or of one "
-        "series, with guess_and_check and nothing else; nothing was changed; seal the new rows as another holdout"
+        f"Rows cannot be appended: {reason}. Seal the new rows as another holdout. Rows "
+        "arrive only in holdouts with guess_and_check whose rows are independent, in "
+        "groups of a column or of one series."
     )
 
 
@@ -128,16 +129,9 @@ def _check_accounts(accounts: Accounts, configuration: Mapping[str, Any]) -> Non
         raise QueryRejected(CLOSED_STUDY)
     used = {each.name for each in accounts.extensions.values() if not each.knows_arrivals(configuration)}
     if others := sorted(used | recorded_extensions(configuration).keys()):
-        raise _cannot(f"it uses {', '.join(others)}, which do not know rows that arrive")
+        raise _cannot(f"the holdout uses {', '.join(others)}, which do not support arrivals")
     for reason in filter(None, (each.keeps_out() for each in accounts.extensions.values())):
         raise QueryRejected(reason)
-
-
-def _check_steward(executor: QueryExecutor, what: str) -> None:
-    if executor.analyst is not None:
-        raise QueryRejected(
-            f"an analyst cannot {what}; expected the holdout itself, as the steward opens it; nothing was changed"
-        )
 
 
 def append(
@@ -161,21 +155,18 @@ def append(
     check_grows(first)
     if table_of_rows(first) is None:
         if rows is None and training is None:
-            raise HoldoutRejected("there are no rows to append; expected some; nothing was appended")
+            raise HoldoutRejected("There are no rows to append. Pass rows= or training=.")
     elif rows is not None or training is not None or until is None:
-        raise HoldoutRejected(
-            "the rows of this holdout arrive in its table; expected until=..., and neither rows nor training rows; "
-            "nothing was appended"
-        )
+        raise HoldoutRejected("The rows of this holdout arrive in its table. Pass until=, without rows= and training=.")
     if training is not None and first.mechanism.dependence.one_series:
         raise HoldoutRejected(
-            "Training rows of a series lie on one side of its sealed rows, so none arrive. Append the rows without "
-            "training=; nothing was appended"
+            "All training rows of a series lie on one side of its sealed rows, so none can be "
+            "added. Append the rows without training=."
         )
     if training is not None and FAMILIES_GROW in first.record.configuration:
         raise HoldoutRejected(
-            "Members of declared families rest on the training rows of their declaration, so none arrive here. Append "
-            "the rows without training=; nothing was appended"
+            "Declared families use the training rows of their declaration, so none can be "
+            "added. Append the rows without training=."
         )
     with arriving(folder):
         head = first.ledger.head()
@@ -193,11 +184,10 @@ def _checked(until: str | None, growth: Growth) -> str | None:
         return None
     latest, table = latest_until(growth.first.record.configuration, growth.rows.facts()), table_of_rows(growth.first)
     if not (isinstance(until, str) and until.isprintable() and 0 < len(until) <= 100):
-        raise HoldoutRejected("until is no date or time; expected a text such as 2026-12-01; nothing was appended")
+        raise HoldoutRejected(f"until is {brief(until)}. Pass a date or time such as 2026-12-01.")
     if until < latest or (until == latest and table is not None and not growth.account.arrivals):
         raise HoldoutRejected(
-            f"until is {until}, and rows until {latest} are there already; expected times that do not run backwards, "
-            "in one format such as 2026-12-01; nothing was appended"
+            f"until is {until}, and the holdout already has rows until {latest}. Pass a later time, in the same format."
         )
     return until
 
@@ -208,7 +198,8 @@ def _append(
     executor, number = growth.first, growth.account.arrivals + 1
     if number > MOST_ARRIVALS:
         raise HoldoutRejected(
-            f"there were {MOST_ARRIVALS:,} arrivals; expected fewer, larger ones; nothing was appended"
+            f"This holdout has had {MOST_ARRIVALS:,} arrivals, the most that are possible. "
+            "Seal the new rows as another holdout."
         )
     remove_orphans(folder, arrivals=growth.account.arrivals)
     latest = growth.rows.parts[-1].description
@@ -230,8 +221,8 @@ def _append(
     if sealed is None:
         if until != latest["until"]:
             raise HoldoutRejected(
-                f"These rows are in this holdout already, as arrival {number - 1} with another until=. Append new "
-                "rows; nothing was appended"
+                f"These rows are already in this holdout, as arrival {number - 1} with "
+                "another until=. Append rows that are new."
             )
         return _latest(growth), growth
     files = sealed
@@ -295,8 +286,9 @@ def _new_rules(growth: Growth, files: ArrivedFiles) -> dict[str, MissingRule]:
     new = files.lacking & usable.keys() - known.keys() - trained
     if new and FAMILIES_GROW in first.record.configuration:
         raise HoldoutRejected(
-            f"The rows that arrive lack values of {', '.join(map(repr, sorted(new)))}, which no earlier row lacks, and "
-            "declared queries keep their meaning. Fill the values in; nothing was appended"
+            f"The new rows lack values of {', '.join(map(repr, sorted(new)))}, which all "
+            "earlier rows have. Fill them in, so that declared queries keep their "
+            "meaning."
         )
     declared = first.record.configuration.get(MISSING, [REFUSE.how])[0]
     rules = missing_rules(declared, usable, lacking=new, unseen=new)
@@ -317,8 +309,8 @@ def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFi
     )
     if same:
         raise HoldoutRejected(
-            f"these rows, or most of them, are sealed in this storage already, as {', '.join(map(repr, same))}; "
-            "append rows that no query has been about; nothing was appended",
+            "These rows, or most of them, are already sealed in this storage, as "
+            f"{', '.join(map(repr, same))}. Append rows that no query has been about.",
             names=same,
         )
 
@@ -345,7 +337,7 @@ def _recorded(
         if _record(growth, number, files, State.from_dict(head.state["mechanism"]), tree=tree, until=until):
             return tree
         head = growth.first.ledger.head()
-    raise RowsArrived("others asked all the time; nothing was changed; try again")
+    raise RowsArrived("Others asked queries during every attempt to append. Try again.")
 
 
 def _record(
@@ -397,11 +389,9 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
         QueryRejected: If there is no tree that goes on, or an analyst asks. Nothing was changed.
     """
     if table_of_rows(first) is not None:
-        raise QueryRejected(
-            "the rows stay in a table, and everhold opens none of it; expected rows in files; nothing was changed"
-        )
+        raise QueryRejected("The rows of this holdout stay in a table of an engine. Only rows in files can be retired.")
     head = first.ledger.head()
-    _check_steward(first, "retire rows")
+    first.check_steward("retire rows")
     if head.accounts.closed:
         raise QueryRejected(CLOSED_STUDY)
     public = {"kind": RETIREMENT, "before": before}
@@ -410,8 +400,16 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
     account = Arrivals.from_state(head.state)
     opened = [line[1] for line in account.trees if line[1] > account.retired]
     if type(before) is not int or before not in opened:
-        listed = ", ".join(map(str, opened)) or "grows=True (--grows) at creation, and an arrival after a surprise"
-        raise QueryRejected(f"no later tree opened at arrival {brief(before)}; expected {listed}; nothing was changed")
+        listed = ", ".join(map(str, opened))
+        raise QueryRejected(
+            f"Rows before arrival {brief(before)} cannot be retired. "
+            + (
+                f"Pass before= as one of {listed}."
+                if listed
+                else "No arrival has begun a budget of its own: that needs "
+                "grows=True (--grows) at creation, and rows that arrive after a surprise."
+            )
+        )
     draft = EntryDraft(digest(public), {**public, "shown": f"rows before arrival {before} are retired"})
     with first.ledger.transaction([draft]) as transaction:
         accounts = Accounts.from_state(transaction.state)

@@ -162,8 +162,7 @@ class Growth:
             entry = first.ledger.find(arrival_query(number))
             if entry is None:
                 raise IntegrityError(
-                    f"the ledger has no entry of arrival {number}; expected an unaltered ledger; nothing was charged; "
-                    "verify the ledger"
+                    f"The ledger has no entry of arrival {number}. Run 'everhold ledger verify' and restore a backup."
                 )
             parts = (*parts, _part(first, folder, number, entry, parts))
         return cls(first, folder, account, RowsByArrival(first.schema, parts, account.retired), arrived(data))
@@ -206,10 +205,7 @@ class Growth:
             QueryRejected: If there was no such arrival.
         """
         if type(arrival) is not int or not 0 <= arrival <= self.account.arrivals:
-            raise QueryRejected(
-                f"there was no arrival {arrival!r}; expected a number from 0 to {self.account.arrivals}; nothing was "
-                "charged"
-            )
+            raise QueryRejected(f"There was no arrival {arrival!r}. Pass a number from 0 to {self.account.arrivals}.")
         return _for(self._executor(Suffix(1), 0, arrival), analyst)
 
     def window(self, first: int, last: int, analyst: str | None = None) -> QueryExecutor:
@@ -220,13 +216,13 @@ class Growth:
         """
         if not self.account.retired <= first <= last <= self.account.arrivals:
             raise QueryRejected(
-                f"arrivals {first} to {last} have no sealed rows; expected arrivals from {self.account.retired} to "
-                f"{self.account.arrivals}; nothing was charged"
+                f"Arrivals {first} to {last} have no sealed rows. Pass arrivals from "
+                f"{self.account.retired} to {self.account.arrivals}."
             )
         holding = [tree for tree in self.trees if tree.arrival <= first]
         rows, state = sum(part.rows for part in self.rows.parts[first : last + 1]), self.state()
         if not rows:
-            raise QueryRejected(f"arrivals {first} to {last} brought training rows alone; nothing was charged")
+            raise QueryRejected(f"Arrivals {first} to {last} have only training rows. Pass arrivals with sealed rows.")
         of = self.dependence(first, last)
         trees = [
             (tree_of(self.mechanism, tree, rows=rows, training_rows=self.rows.training_rows, dependence=of), tree)
@@ -385,14 +381,12 @@ def check_asked(ledger: Ledger, plan: QueryPlan[Any]) -> None:
     """
     if ledger.repeated(plan.asked) is None:
         raise QueryRejected(
-            "this was not asked about the rows as they were then, and nothing new can be; expected a query that "
-            "was answered then; leave as_of out to ask about the rows that are there now; nothing was charged"
+            "This query was not answered with the rows that were there at that arrival, "
+            "and no new one can be. Leave out as_of to ask about all rows."
         )
 
 
 # Creation of a holdout that will grow: its mechanism, and what declared families have to know first (S13, S14).
-
-_DONE = "nothing was created"
 
 
 def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
@@ -411,15 +405,17 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
     dependence = mechanism.dependence
     if planning.largest_group is not None and not (planning.grows and declared and dependence.in_groups):
         raise HoldoutRejected(
-            "largest_group= is for declared families of a holdout that grows and whose rows are in groups; expected it "
-            f"with grows=True, declared=... and eh.Groups(...), or left out; {_DONE}"
+            "largest_group= is only for holdouts that grow, with declared families and "
+            "rows in groups. Pass it together with grows=True, declared=... and "
+            "eh.Groups(...), or leave it out."
         )
     if not planning.grows:
         return mechanism
     if not (has_public_levels(mechanism) and mechanism.endless):
         raise HoldoutRejected(
-            f"grows=True needs the mechanism {those_with('public_levels')} without a slack, and this is "
-            f"{mechanism.name}; {_DONE}"
+            f"grows=True needs the mechanism {those_with('public_levels')} without slack, "
+            f"and this holdout has {mechanism.name}. Pass another mechanism, or leave out "
+            "grows=True."
         )
     if dependence.one_series:
         raise HoldoutRejected(
@@ -447,20 +443,20 @@ def _check_largest(groups: DependenceModel, largest: int | None) -> None:
     sealed = groups.largest_unit
     if groups.group_column is None:
         raise HoldoutRejected(
-            "declared families of a holdout that grows need groups of a column, so that new groups can be told from "
-            f"known ones; expected eh.Groups('column'); {_DONE}"
+            "A holdout that grows and has declared families needs groups named by a column. Pass eh.Groups('column')."
         )
     if largest is None:
         raise HoldoutRejected(
-            "declared families over groups that arrive need to know beforehand how large a group may be; expected "
-            f"largest_group=..., at least {sealed:,}, the largest group of the sealed rows; larger ones will not be "
-            f"taken, and a number larger than needed widens intervals; {_DONE}"
+            "A holdout that grows and has declared families over groups needs "
+            f"largest_group. Pass largest_group= of at least {sealed:,}, the largest group "
+            "of the sealed rows. Larger groups will be refused, and a larger number makes "
+            "intervals wider."
         )
     number = as_whole(largest)
     if number is None or not sealed <= number <= MOST_ROWS:
         raise HoldoutRejected(
-            f"largest_group is {brief(largest)}; expected a whole number of at least {sealed:,}, the largest group of "
-            f"the sealed rows; {_DONE}"
+            f"largest_group is {brief(largest)}. Pass a whole number of at least "
+            f"{sealed:,}, the size of the largest group of the sealed rows."
         )
 
 

@@ -95,16 +95,10 @@ def windows_of(growth: Growth | None, by: str | int) -> list[tuple[str, int, int
         groups = [parts[start : start + by] for start in range(0, len(parts), by)]
         return [(_name(each[0].number, each[-1].number), each[0].number, each[-1].number) for each in groups]
     if by not in _DIGITS:
-        raise QueryRejected(
-            f"by is {brief(by)}; expected 'arrival', a number of arrivals, 'day', 'month' or 'year'; nothing was "
-            "charged"
-        )
+        raise QueryRejected(f"by is {brief(by)}. Pass 'arrival', a number of arrivals, 'day', 'month' or 'year'.")
     undated = [part.number for part in parts if part.number and not part.description.get("until")]
     if undated:
-        raise QueryRejected(
-            f"arrival {undated[0]} has no date; expected rows that were appended with until=...; ask by='arrival'; "
-            "nothing was charged"
-        )
+        raise QueryRejected(f"Arrival {undated[0]} has no date. Append rows with until=, or pass by='arrival'.")
     named = itertools.groupby(parts, key=lambda p: str(p.description.get("until", _FIRST))[: _DIGITS.get(str(by))]
                               if p.number else _FIRST)  # fmt: skip
     listed = [(name, [part.number for part in some]) for name, some in named]
@@ -125,7 +119,7 @@ def ask_over_time(
         QueryRejected: If it cannot be asked. Nothing was charged.
     """
     if law not in _LAWS:
-        raise QueryRejected(f"law is {brief(law)}; expected 'windows' or 'one'; nothing was charged")
+        raise QueryRejected(f"law is {brief(law)}. Pass 'windows' or 'one'.")
     growth, rows, shown = growth_of(executor), list[dict[str, Any]](), ""
     joint = (-float("inf"), float("inf"))
     windows = windows_of(growth, by)
@@ -159,8 +153,8 @@ def _contradiction(changed: Sequence[tuple[str, str]], confidence: float) -> str
     first, second = changed[0]
     more = f" and {len(changed) - 1:,} more pairs" if len(changed) > 1 else ""
     return (
-        f"The windows contradict one law, with confidence {confidence:g}: {first!r} and {second!r}{more} have "
-        "intervals that do not meet. No value is possible in all of them; use law='windows'."
+        f"The population changed between windows, with confidence {confidence:g}: the intervals of {first!r} and "
+        f"{second!r}{more} do not meet. No value is possible in all windows, so pass law='windows'."
     )
 
 
@@ -175,8 +169,7 @@ def ask_windows(
     plans = [(executor.compiler.compile(query, guess, None), executor) for query, executor in asked]
     if not all(isinstance(plan, OneMean | Derived) for plan, _ in plans):
         raise QueryRejected(
-            "windows are compared by queries with one answer, such as means; expected those; ask others once for each "
-            "arrival; nothing was charged"
+            "Windows are compared by queries with one answer, such as means. Ask this query once for each arrival."
         )
     return (executor.ask(plan) for plan, executor in plans)
 
@@ -243,14 +236,14 @@ def diagnose_drift(
     """
     growth = growth_of(executor)
     if growth is None:
-        raise NotFound("no rows arrived yet; expected an arrival to compare; nothing was charged")
+        raise NotFound("No rows have arrived yet, so there is nothing to compare. Append rows first.")
     at = _arrival(growth, arrival)
     before = growth.window(growth.account.retired, at - 1, executor.analyst)
     since = growth.window(at, at, executor.analyst)
     asked = [*_of_columns(executor, columns), *also]
     if not asked:
         raise QueryRejected(
-            "there are no training rows, so no query follows from the columns; expected also=[...]; nothing was charged"
+            "There are no training rows, from which queries about the columns are made. Pass also=[...]."
         )
     answers = list(ask_windows([(query, each) for query in asked for each in (before, since)]))
     found = Drift(at, [_row(old, new) for old, new in zip(answers[::2], answers[1::2], strict=True)])
@@ -264,17 +257,13 @@ def _arrival(growth: Growth, arrival: int | None) -> int:
     if not some:
         older = "older rows are retired" if growth.account.retired else "only training rows arrived"
         raise QueryRejected(
-            f"no arrival has older sealed rows to be compared with, because {older}; append further rows, and compare "
-            "those; nothing was charged"
+            f"No arrival can be compared with older sealed rows, because {older}. Append rows, and compare those."
         )
     if arrival is None:
         return some[-1]
     if arrival not in some or type(arrival) is not int:
         listed = ", ".join(map(str, some))
-        raise QueryRejected(
-            f"arrival {brief(arrival)} has no rows to compare with older ones; expected one of {listed}; nothing was "
-            "charged"
-        )
+        raise QueryRejected(f"Arrival {brief(arrival)} cannot be compared with older rows. Pass one of {listed}.")
     return arrival
 
 
@@ -288,10 +277,7 @@ def _of_columns(executor: QueryExecutor, columns: Sequence[str] | None) -> list[
     usual = sorted(kinds, key=lambda name: name != schema.label)[:_MOST]
     chosen = usual if columns is None else list(columns)
     if unknown := [name for name in chosen if name not in kinds]:
-        raise QueryRejected(
-            f"{brief(unknown[0])} is no column that can be compared; expected some of {', '.join(kinds)}; nothing was "
-            "charged"
-        )
+        raise QueryRejected(f"The column {brief(unknown[0])} cannot be compared. Pass some of {', '.join(kinds)}.")
     table = training.table(chosen) if chosen else {}
     return [text for name in chosen if (text := _cut(name, kinds[name], table[name])) is not None]
 
@@ -325,6 +311,7 @@ def _row(old: Any, new: Any) -> dict[str, Any]:
 
 def _said(found: Drift) -> str:
     return (
-        f"The population changed with arrival {found.arrival}: {', '.join(found.changed[:3])}. An answer about all "
-        "rows is about the mean over their laws; ask windows (over_time)."
+        f"The population changed with arrival {found.arrival}: "
+        f"{', '.join(found.changed[:3])}. An answer about all rows mixes the populations, "
+        "so ask for each window (over_time)."
     )

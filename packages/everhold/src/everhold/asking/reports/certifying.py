@@ -90,7 +90,6 @@ _LOOKED_BACK = 1_000  # entries
 LONGEST_LABEL = 100
 _SHORTEST_HASH = 8
 _CLAIMS = re.compile(r"%|[.!?:;](\s|$)")  # in a name they would make a sentence of their own on the page
-_SIGNED_NOTHING = "nothing was charged or signed"
 _SAID = ("right", "wrong", "precision", "recall", "share", "mean")  # the sentence says what the number is
 _OF = re.compile("^(?:accuracy|error|precision|recall|mean) of ")
 _DIGEST = re.compile(r"(?<= of )(\w+) [0-9a-f]{8}\b")
@@ -120,20 +119,18 @@ def chosen_answers(
         return _called(latest, [None] * len(latest))
     if isinstance(answers, str) or not isinstance(answers, (Mapping, Sequence)):
         raise ValueError(
-            f"answers is {brief(answers)}; expected names with answers, such as {{'model B': answer}}, or a list of "
-            "answers"
+            f"answers is {brief(answers)}. Pass a dict from names to answers, such as "
+            "{'model B': answer}, or a list of answers."
         )
     named = [*answers.items()] if isinstance(answers, Mapping) else [(None, choice) for choice in answers]
     if len(named) > MOST_CHOSEN:
-        raise ValueError(
-            f"{len(named):,} answers are chosen; expected at most {MOST_CHOSEN}; choose the ones that count"
-        )
+        raise ValueError(f"{len(named):,} answers are chosen. Choose at most {MOST_CHOSEN}.")
     labels = [_checked_label(name) for name, _ in named]
     facts = _called([stored.found(choice) for _, choice in named], labels)
     for field in ("name", "query"):
         if len({fact[field] for fact in facts}) < len(facts):
             raise ValueError(
-                f"two of the chosen answers have the same {field}; expected each answer once, by a name of its own"
+                f"Two of the chosen answers have the same {field}. Pass each answer once, with its own name."
             )
     return facts
 
@@ -173,8 +170,9 @@ def _checked_label(name: Any) -> str | None:
     usable = is_text(name, longest=LONGEST_LABEL) and name and name.isprintable() and name == " ".join(name.split())
     if not usable or _CLAIMS.search(name):
         raise ValueError(
-            f"the name {brief(name)} of an answer cannot be used; expected 1 to {LONGEST_LABEL} printable characters "
-            "without leading, trailing or double spaces, percentages or the end of a sentence, such as 'model B'"
+            f"The name {brief(name)} of an answer cannot be used. Pass 1 to "
+            f"{LONGEST_LABEL} printable characters such as 'model B', without percentages, "
+            "ends of sentences, or leading, trailing or double spaces."
         )
     return str(name)
 
@@ -214,8 +212,8 @@ class _StoredAnswers:
         found = [*self.executor.ledger.entries(number - 1, 1)] if 1 <= number <= self.last else []
         if not found:
             raise QueryRejected(
-                f"the ledger has no entry {brief(number)}; expected one from 1 to {self.last:,}, the "
-                f"'sequence' of the transcript; {_SIGNED_NOTHING}"
+                f"The ledger has no entry {brief(number)}. Pass a number from 1 to "
+                f"{self.last:,}, the 'sequence' of the transcript."
             )
         return found[0]
 
@@ -231,8 +229,8 @@ class _StoredAnswers:
         found = [entry for entry in self.executor.ledger.beginning_with(text) if entry.sequence <= self.last]
         if len(found) != 1:
             raise QueryRejected(
-                f"the id {text!r} is that of {len(found)} entries; expected the 'query' of one line of the "
-                f"transcript, or its 'sequence'; {_SIGNED_NOTHING}"
+                f"The id {text!r} belongs to {len(found)} entries. Pass the 'query' of one "
+                "line of the transcript, or its 'sequence'."
             )
         return found[0]
 
@@ -241,9 +239,9 @@ class _StoredAnswers:
         entry = self._asked(answer.query)
         if entry is None:
             raise QueryRejected(
-                "the answer is no single entry of this ledger: it was refused, belongs to another holdout, or its "
-                "query is made of several; expected the query itself in place of its answer, which is free; "
-                f"{_SIGNED_NOTHING}"
+                "The answer is not one entry of this ledger: it was refused, belongs to "
+                "another holdout, or has several parts. Pass its query in place of the "
+                "answer."
             )
         kept = self._reading(entry)
         for reading in filter(None, (kept, kept.turned())):
@@ -252,15 +250,14 @@ class _StoredAnswers:
             if all(_same(kept, given, abs(reading.at_one - reading.at_zero)) for kept, given in told):
                 return fact
         raise QueryRejected(
-            "the answer is not the one that the ledger holds to this query; expected an answer of this holdout as "
-            f"it was given; ask the query again, which is free; {_SIGNED_NOTHING}"
+            "The answer differs from the one in the ledger. Ask the query again, which is free, and pass that answer."
         )
 
     def _reading(self, entry: Entry) -> MeanUnits:
         if entry.is_act or (reading := MeanUnits.kept(entry.description)) is None:
             raise QueryRejected(
-                f"entry {entry.sequence} has no numeric answer: it is an act of the steward, a challenge, a choice, "
-                f"or no mean. Choose the answer to a mean, or to a query made of means; {_SIGNED_NOTHING}"
+                f"Entry {entry.sequence} has no numeric answer. Choose the answer to a "
+                "mean, or to a query made of means."
             )
         return reading
 
@@ -280,17 +277,14 @@ class _StoredAnswers:
         ready = self.executor.compiler.compile(query, None, None)
         if not isinstance(ready, (OneMean, Derived)):
             raise QueryRejected(
-                f"{brief(query)} has no single number with an interval; expected a mean, or what is made of means; "
-                f"of a histogram choose single answers; {_SIGNED_NOTHING}"
+                f"{brief(query)} has no single number with an interval. Choose a mean, a "
+                "query made of means, or single answers of a histogram."
             )
         found = [self._asked(line.fingerprint) for line in ready.asked]
         entries = [entry for entry in found if entry is not None]
         if None in found:
             missing = ready.asked[found.index(None)].description["shown"]
-            raise QueryRejected(
-                f"{brief(missing)} was not asked yet, and only answers of the ledger can be shown; expected a query "
-                f"that was asked; ask it first; {_SIGNED_NOTHING}"
-            )
+            raise QueryRejected(f"{brief(missing)} was not asked yet. Ask it first.")
         answer: Answer = ready.present(
             ExecutionResult(
                 [Committed(each.sequence, each.answer, 0, True, {}, self.told.get(each.sequence)) for each in entries],
@@ -343,11 +337,10 @@ class _Shown:
     def fact(self) -> dict[str, Any]:
         """Return the answer as the dict that the certificate signs."""
         if None in self.told and None in self.sealed:
-            silent = "it was asked silently, and nothing is told of it before the study is unsealed"
-            why = silent if self.source == SILENT else "it holds no number"
+            silent = "its query was silent, and nothing is told of it before the study is unsealed"
+            why = silent if self.source == SILENT else "it has no number"
             raise QueryRejected(
-                f"the answer to {brief(self.asked)} cannot be shown: {why}; expected an answer that was told; "
-                f"{_SIGNED_NOTHING}"
+                f"The answer to {brief(self.asked)} cannot be shown, because {why}. Choose another answer."
             )
         about = [rows for entry in self.entries if (rows := rows_of(entry.answer)) is not None]
         return {

@@ -154,8 +154,9 @@ class CaseEvidence(Evidence[CaseVersion]):
         suite = self.units.suite
         if champion is None or (baseline is None) == bool(suite.not_worse):
             raise QueryRejected(
-                "new runs of the champion and of the baseline belong together, and the baseline only to guards; "
-                f"expected champion={'..., baseline=...' if suite.not_worse else '...'}; nothing was charged"
+                "New runs of the champion and of the baseline are reported together, and "
+                "the baseline only for guards. Pass "
+                f"champion={'..., baseline=...' if suite.not_worse else '...'}."
             )
         first = suite.values(champion, cases)
         return first, first if baseline is None else suite.values(baseline, cases)
@@ -238,8 +239,9 @@ class CaseEvidence(Evidence[CaseVersion]):
         self.whole(gate)
         if (baseline is None) == bool(self.units.suite.not_worse):
             raise QueryRejected(
-                "the baseline's results on the added cases belong to guards against it; expected "
-                f"{'baseline=...' if baseline is None else 'no baseline='}; nothing was changed"
+                "Guards need the baseline's results on the added cases, and a gate "
+                "without guards takes none. Pass "
+                f"{'baseline=...' if baseline is None else 'no baseline='}."
             )
 
     def complete(self, gate: GateAccount, given: Any, *, baseline: Any = None) -> None:
@@ -250,14 +252,15 @@ class CaseEvidence(Evidence[CaseVersion]):
         added = _unknown(fixed) if suite.not_worse else []
         if added and baseline is None:
             raise QueryRejected(
-                "cases were added and the guards need the baseline's results on them; expected baseline=..., the same "
-                "results again where the champion is the baseline; nothing was changed"
+                "Cases were added, and the guards need the baseline's results on them. "
+                "Pass baseline=... (the same results again if the champion is the "
+                "baseline)."
             )
         cases = [suite.ids[place] for place in left]
         if baseline is not None and not added:  # unless a call that was killed kept these very results
             again = left and suite.not_worse and np.array_equal(suite.values(baseline, cases), fixed[left])
             if not again:
-                raise QueryRejected("the baseline has results on all cases; expected no baseline=; nothing was changed")
+                raise QueryRejected("The baseline has results on all cases. Leave out baseline=.")
         made = suite.values(given, cases)
         if baseline is not None and added:
             fixed[added] = suite.values(baseline, [suite.ids[place] for place in added])
@@ -423,8 +426,8 @@ def groups_of(executor: QueryExecutor, population: str) -> NDArray[np.int64]:
         return np.unique(np.asarray(column).astype(str), return_inverse=True)[1].astype(np.int64)
     if not dependence.independent and population != NEW_RUNS:
         raise QueryRejected(
-            "a gate about cases needs independent cases or groups of them; expected eh.Independent() or "
-            "eh.Groups(...); nothing was changed"
+            "A gate about cases needs independent cases or groups of cases. Seal the rows "
+            "with eh.Independent() or eh.Groups(...)."
         )
     return np.arange(rows, dtype=np.int64)
 

@@ -331,7 +331,7 @@ def read_untrusted_results(path: Path, *, name: str, missing: str = "refuse") ->
     """
     found: dict[str, list[Any]] = read_in_worker(
         "everhold.gates.cases.files:listed_results", path, name=name, limits=_LIMITS, missing=missing,
-        advice="expected the results of the cases of this suite and nothing else",
+        advice="Pass only the results of the cases of this suite.",
     )  # fmt: skip
     return found
 

@@ -272,7 +272,9 @@ class OpenChallenge:
 
         def check(accounts: Accounts) -> None:
             if accounts.of(OpenChallenges).by_gate.get(opened.gate) != opened:
-                raise QueryRejected("results of this look were reported meanwhile; nothing was charged")
+                raise QueryRejected(
+                    "Results of this interim look were already reported. Look at the status of the gate."
+                )
 
         record_act(self._executor, act(public, shown), OpenChallenges, check=check)
 

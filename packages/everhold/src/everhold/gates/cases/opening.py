@@ -60,24 +60,34 @@ class CaseRules:
         at_most, at_least = self.at_most or {}, self.at_least or {}
         limits = (*map(str, at_most), *map(str, at_least))
         if (better is None) == (any_of is None) or (any_of is not None and not list(any_of)):
-            raise QueryRejected("expected one of better='metric' and any_of=['metric', ...]; nothing was changed")
+            raise QueryRejected(
+                "better and any_of are both given, both missing, or empty. Pass one of "
+                "better='metric' and any_of=['metric', ...]."
+            )
         if self.units not in _POPULATIONS:
-            raise QueryRejected(f"units is {brief(self.units)}; expected 'cases' or 'runs'; nothing was changed")
+            raise QueryRejected(f"units is {brief(self.units)}. Pass 'cases' or 'runs'.")
         successes = (better,) if better is not None else tuple(any_of or ())
         metrics, ratios = metrics_for(successes, not_worse, ranges=ranges, lower=self.lower, limits=limits)
         width = {metric.name: metric.width for metric in metrics} | dict.fromkeys(ratios, math.inf)
         if set(successes) & set(not_worse):
-            raise QueryRejected("a metric is a success and a guard at once; expected one of them; nothing was changed")
+            raise QueryRejected(
+                f"{', '.join(sorted(set(successes) & set(not_worse)))} is both a success and a "
+                "guard. Make it one of the two."
+            )
         if not all(0.0 <= as_float(self.margin) < width[name] for name in successes):
             raise QueryRejected(
-                f"the margin is {brief(self.margin)}; expected 0 or more, within the range; nothing was changed"
+                f"margin is {brief(self.margin)}. Pass a number of at least 0 that is less "
+                "than the range of each success."
             )
         if not all(0.0 < as_float(slack) < width[name] for name, slack in not_worse.items()):
-            raise QueryRejected("a guard's slack has to be above 0 and within its range; nothing was changed")
+            raise QueryRejected(
+                "A guard in not_worse= has a slack that is not above 0 and within the range of its metric. Change it."
+            )
         if self.missing not in MISSING or (self.missing != "refuse" and ratios):
             raise QueryRejected(
-                f"missing is {brief(self.missing)}. Pass one of {', '.join(map(repr, MISSING))}; where a ratio is "
-                "compared, which has no worst value, only 'refuse'."
+                f"missing is {brief(self.missing)}. Pass one of "
+                f"{', '.join(map(repr, MISSING))}, and only 'refuse' where a ratio is "
+                "compared, which has no worst value."
             )
         slacks = {name: float(slack) for name, slack in not_worse.items()}
         fixed, numbers = limits_for(at_most, at_least, ranges=ranges)
@@ -105,29 +115,27 @@ def open_case_gate(
     check_gates(executor.mechanism)
     if executor.growth is not None and executor.record.configuration.get(GROWS):
         raise QueryRejected(
-            "rows arrived in this holdout and have trees of their own; expected a holdout without grows=True; nothing "
-            "was changed"
+            "Rows have arrived in this holdout with grows=True, and gates about cases do "
+            "not support that. Use a holdout without grows=True."
         )
     head = executor.ledger.head()
     executor.state_from(head.state)
     known = head.accounts.of(Gates).by_name.get(rules.name)
     if rules.better is None and rules.any_of is None:
         if known is None:
-            raise NotFound(f"there is no gate named {brief(rules.name)}; expected better=...; nothing was changed")
+            raise NotFound(f"There is no gate named {brief(rules.name)}. Pass better=... to open a new one.")
         return Gate(CaseEvidence(rules.name, executor, folder, known.metric))
     if executor.schema.row_id is None:
         raise QueryRejected(
-            "the holdout has no row ids, and results are joined with cases by their ids; expected "
-            "rows=eh.Rows(row_id='case'); nothing was changed"
+            "The holdout has no row ids, by which results are matched with cases. Create "
+            "it with rows=eh.Rows(row_id='case')."
         )
     suite = rules.suite(tuple(executor.sealed.row_ids(executor.schema.row_id)))
     if known is not None:
         _check_same(known, suite)
         return Gate(CaseEvidence(rules.name, executor, folder, known.metric))
     if champion is None:
-        raise QueryRejected(
-            "a new gate needs a champion; expected champion=..., the results to beat; nothing was changed"
-        )
+        raise QueryRejected("A new gate needs a champion. Pass champion=..., the results to beat.")
     suite = with_champion(suite, champion)
     evidence = CaseEvidence(rules.name, executor, folder, suite.describe())
     record_gate(executor, _opening(evidence, rules, suite, champion, baseline))
@@ -182,6 +190,6 @@ def _check_same(known: GateAccount, suite: CaseSuite) -> None:
         if replace(there, metrics=metrics, runs=suite.runs, tail=suite.tail) == suite:
             return
     raise QueryRejected(
-        f"there is another gate named {known.name!r}; expected the same claims again, another name for a new gate, or "
-        "no claims to open the one that is there; nothing was changed"
+        f"Another gate named {known.name!r} exists. Pass the same claims again, another "
+        "name for a new gate, or no claims to open the one that exists."
     )

@@ -136,7 +136,7 @@ class CaseSuite:
             runs = by_case[case]
             if len(runs) != self.runs:
                 fault = "doubled" if self.runs == 1 else "runs"
-                raise _rejected(case, fault, f"has {len(runs)} runs; expected {self.runs}, as for the champion")
+                raise _rejected(case, fault, f"has {len(runs)} runs. Pass {self.runs}, as many as the champion has")
             found[place] = [
                 [metric.worst if self._lacks(run, metric) else _number(run, metric, case) for metric in self.metrics]
                 for run in runs
@@ -211,8 +211,8 @@ def _by_case(results: Any, metrics: Sequence[str] | None) -> dict[Any, list[Any]
         return _of_table(columns)
     if not isinstance(results, Mapping) or not results:
         raise QueryRejected(
-            f"the results are {brief(type(results).__name__)}; expected a table with the column {CASE!r}, or a mapping "
-            "from case ids to numbers"
+            f"The results are of type {brief(type(results).__name__)}. Pass a table with "
+            f"the column {CASE!r}, or a mapping from case ids to numbers."
         )
     found = {
         case: list(runs) if isinstance(runs, (list, tuple, np.ndarray)) else [runs] for case, runs in results.items()
@@ -220,7 +220,7 @@ def _by_case(results: Any, metrics: Sequence[str] | None) -> dict[Any, list[Any]
     if metrics is not None and len(metrics) > 1:
         for case, runs in found.items():
             if not all(isinstance(run, Mapping) or run is None for run in runs):
-                raise _rejected(case, "not a number", f"has one number; expected a mapping of {', '.join(metrics)}")
+                raise _rejected(case, "not a number", f"has one number. Pass a mapping of {', '.join(metrics)}")
     return found
 
 
@@ -239,13 +239,13 @@ def _columns(results: Any) -> dict[str, Sequence[Any]] | None:
 
     frame = nw.from_native(results, eager_only=True)
     if CASE not in frame.columns:
-        raise QueryRejected(f"the table of results has no column {CASE!r}; expected the case ids")
+        raise QueryRejected(f"The table of results has no column {CASE!r}. Add one with the case ids.")
     return {name: frame[name].to_list() for name in frame.columns}
 
 
 def _of_table(columns: Mapping[str, Sequence[Any]]) -> dict[Any, list[Any]]:
     if len({len(each) for each in columns.values()}) != 1:
-        raise QueryRejected("the columns of the results differ in length; expected a table")
+        raise QueryRejected("The columns of the results differ in length. Pass columns of one length.")
     found: dict[Any, list[Any]] = {}
     seen: set[tuple[Any, Any]] = set()
     names = [name for name in columns if name not in (CASE, RUN)]
@@ -255,33 +255,38 @@ def _of_table(columns: Mapping[str, Sequence[Any]]) -> dict[Any, list[Any]]:
         if RUN in columns:
             run = columns[RUN][place]
             if (case, run) in seen:
-                raise _rejected(case, "doubled", f"has run {brief(run)} twice; expected each run once")
+                raise _rejected(case, "doubled", f"has run {brief(run)} twice. Pass each run once")
             seen.add((case, run))
         elif case in found:
             raise _rejected(
                 case,
                 "doubled",
-                f"is there twice; number its runs in a column {RUN!r}, if these are not different cases",
+                f"occurs twice. If these are runs of one case, number them in a column {RUN!r}",
             )
         found.setdefault(case, []).append({name: columns[name][place] for name in names})
     if not found:
-        raise QueryRejected("the results are empty; expected a row for each run of each case")
+        raise QueryRejected("The results are empty. Pass a row for each run of each case.")
     return found
 
 
 def _check_ids(by_case: Mapping[Any, Any], wanted: Sequence[Any], *, known: Sequence[Any]) -> None:
     present, expected = set(by_case), set(wanted)
     if missing := [case for case in wanted if case not in present]:
-        raise _rejected(missing[0], "missing", f"has no result{_others(missing)}; expected all {len(wanted)} cases")
+        raise _rejected(
+            missing[0], "missing", f"has no result{_others(missing)}. Pass results of all {len(wanted)} cases"
+        )
     if extra := [case for case in by_case if case not in expected]:
-        why = "was not handed out" if extra[0] in set(known) else "is no case of the suite"
-        raise _rejected(extra[0], "unknown", f"{why}{_others(extra)}; expected {len(wanted)} cases, and only those")
+        why = "was not handed out" if extra[0] in set(known) else "is not a case of the suite"
+        raise _rejected(
+            extra[0], "unknown", f"{why}{_others(extra)}. Pass results of {len(wanted)} cases and of no others"
+        )
 
 
 def _others(cases: Sequence[Any]) -> str:
     more = [brief(case) for case in cases[1:_MOST_NAMED]]
     left = len(cases) - 1 - len(more)
-    return "".join(f", {each}" for each in more) + (f" and {left} more" if left else "")
+    listed = ", ".join(more) + (f" and {left} more" if left else "")
+    return f" (the same is true of {listed})" if more else ""
 
 
 _WRITTEN = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
@@ -301,8 +306,8 @@ def _check_inside(number: float, name: str, low: float, high: float, case: Any, 
     if not low - rounding <= number <= high + rounding:
         raise _rejected(
             case, "beyond the range",
-            f"has the {name} {number:g}, beyond the range {low:g} to {high:g}; open the gate with "
-            f"ranges={{{name!r}: (low, high)}} that hold all results",
+            f"has the {name} {number:g}, outside the range {low:g} to {high:g}. Open the "
+            f"gate with ranges={{{name!r}: (low, high)}} that contain all results",
         )  # fmt: skip
 
 
@@ -312,7 +317,7 @@ def _column_number(run: Any, name: str, metric: CaseMetric, case: Any) -> float:
         why = (
             "the run crashed" if isinstance(run, Mapping) and name in run else "it crashed, or no metric has that name"
         )
-        raise _rejected(case, "crashed", f"has no {name}: {why}; expected a number, run it again")
+        raise _rejected(case, "crashed", f"has no {name}: {why}. Run the case again and pass a number")
     try:
         if isinstance(value, str):
             number = float(value) if _WRITTEN.fullmatch(value) else _TRUTH.get(value.strip().lower(), math.nan)
@@ -321,14 +326,14 @@ def _column_number(run: Any, name: str, metric: CaseMetric, case: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if math.isnan(number):
-        raise _rejected(case, "not a number", f"has the {name} {brief(value)}; expected a number")
+        raise _rejected(case, "not a number", f"has the {name} {brief(value)}. Pass a number")
     if metric.yes_no and number not in (0.0, 1.0):
-        raise _rejected(case, "not a number", f"has the {metric.name} {brief(value)}; expected 0 or 1, as the champion")
+        raise _rejected(case, "not a number", f"has the {metric.name} {brief(value)}. Pass 0 or 1, as for the champion")
     return number
 
 
 def _rejected(case: Any, fault: str, why: str) -> CaseRejected:
-    return CaseRejected(f"case {brief(case)} {why}", case=case, fault=fault)
+    return CaseRejected(f"Case {brief(case)} {why}.", case=case, fault=fault)
 
 
 # Metrics of cases: columns of results, their differences and ratios, and fixed limits of their means.
@@ -364,8 +369,9 @@ class CaseMetric:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise QueryRejected(
-                f"the range of the metric {brief(self.name)} is {brief((self.low, self.high))}; expected two numbers "
-                "(low, high), low below high"
+                f"The range of the metric {brief(self.name)} is "
+                f"{brief((self.low, self.high))}. Pass two numbers (low, high) with low "
+                "below high."
             )
 
     @property
@@ -437,7 +443,9 @@ def metrics_for(
     columns = {part for name in [*names, *limits] for part in re.split(" [-/] ", name)}
     known = {*names, *(name.partition(_RATIO)[0] for name in names if _RATIO in name)}
     if unknown := (set(ranges) - columns | (set() if lower is None else less)) - known:
-        raise QueryRejected(f"{brief(sorted(unknown)[0])} is no metric of the gate; expected one of {', '.join(names)}")
+        raise QueryRejected(
+            f"{brief(sorted(unknown)[0])} is not a metric of the gate. The metrics are {', '.join(names)}."
+        )
     ratios = {name: _ratio(name, ranges, less) for name in names if _RATIO in name}
     read = [name for name in names if name not in ratios]
     read += [column for ratio in ratios.values() for column in (ratio.top, ratio.bottom)]
@@ -449,14 +457,12 @@ def _ratio(name: str, ranges: Mapping[str, Any], lower: Container[str]) -> CaseR
     top, _, bottom = name.partition(_RATIO)
     if any(sign in part for sign in (_DIFFERENCE, _RATIO) for part in (top, bottom)) or not (top and bottom):
         raise QueryRejected(
-            f"{brief(name)} cannot be compared with another version; expected a ratio of two columns, 'a / b'; nothing "
-            "was changed"
+            f"{brief(name)} cannot be compared with another version. Pass a ratio of two columns, 'a / b'."
         )
     for column in (top, bottom):
         if _metric(column, ranges, lower=False).low < 0.0:
             raise QueryRejected(
-                f"{brief(column)} of the ratio {brief(name)} can be below 0; expected a range from 0 or more; nothing "
-                "was changed"
+                f"{brief(column)} of the ratio {brief(name)} can be below 0. Pass a range from 0 or more."
             )
     return CaseRatio(top, bottom, lower=name in lower or top in lower)
 
@@ -488,8 +494,7 @@ def limits_for(
         floor = 0.0 if slash else sign * number
         if not (math.isfinite(number) and low < floor < high):
             raise QueryRejected(
-                f"{name} {word} {brief(given)} cannot be a claim; expected a finite number inside of what the ranges "
-                "allow; nothing was changed"
+                f"{name} {word} {brief(given)} cannot be a claim. Pass a finite number within what the ranges allow."
             )
         metrics.append(CaseMetric(f"{name} {word} {number:g}", low, high, parts=tuple(parts)))
         limits[metrics[-1].name] = floor
@@ -512,10 +517,7 @@ def _sum_of(name: str, ranges: Mapping[str, Any]) -> list[tuple[str, float, floa
     first, minus, second = name.partition(_DIFFERENCE)
     columns = [first, *([second] if minus else [])]
     if not all(columns) or any(sign in second for sign in (_DIFFERENCE, _RATIO)) or _RATIO in first:
-        raise QueryRejected(
-            f"{brief(name)} cannot be read; expected a column, a difference 'a - b' or a ratio 'a / b'; nothing was "
-            "changed"
-        )
+        raise QueryRejected(f"{brief(name)} cannot be read. Pass a column, a difference 'a - b' or a ratio 'a / b'.")
     found = []
     for column, weight in zip(columns, (1.0, -1.0), strict=False):
         low, high = map(float, ranges.get(column, (0.0, 1.0)))
@@ -550,17 +552,18 @@ class VarianceShares(Display):
 
     def __str__(self) -> str:
         if self.between_cases is None:
-            return f"{self.metric}: one run of each case, so runs cannot be told from cases; {_ADVICE[self.helps]}"
+            return f"{self.metric}: one run of each case, so runs cannot be told from cases. {_ADVICE[self.helps]}"
         return (
-            f"{self.metric}: {100 * self.between_cases:.0f} % of the variance of a run lies between cases, "
-            f"{100 * (1 - self.between_cases):.0f} % between runs of one case; {_ADVICE[self.helps]}"
+            f"{self.metric}: {100 * self.between_cases:.0f} % of the variance of a run "
+            f"lies between cases, {100 * (1 - self.between_cases):.0f} % between runs of "
+            f"one case. {_ADVICE[self.helps]}"
         )
 
 
 _ADVICE = {
-    "runs": "more runs help",
-    "cases": "more cases help, more runs hardly",
-    "either": "more cases or more runs help",
+    "runs": "More runs help.",
+    "cases": "More cases help, more runs hardly.",
+    "either": "More cases or more runs help.",
 }
 
 

@@ -63,9 +63,10 @@ class CasePlan(Display):
         least = smallest_step(self.cases, 0.0, self.nats)
         bare = "nothing" if least is None else f"a gain of {least:.3f}"
         return (
-            f"A challenge has the level exp(-{self.nats:.1f}); after one, two and three promotions the exponent is "
-            f"{later}.\nOn {self.cases} new cases {bare} is provable even without any spread, where "
-            f"n ln(1 + {MOST_STAKE} gain) reaches the exponent."
+            f"A challenge has the level exp(-{self.nats:.1f}). After one, two and three "
+            f"promotions the exponent is {later}.\nOn {self.cases} new cases {bare} is "
+            f"provable even without any spread, where n ln(1 + {MOST_STAKE} gain) reaches "
+            "the exponent."
         )
 
 
@@ -90,7 +91,9 @@ def plan_cases(
         {'cases': 100, 'runs': 16, 'new cases': 0.115, 'new runs': 0.06}
     """
     if not (1 <= cases <= 10**6 and 1 <= runs <= 10**4 and 1 <= challenges <= 10**6 and 0.0 < disagreement <= 1.0):
-        raise ValueError("expected cases, runs and challenges of at least 1, and a disagreement above 0 and at most 1")
+        raise ValueError(
+            "cases, runs or challenges is below 1, or disagreement is not above 0 and at most 1. Correct them."
+        )
     mechanism = GuessAndCheck.tuned(rows=cases, queries=challenges, confidence=confidence)
     middle = (challenges + 1) // 2
     levels = [float(mechanism.nats(max(middle, marks + 1), marks, 0.0)) for marks in range(4)]

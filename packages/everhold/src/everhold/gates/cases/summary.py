@@ -48,7 +48,7 @@ def markdown_of(verdict: Verdict | CheckVerdict, status: Mapping[str, Any]) -> s
 
 _LEFT = {"queries": "planned challenges", "surprises": "planned verdicts that cost"}
 _MEANING = {
-    "promoted": "All claims are proved; this version is the champion now.",
+    "promoted": "All claims are proved. This version is the champion now.",
     "kept": "Not all claims are proved. That promises nothing: the version may be better by too little to prove.",
     "not worse": "All claims are proved: this version is not worse than the baseline by more than the margin.",
     "regression": "It is proved that this version is worse than the baseline, or violates a guard.",

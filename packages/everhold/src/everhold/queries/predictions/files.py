@@ -360,8 +360,7 @@ def read_untrusted(path: Path, schema: Schema, *, name: str) -> PredictionTable:
     wanted = replace(Wanted.of(schema), most_columns=_MOST_UNTRUSTED_COLUMNS)
     found = read_in_worker(
         "everhold.queries.predictions.files:listed_columns", path, name=name, limits=limits_for(wanted),
-        advice="expected row ids and one column of predictions, as CSV or Parquet; write it again with only these "
-        "columns",
+        advice="Write it again as CSV or Parquet, with only row ids and one column of predictions.",
         wanted=asdict(wanted),
     )  # fmt: skip
     return PredictionTable({column: _array(listed) for column, listed in found.items()}, name=name)

@@ -279,8 +279,9 @@ def check_may_match(folder: Path, rows: int) -> None:
     if sealer is None or rows >= _LEAST_TOLD or _compared(folder).get("token") == sealer.token:
         return
     raise HoldoutRejected(
-        f"{rows:,} rows are too few for the token of a steward of some holdouts, which did not seal this one; expected "
-        f"at least {_LEAST_TOLD:,}, because a refusal would tell whether guessed rows are sealed; nothing was appended"
+        f"{rows:,} rows are too few to append with a token that covers only some holdouts "
+        "and did not create this one: a refusal would tell whether guessed rows are "
+        f"sealed. Append at least {_LEAST_TOLD:,} rows."
     )
 
 
@@ -391,10 +392,10 @@ def _content(parent: Path, other: HoldoutRecord) -> Content | None:
 def sealed_already(names: Sequence[str]) -> HoldoutRejected:
     """Return the error for rows that are sealed already."""
     return HoldoutRejected(
-        f"these rows, or most of them, are sealed in this storage already, as {', '.join(map(repr, names))}: budgets "
-        "do not add up, and neither holdout counts what the other told; ask the one that is there, seal other rows, "
-        "or pass allow_resealing=True (--allow-resealing) if no query will be chosen with answers of the other in "
-        "hand; nothing was created",
+        "These rows, or most of them, are already sealed in this storage, as "
+        f"{', '.join(map(repr, names))}. Query that holdout, or seal other rows. If no "
+        "query to one will be chosen with answers from the other, pass "
+        "allow_resealing=True (--allow-resealing).",
         names=list(names),
     )
 

@@ -93,11 +93,10 @@ def check_equal_rows(
         found = repetitions(connection, {name: columns[name] for name in names})
         if excess_by_chance(found) < BY_CHANCE:
             raise HoldoutRejected(
-                f"{found.shared:,} of the sealed rows ({100.0 * found.share:.3g}%) equal a training row, more than "
-                "chance gives; expected training rows that are not sealed; a holdout that was trained on proves "
-                "nothing: remove the equal rows from the training set, or say eh.Rows(equal_rows=True) (--equal-rows) "
-                "if a "
-                "design repeats them; nothing was created",
+                f"{found.shared:,} of the sealed rows ({100.0 * found.share:.3g}%) equal a "
+                "training row, more than by chance. Remove the equal rows from the "
+                "training rows. If the design repeats its settings, pass "
+                "rows=eh.Rows(equal_rows=True) (--equal-rows).",
                 shared=found.shared,
                 share=found.share,
             )
@@ -106,9 +105,9 @@ def check_equal_rows(
     if doubled >= _FEW:
         warn_caller(
             DependenceWarning(
-                f"{100.0 * doubled:.3g}% of the sealed rows equal a training row, and more rows are there twice than "
-                "chance gives; rows that were doubled before they were split are known from the training set: remove "
-                "the doubles, and split again"
+                f"{100.0 * doubled:.3g}% of the sealed rows equal a training row, and more "
+                "rows occur twice than by chance. Rows that were doubled before the split "
+                "are known from the training rows. Remove the duplicates and split again."
             )
         )
 
@@ -329,9 +328,10 @@ def warn_of_matched_classes(folder: Path, schema: Schema) -> None:
     if found:
         name = found[0]
         message = (
-            f"Training rows and sealed rows have the values of {name!r} in the same shares, to one row in each, as a "
-            "stratified split makes them and chance does not. So training rows tell how often each value is sealed. "
-            "{remedy}, and answers are for rows with these shares; or split by chance."
+            f"Training rows and sealed rows have the values of {name!r} in the same "
+            "shares, up to one row for each value, as after a stratified split. So "
+            "training rows tell how often each value is sealed. {remedy}, or split "
+            "again at random."
         )
         warnings.warn(
             DependenceWarning(

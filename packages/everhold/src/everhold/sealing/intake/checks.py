@@ -143,9 +143,7 @@ def check_names(columns: Mapping[str, ColumnKind]) -> None:
         HoldoutRejected: If there is one.
     """
     if POSITION in map(str.lower, columns):
-        raise HoldoutRejected(
-            f"a column is called {POSITION!r}, a name the engine needs; rename it; nothing was created"
-        )
+        raise HoldoutRejected(f"A column is named {POSITION!r}, which is reserved. Rename that column.")
 
 
 def check_same_columns(holdout: Mapping[str, ColumnKind], training: Mapping[str, ColumnKind]) -> None:
@@ -170,8 +168,8 @@ def check_same_columns(holdout: Mapping[str, ColumnKind], training: Mapping[str,
         if names
     ]
     raise HoldoutRejected(
-        f"holdout and training have different columns ({'; '.join(faults)}); expected the same names and types; "
-        "nothing was created",
+        "The holdout rows and the training rows have different columns: "
+        f"{' and '.join(faults)}. Give both the same names and types.",
         missing=missing,
         added=added,
         different=other,
@@ -180,9 +178,7 @@ def check_same_columns(holdout: Mapping[str, ColumnKind], training: Mapping[str,
 
 def _check_column(name: str, columns: Mapping[str, ColumnKind], *, what: str) -> None:
     if name not in columns:
-        raise HoldoutRejected(
-            f"the {what} column {name!r} does not exist; expected one of {', '.join(columns)}; nothing was created"
-        )
+        raise HoldoutRejected(f"The {what} column {name!r} does not exist. The columns are {', '.join(columns)}.")
 
 
 def label_facts(
@@ -219,13 +215,12 @@ def _label_kind(
     kind = columns[label].value
     if kind in ("time", "other"):
         raise HoldoutRejected(
-            f"the label column {label!r} holds neither numbers nor text nor booleans; nothing was created"
+            f"The label column {label!r} has neither numbers nor text nor booleans. Convert its values."
         )
     for side in sides:
         if side.missing(label):
             raise HoldoutRejected(
-                f"the label column {label!r} has missing values in the {side.what} rows; expected a label in every "
-                "row; drop those rows; nothing was created"
+                f"The label column {label!r} has missing values in the {side.what} rows. Drop those rows."
             )
     if kind == "string":
         return "string"
@@ -234,8 +229,9 @@ def _label_kind(
     kinds = {"binary" if side.is_binary(label) else "number" for side in sides}
     if len(kinds) > 1:  # analysts see the kind: it must not tell more than the training rows do
         raise HoldoutRejected(
-            f"the label column {label!r} holds only 0 and 1 in one of holdout and training, but not in the other; "
-            "expected the same labels in both; nothing was created"
+            f"The label column {label!r} has only 0 and 1 in one of the two tables, and "
+            "other values in the other one. Code the labels alike in the holdout rows and "
+            "the training rows."
         )
     return kinds.pop()
 
@@ -265,9 +261,9 @@ def _classes_of(
     if kind == "string":
         known = "there are no training rows" if training is None else f"training has {different:,} different labels"
         raise HoldoutRejected(
-            f"the classes of the label {label!r} are not known: {known}; expected classes=[...] (--classes A,B), or "
-            "classes='open' (--classes open) if labels are free texts, so that no prediction can be checked; nothing "
-            "was created"
+            f"The classes of the label {label!r} are not known: {known}. Pass "
+            "rows=eh.Rows(classes=[...]) (--classes A,B), or classes='open' (--classes "
+            "open) if labels are free text."
         )
     return ()
 
@@ -284,8 +280,7 @@ def _among_labels(
     if classes is None:
         expected = "texts, as in classes=['1', '2']" if kind == "string" else "numbers, as in classes=[1, 2]"
         raise HoldoutRejected(
-            f"a declared class is of another kind than the labels in column {label!r}; expected {expected}; nothing "
-            "was created"
+            f"The declared classes are not of the type of the labels in column {label!r}. Pass {expected}."
         )
     for side in sides:
         unknown = side.different(label)
@@ -293,9 +288,9 @@ def _among_labels(
             unknown = sum(each not in classes for each in side.values(label))
         if unknown:
             raise HoldoutRejected(
-                f"the {side.what} rows have {unknown:,} different labels in column {label!r} and not all of them are "
-                f"among the {len(classes):,} declared classes; expected every label to be one of them, with the same "
-                "case and blanks; nothing was created"
+                f"The {side.what} rows have {unknown:,} different labels in column "
+                f"{label!r}, and some of them are none of the {len(classes):,} declared "
+                "classes. Declare every label in classes=, with the same case and spaces."
             )
     return None if kind == "binary" else tuple(sorted(classes))
 
@@ -320,8 +315,9 @@ def checked_classes(classes: Any) -> Classes | None:
     plain = [_plain_class(each) for each in given or []]
     if not 2 <= len(plain) <= _MOST_CLASSES or None in plain or len({*plain}) < len(plain):
         raise ValueError(
-            f"classes is {brief(classes)}; expected 2 to {_MOST_CLASSES:,} different texts or numbers, each the exact "
-            f"value of a label, or {OPEN!r} if labels are free texts; nothing was created"
+            f"classes is {brief(classes)}. Pass 2 to {_MOST_CLASSES:,} different texts or "
+            f"numbers, each the exact value of a label, or {OPEN!r} if labels are free "
+            "text."
         )
     return tuple(each for each in plain if each is not None)
 
@@ -345,9 +341,9 @@ def check_row_ids(row_id: str, columns: Mapping[str, ColumnKind], sides: Sequenc
         rows, different = side.rows, side.different(row_id)
         if side.missing(row_id) or different < rows:
             raise HoldoutRejected(
-                f"the column {row_id!r} has {min(different, rows):,} different row ids for {rows:,} {side.what} rows; "
-                "expected one for each row and none missing, because predictions are joined by it; name another "
-                "column or none; nothing was created"
+                f"The row id column {row_id!r} has {min(different, rows):,} different "
+                f"values in {rows:,} {side.what} rows. Pass a column with a different "
+                "value in every row, or no row_id."
             )
 
 
@@ -365,9 +361,9 @@ def check_not_shared(connection: duckdb.DuckDBPyConnection, row_id: str) -> None
     shared = int(connection.execute(sql).fetchall()[0][0])
     if shared:
         raise HoldoutRejected(
-            f"{shared} row ids of column {row_id!r} are in the holdout and in the training set; expected none; "
-            "a holdout that was trained on proves nothing: remove them from one of the two; ids that differ only in "
-            "case, spaces or leading zeros count as the same; nothing was created",
+            f"{shared:,} row ids of column {row_id!r} are in both the holdout rows and the "
+            "training rows. Remove these rows from one of the two. Ids that differ only "
+            "in case, spaces or leading zeros count as equal.",
             shared=shared,
         )
 

@@ -76,8 +76,8 @@ def seal(
     """
     if is_table(request.training) and not is_table(request.holdout):
         raise HoldoutRejected(
-            "the training rows are a table in an engine, and the sealed rows are not; expected both in one engine, or "
-            "training rows in a file or a frame, at best at least as many as are sealed; nothing was created"
+            "The training rows are a table in an engine, and the holdout rows are not. "
+            "Put both in one engine, or pass the training rows as a file or a frame."
         )
     key = StewardKey.create(folder / KEY_FILE)
     table = request.holdout

@@ -305,8 +305,9 @@ class DelimitedFile:
         counted = len(self.names) >= _LEAST_NUMBERED and self.names == [str(each) for each in range(len(self.names))]
         if valued and not counted and all(_fits(form, reading) for form, reading in valued):
             raise HoldoutRejected(
-                f"the first line of the {self.what} file holds values and no names of columns; expected names there; "
-                "write them into a first line, or rename columns that are called like numbers; nothing was created"
+                f"The first line of the {self.what} file has values in place of column "
+                "names. Write the names in the first line, or rename columns whose names "
+                "are numbers."
             )
         values = [
             reading.sql.replace("{t}", _trimmed(place)) or (_trimmed(place) if self.trimmed else f"c{place}")
@@ -346,8 +347,8 @@ def _first_line(connection: duckdb.DuckDBPyConnection, path: Path, ending: str, 
     if delimiter in split and (sniffed in several or (columns == 1 and not re.search(r"[,;|\t]", split[","][0]))):
         return split[delimiter], delimiter
     raise HoldoutRejected(
-        f"the {what} file cannot be split into columns; expected the same number of values in every line, and "
-        "every quotation mark closed; nothing was created"
+        f"The {what} file cannot be split into columns. Write the same number of values in "
+        "every line, and close every quotation mark."
     )
 
 
@@ -377,9 +378,9 @@ def create_views(
             reading = _reading_of(together[name], own, kinds.get(name), marks)
             if isinstance(reading, str):
                 raise HoldoutRejected(
-                    f"the column {name!r} of the {file.what} file {reading}; expected one way in all rows; write dates "
-                    "as 2025-03-01, times as 2025-03-01T10:30, with a zone everywhere or nowhere, and numbers as "
-                    "1234.5; nothing was created",
+                    f"Column {name!r} of the {file.what} file {reading}. Write dates as "
+                    "2025-03-01, times as 2025-03-01T10:30 (all with a zone or all "
+                    "without), and numbers as 1234.5.",
                     column=name,
                 )
             readings.append(reading)

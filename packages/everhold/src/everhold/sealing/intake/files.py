@@ -114,7 +114,7 @@ def write_rows(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[s
         connection.read_parquet(file_pattern(path), hive_partitioning=False).create_view(what)
         rows = int(connection.execute(f"SELECT count(*) FROM {what}").fetchall()[0][0])
     if rows == 0:
-        raise HoldoutRejected(f"the {what} table is empty; expected at least one row; nothing was created")
+        raise HoldoutRejected(f"The {what} table is empty. Pass at least one row.")
     return rows
 
 

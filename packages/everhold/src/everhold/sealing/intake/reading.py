@@ -59,13 +59,13 @@ def reading_errors_hidden(what: str) -> errors_hidden:
         >>> with reading_errors_hidden("holdout"):
         ...     raise duckdb.ConversionException("row 17 holds a secret")
         Traceback (most recent call last):
-        everhold.errors.HoldoutRejected: the holdout rows cannot be read; expected ...
+        everhold.errors.HoldoutRejected: The holdout rows cannot be read. Pass a table ...
     """
     return errors_hidden(
         lambda error: HoldoutRejected(
-            f"the {what} rows cannot be read; expected a table with named columns of plain types, each of one type "
-            f"throughout; {_place(error)}check that the file opens elsewhere and that there is room on the disk; "
-            "nothing was created"
+            f"The {what} rows cannot be read{_place(error)}. Pass a table with named "
+            "columns, each of one plain type. Check that another program opens the file "
+            "and that the disk has room."
         )
     )
 
@@ -73,7 +73,7 @@ def reading_errors_hidden(what: str) -> errors_hidden:
 def _place(error: Exception) -> str:
     """Return the position of a fault in a CSV file in words, without the line, because it holds values."""
     line = re.search(r"CSV Error on Line: (\d+)\b", str(error)) if isinstance(error, duckdb.Error) else None
-    return f"line {line[1]} or the one before is at fault; " if line else ""
+    return f": line {line[1]} or the line before is faulty" if line else ""
 
 
 class _ArrowStream:
@@ -190,8 +190,9 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, source: Any, *, 
         names = _arrow_names(source)
     else:
         raise HoldoutRejected(
-            f"the {what} rows are a {type(source).__name__}; expected a path to a Parquet or CSV file, a pandas or "
-            "Polars frame, an Arrow table or a mapping from names to arrays; nothing was created"
+            f"The {what} rows are of type {type(source).__name__}. Pass a path to a "
+            "Parquet or CSV file, a pandas or Polars frame, an Arrow table or a mapping "
+            "from names to arrays."
         )
     _check_names(names, what=what)
     try:
@@ -204,8 +205,9 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, source: Any, *, 
                 column_kinds(connection.view("one_column"))
             except duckdb.Error:
                 raise HoldoutRejected(
-                    f"the {what} column {column!r} has the type {table.dtypes.iloc[place]}; expected numbers, texts, "
-                    "truth values or times; convert it, as with .astype(str), or leave it out; nothing was created",
+                    f"The {what} column {column!r} is of type {table.dtypes.iloc[place]}. "
+                    "Convert it to numbers, texts, booleans or times, for example with "
+                    ".astype(str), or leave it out.",
                     column=column,
                 ) from None
         raise
@@ -245,8 +247,8 @@ def _check_names(names: Sequence[str], *, what: str) -> None:
     faulty = [name for name in names if not name or counts[name.casefold()] > 1]
     if faulty:
         raise HoldoutRejected(
-            f"the {what} rows have columns without a name, of the same name or of names that differ in case only "
-            f"({', '.join(map(repr, faulty))}); expected different names; rename them; nothing was created",
+            f"Some columns of the {what} rows have no name, or names that are equal up to "
+            f"case: {', '.join(map(repr, faulty))}. Rename them.",
             columns=faulty,
         )
 
@@ -257,14 +259,14 @@ def _arrays(source: Mapping[Any, Any], *, what: str) -> dict[str, NDArray[Any]]:
     for name, column in columns.items():
         if column.ndim != 1 or column.dtype.kind in "cV":
             raise HoldoutRejected(
-                f"the {what} column {name!r} has the shape {column.shape} and the type {column.dtype}; expected one "
-                "plain value per row; nothing was created"
+                f"The {what} column {name!r} has shape {column.shape} and type "
+                f"{column.dtype}. Pass one plain value for each row."
             )
     if len({len(column) for column in columns.values()}) > 1 or len(columns) < max(len(source), 1):
         lengths = ", ".join(f"{name} {len(column)}" for name, column in columns.items())
         raise HoldoutRejected(
-            f"the {what} columns have different lengths or names ({lengths}); expected columns of different names "
-            "with one value per row each; nothing was created"
+            f"The {what} columns have different lengths or equal names ({lengths}). Pass "
+            "columns with different names and one value for each row."
         )
     return {name: _readable(column) for name, column in columns.items()}
 
@@ -299,16 +301,15 @@ def _ending(path: Path, *, what: str) -> str:
     readable = _READABLE.search(path.name)
     if readable is None:
         raise HoldoutRejected(
-            f"the {what} file {path.name!r} ends in {path.suffix!r}; expected .parquet, .csv, .tsv or a gzipped .csv; "
-            "nothing was created"
+            f"The {what} file {path.name!r} ends in {path.suffix!r}. Pass a .parquet, .csv, .tsv or gzipped .csv file."
         )
     if path.exists() and not path.is_file():
         raise HoldoutRejected(
-            f"the {what} file {path.name!r} is a folder, a pipe or a device; expected a plain file, because it is read "
-            "more than once; write the rows to one; nothing was created"
+            f"The {what} file {path.name!r} is a folder, a pipe or a device. Write the "
+            "rows to a plain file, which can be read more than once."
         )
     if not path.is_file():
-        raise HoldoutRejected(f"there is no {what} file {str(path)!r}; check the path; nothing was created")
+        raise HoldoutRejected(f"There is no {what} file {str(path)!r}. Check the path.")
     return readable[1].lower()
 
 
@@ -334,7 +335,7 @@ def check_most_rows(most_rows: int) -> int:
     except TypeError:
         number = 0
     if number < 1:
-        raise ValueError(f"most_rows is {most_rows!r:.100}; expected a whole number of at least 1")
+        raise ValueError(f"most_rows is {most_rows!r:.100}. Pass a whole number of at least 1.")
     return number
 
 
@@ -346,15 +347,16 @@ def check_size(*, rows: int | None, columns: int | None, most_rows: int, what: s
     """
     if columns is not None and columns > MOST_COLUMNS:
         raise HoldoutRejected(
-            f"the {what} table has {columns:,} columns; expected at most {MOST_COLUMNS:,}; keep those that queries "
-            "need; nothing was created",
+            f"The {what} table has {columns:,} columns, more than the limit of "
+            f"{MOST_COLUMNS:,}. Keep only the columns that queries need.",
             columns=columns,
             most_columns=MOST_COLUMNS,
         )
     if rows is not None and rows > most_rows:
         raise HoldoutRejected(
-            f"the {what} table has {rows:,} rows or more; expected at most {most_rows:,}; keep a random sample of "
-            "them, or raise most_rows (--most-rows) where each column of them fits into memory; nothing was created",
+            f"The {what} table has {rows:,} rows or more, above the limit of "
+            f"{most_rows:,}. Pass a random sample of them, or raise most_rows "
+            "(--most-rows) if each of its columns fits in memory.",
             rows=rows,
             most_rows=most_rows,
         )
@@ -373,8 +375,10 @@ def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str
                 decoder.decode(chunk, final=len(chunk) < _CHUNK)
             except UnicodeDecodeError as fault:
                 raise HoldoutRejected(
-                    f"the {what} file is not UTF-8 text: line {ends + 1 + chunk[: fault.start].count(10):,} cannot be "
-                    "decoded; save it as UTF-8, or read it with its encoding and pass the frame; nothing was created"
+                    f"The {what} file is not UTF-8 text: line "
+                    f"{ends + 1 + chunk[: fault.start].count(10):,} cannot be decoded. "
+                    "Save it as UTF-8, or read it with its own encoding and pass the "
+                    "frame."
                 ) from None
             if first:
                 names = re.split(rb"[\r\n]", chunk, maxsplit=1)[0]
@@ -383,8 +387,9 @@ def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str
             found = chunk.count(b"\n") or chunk.count(b"\r")
             if not found and len(chunk) == _CHUNK:
                 raise HoldoutRejected(
-                    f"a line of the {what} file is longer than {_CHUNK // 2**20} MiB; expected a row in each line; "
-                    "check that every quotation mark is closed; nothing was created"
+                    f"A line of the {what} file is longer than {_CHUNK // 2**20} MiB. "
+                    "Check that every quotation mark is closed and that each row has its "
+                    "own line."
                 )
             ends, first = ends + found, False
             check_size(rows=ends - 1, columns=None, most_rows=most_rows, what=what)  # names stand in one line

@@ -226,12 +226,9 @@ class SealRequest:
         label = self.label
         for what, column in (("label", label), ("row id", self.rows.row_id)):
             if column is not None and not isinstance(column, str):
-                raise ValueError(f"the {what} column is {brief(column)}; expected its name; nothing was created")
+                raise ValueError(f"The {what} column is {brief(column)}. Pass the name of a column, a text.")
         if label is not None and label == self.rows.row_id:
-            raise ValueError(
-                f"{brief(label)} is both the label and the row id; expected two columns, because a row id names rows "
-                "and says nothing about them; nothing was created"
-            )
+            raise ValueError(f"{brief(label)} is both the label and the row id. Pass two different columns.")
         object.__setattr__(self, "seed", checked_seed(self.seed))
         classes, missing = checked_classes(self.rows.classes), checked_missing(self.rows.missing)
         rows = replace(self.rows, most_rows=most_rows, classes=classes, missing=missing)
@@ -247,5 +244,5 @@ def checked_seed(seed: int | None) -> int | None:
     """
     if seed is not None and (as_whole(seed) is None or seed < 0):
         wrong = ValueError if isinstance(seed, int) else TypeError
-        raise wrong(f"seed is {brief(seed)}; expected a whole number of at least 0, or None for secure noise")
+        raise wrong(f"seed is {brief(seed)}. Pass a whole number of at least 0, or None for secure noise.")
     return as_whole(seed)

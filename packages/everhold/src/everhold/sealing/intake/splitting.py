@@ -107,7 +107,9 @@ def by_class(classes: NDArray[np.int64], share: float, rng: np.random.Generator)
     """
     _, first, found, counts = np.unique(classes, return_index=True, return_inverse=True, return_counts=True)
     if len(counts) > _MOST_CLASSES:
-        raise _refused(f"the column has {len(counts):,} values", f"expected at most {_MOST_CLASSES:,} classes")
+        raise _refused(
+            f"The column of --stratify has {len(counts):,} values", f"Pass a column with at most {_MOST_CLASSES:,}"
+        )
     requested = share * counts
     taken = np.floor(requested).astype(np.int64)
     missing = _number(len(classes), share, "rows") - int(taken.sum())
@@ -130,14 +132,14 @@ def by_time(times: NDArray[np.float64], share: float, *, gap: float, block: floa
     """
     rows = len(times)
     if (times.max() - times.min()) / block >= _MOST_BLOCKS:
-        raise _refused(f"blocks of {block:g} are too short for such times", "expected a longer one, or a larger gap")
+        raise _refused(f"Blocks of {block:g} are too short for such times", "Pass a larger --block or --gap")
     first = float(np.sort(times)[rows - _number(rows, share, "rows")])
     side = np.where(times >= first, _SEALED, np.where(times > first - gap, _NOBODY, _TRAINED)).astype(np.int8)
     parts = Parts(side)
     if not parts.training_rows:
         raise _refused(
-            f"no row is left before the gap: {parts.sealed_rows:,} are sealed and {parts.left_out:,} are in the gap",
-            "expected a smaller share or gap",
+            f"No row is left before the gap: {parts.sealed_rows:,} are sealed and {parts.left_out:,} are in the gap",
+            "Pass a smaller --holdout or --gap",
         )
     before = np.floor((times - times.min()) / block)
     after = np.floor((times - first) / block) + before[side == _TRAINED].max() + 1.0
@@ -153,12 +155,12 @@ def _drawn(count: int, share: float, rng: np.random.Generator, what: str) -> NDA
 def _number(count: int, share: float, what: str) -> int:
     """Return the number of units to seal: at least one, and not all."""
     if count < 2:
-        raise _refused(f"there are {count} {what}", "expected at least two, one for each file")
+        raise _refused(f"There are {count} {what}", "At least two are needed, one for each file")
     return min(max(round(share * count), 1), count - 1)
 
 
 def _refused(problem: str, advice: str) -> HoldoutRejected:
-    return HoldoutRejected(f"{problem}; {advice}; nothing was written")
+    return HoldoutRejected(f"{problem}. {advice}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +225,7 @@ def split_file(
 def _check_absent(targets: list[Path]) -> None:
     for target in targets:
         if target.exists():
-            raise _refused(f"{str(target)!r} is there already", "expected a folder without it; name another --output")
+            raise _refused(f"The file {str(target)!r} exists", "Pass another folder as --output")
 
 
 def _parts(connection: duckdb.DuckDBPyConnection, rule: SplitRule, rng: np.random.Generator) -> Parts:
@@ -237,26 +239,26 @@ def _parts(connection: duckdb.DuckDBPyConnection, rule: SplitRule, rng: np.rando
         values = _fetched(connection, f"hash({quoted(named)})").view(np.int64)
         return (by_group if rule.groups else by_class)(values, share, rng)
     if BLOCK in {name.casefold() for name in kinds}:
-        raise _refused(f"there is a column {BLOCK!r} already", "rename it: blocks of the series are numbered there")
+        raise _refused(
+            f"A column {BLOCK!r} exists", "Rename it: the new column of this name numbers the blocks of the series"
+        )
     if kinds[time] not in (ColumnKind.TIME, ColumnKind.NUMBER):
-        raise _refused(f"the column {time!r} holds {kinds[time].value}s", "expected dates, timestamps or numbers")
+        raise _refused(f"The column {time!r} has {kinds[time].value}s", "Pass a column of dates, timestamps or numbers")
     of_days = kinds[time] is ColumnKind.TIME
     unit = _SECONDS_OF_A_DAY if of_days else 1.0
     times = _fetched(connection, f"epoch({quoted(time)})" if of_days else f"{quoted(time)}::DOUBLE")
     if not np.all(np.isfinite(times)):
-        raise _refused(f"the column {time!r} has infinite times", "expected finite ones")
+        raise _refused(f"The column {time!r} has infinite times", "Correct them or drop those rows")
     block = rule.block or _GAPS_OF_A_BLOCK * rule.gap
     return by_time(times, share, gap=rule.gap * unit, block=block * unit)
 
 
 def _check_column(connection: duckdb.DuckDBPyConnection, name: str, kinds: dict[str, ColumnKind]) -> None:
     if name not in kinds:
-        raise _refused(f"there is no column {name!r}", f"expected one of {', '.join(kinds)}")
+        raise _refused(f"There is no column {name!r}", f"The columns are {', '.join(kinds)}")
     missing = connection.execute(f"SELECT count(*) FROM source WHERE {is_missing(name, kinds)}").fetchall()[0][0]
     if missing:
-        raise _refused(
-            f"the column {name!r} has no value in {missing:,} rows", "expected one in each; drop them, or fill them in"
-        )
+        raise _refused(f"Column {name!r} has no value in {missing:,} rows", "Drop those rows, or fill the values in")
 
 
 def _fetched(connection: duckdb.DuckDBPyConnection, text: str) -> NDArray[np.float64]:

@@ -206,16 +206,16 @@ class FileStructure:
             return f"epoch(CAST({name} AS TIMESTAMP))"
         holds = self._tables.type_of("holdout", column).lower()
         raise DependenceError(
-            f"the column {column!r} does not put rows in order: it holds {holds}, and text such as "
-            "'10' comes before '9'; expected numbers, dates or times; make a column of such a type"
+            f"Column {column!r} does not put the rows in order: it has type {holds}, and "
+            "as text '10' comes before '9'. Pass a column of numbers, dates or times."
         )
 
     def _column(self, column: str) -> str:
         """Return the quoted name of a column, after a check that it exists and has no missing value."""
         if column not in self._sealed.columns:
             raise DependenceError(
-                f"the column {column!r} of the dependence does not exist; expected one of "
-                f"{', '.join(map(repr, self._sealed.columns))}; name a column of the rows"
+                f"The column {column!r} of the dependence does not exist. The columns are "
+                f"{', '.join(map(repr, self._sealed.columns))}."
             )
         name = quoted(column)
         self._check_one_type(column)
@@ -223,8 +223,8 @@ class FileStructure:
         for what in self._tables.sets:
             if self._tables.count(f"SELECT count(*) FROM {what} WHERE {missing}"):
                 raise DependenceError(
-                    f"the column {column!r} of the dependence has missing values in the {what} rows; expected a value "
-                    "in every row; drop those rows, or give each a value of its own"
+                    f"The column {column!r} of the dependence has missing values in the "
+                    f"{what} rows. Drop those rows, or give each a value of its own."
                 )
         return name
 
@@ -237,9 +237,10 @@ class FileStructure:
             respelled = count_respelled(self._connection, column, self._tables.sets)
         if respelled:
             raise DependenceError(
-                f"{respelled:,} ids of column {column!r} are spelled in two or more ways that differ only in case, "
-                "spaces or leading zeros, and rows of one group would count as independent; expected one spelling; "
-                "spell each id alike, or, if they are different groups, number the groups in a new column",
+                f"{respelled:,} ids in column {column!r} are spelled in several ways that "
+                "differ only in case, spaces or leading zeros. Spell the id of a group in "
+                "one way. If they are different groups, number the groups in a new "
+                "column.",
                 respelled=respelled,
             )
         return name
@@ -249,8 +250,9 @@ class FileStructure:
         types = {self._tables.type_of(what, column) for what in self._tables.sets}
         if len(types) > 1 and self._sealed.columns[column].value in BY_TYPE:
             raise DependenceError(
-                f"the column {column!r} holds {' in one file and '.join(sorted(map(str.lower, types)))} in the other; "
-                "expected the same type in holdout and training; convert one of them"
+                f"Column {column!r} has type "
+                f"{' in one table and '.join(sorted(map(str.lower, types)))} in the other. "
+                "Convert one of them."
             )
 
 

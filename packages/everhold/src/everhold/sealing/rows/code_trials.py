@@ -113,13 +113,14 @@ def try_vectors_on_public_rows(
         array = np.asarray(_called(function, rows, f"one vector of {dimension} numbers"))
         if array.shape != (_rows_of(rows), dimension) or array.dtype.kind not in "biuf":
             raise QueryRejected(
-                f"the function's values have the shape {array.shape} and the type {array.dtype}; expected "
-                f"({_rows_of(rows)}, {dimension}) real numbers, one vector per row; nothing was charged"
+                f"The values of the function have shape {array.shape} and type "
+                f"{array.dtype}. Return real numbers of shape ({_rows_of(rows)}, "
+                f"{dimension}), one vector for each row."
             )
         if not bool(np.all(np.isfinite(array))):
             raise QueryRejected(
-                "the function has values that are nan or infinite on public rows; expected finite numbers; fill in "
-                "missing values and keep exponentials in range; nothing was charged"
+                "The function returns NaN or infinite values for training or made-up "
+                "rows. Fill in missing values, and keep exponentials in range."
             )
         return shortened(array.astype(np.float64), clip=clip)
 
@@ -148,12 +149,11 @@ def check_rows_alone(values: Callable[[Table], NDArray[Any]], table: Table, whol
             continue
         if not _agree(values(table), values(table)):
             raise QueryRejected(
-                "the function's value for a row changes from call to call; expected the same value each time, because "
-                "an answer is about one function; seed what is random in it; nothing was charged"
+                "The function returns different values for the same row when it is called "
+                "again. Fix the seed of every random number in it."
             )
         raise QueryRejected(
-            "the function's value for a row changes with the other rows; expected a value computed from the row "
-            "alone, because only averages of such values are promised anything; nothing was charged"
+            "The function's value for a row depends on the other rows. Compute each value from its row alone."
         )
 
 
@@ -229,8 +229,9 @@ def _called(function: RowFunction, table: Table, expected: str) -> object:
         raise
     except Exception as fault:
         raise QueryRejected(
-            f"the function fails on public rows with {type(fault).__name__}: {fault}; expected {expected} "
-            f"per row of a table with the columns {', '.join(table)}; nothing was charged"
+            f"The function fails on training or made-up rows with {type(fault).__name__}: "
+            f"{fault}. It is called with a table that has the columns {', '.join(table)}, "
+            f"and should return {expected} for each row."
         ) from fault
 
 
@@ -263,7 +264,7 @@ def try_estimator(function: EstimatedValues, table: Table) -> NDArray[Any] | Non
             raise
     except Exception as fault:
         if type(fault).__name__ == "NotFittedError":
-            raise QueryRejected("the estimator is not fitted; fit it before asking; nothing was charged") from None
+            raise QueryRejected("The estimator is not fitted. Fit it before you ask.") from None
     return None
 
 

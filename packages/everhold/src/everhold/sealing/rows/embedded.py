@@ -293,8 +293,7 @@ def _check_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
     names = {name for (name,) in connection.execute(f"SELECT name FROM parquet_schema({_text(pattern)})").fetchall()}
     if not seen <= names:
         raise HoldoutRejected(
-            "two columns have names that differ in case only; expected names that differ otherwise; "
-            "rename one of them and seal the rows again"
+            "Two columns have names that differ only in case. Rename one of them and seal the rows again."
         )
 
 
@@ -332,7 +331,7 @@ class errors_hidden(contextlib.AbstractContextManager[None]):  # noqa: N801  a c
 
 engine_errors_hidden = errors_hidden(
     lambda _: EverholdError(
-        "the engine could not evaluate the sealed rows; expected a sealed file that is readable and enough "
-        "memory and time; ask the steward to look at the server"
+        "The engine could not evaluate the sealed rows. Ask the steward to check that the "
+        "server can read the sealed file and has enough memory and time."
     )
 )

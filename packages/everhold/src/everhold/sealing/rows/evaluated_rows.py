@@ -230,7 +230,10 @@ class EvaluatedRows(ABC):
         plain = [place for place, need in enumerate(needs) if need == "total"]
         more = [place for place, need in enumerate(needs) if need != "total"]
         if parts != 1 and more:
-            raise ValueError(f"{len(more)} queries need more than totals of {parts} parts; expected totals alone")
+            raise ValueError(
+                f"{len(more)} queries need more than sums, and sums alone are computed for "
+                f"{parts} parts. Pass queries that need only sums."
+            )
         with self.reading():
             if plain:
                 totals[plain] = self.totals([queries[place] for place in plain], parts=parts, unit=unit)
@@ -313,7 +316,7 @@ def grids_of(rows: EvaluatedRows, queries: Sequence[BoundQuery], *, unit: int) -
         if query.pair is None or computed(query):
             return next(found)
         if query.pair.how == "ratio":
-            raise ValueError("a ratio has no row values; expected its numerator and its denominator")
+            raise ValueError("A ratio has no value for each row. Pass its numerator and its denominator.")
         first, second = combined(query.pair.first), combined(query.pair.second)
         if query.pair.how == "difference":
             return (unit + first - second) // 2
@@ -364,7 +367,7 @@ def _summary(
         sizes, (sums,) = _grouped(rows, grids, group_by, unit=unit)
         return int(sums.sum()), group_sums_of(sizes, sums, unit=unit, across=across)
     if need not in ("pairs", "group_pairs"):
-        raise ValueError(f"a procedure needs a {need}; expected what the values of rows can show of it")
+        raise ValueError(f"The interval procedure asks for {need!r}, which is not computed from sealed rows.")
     numerators, denominators = np.minimum(*grids), grids[1]
     part, whole = int(numerators.sum()), int(denominators.sum())
     if need == "pairs":
@@ -469,7 +472,7 @@ class CodeOnRows:
         """
         function = query.sealed if self.are_sealed else query.training
         if function is None:
-            raise ValueError(f"{query.shown!r} has no values for these rows; expected an expression or a function")
+            raise ValueError(f"{query.shown!r} has no values for these rows. Pass an expression or a function.")
         return self._on_grid(self._of(function, query), query, unit)
 
     def totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
@@ -483,7 +486,9 @@ class CodeOnRows:
     def _of(self, function: RowFunction, query: BoundQuery) -> NDArray[Any]:
         rows, names = self.rows, tuple(self.schema.columns) if query.reads is None else query.reads
         if isinstance(function, Joined):
-            raise TypeError(f"{query.shown!r} is computed by the engine; expected look or totals")
+            raise TypeError(
+                f"{query.shown!r} is computed by the engine and has no values for single rows. Ask for totals."
+            )
         if isinstance(function, Kept):
             function = function.in_memory()  # here, because a disk that fails is no row's fault
         if not self.are_sealed:

@@ -148,7 +148,7 @@ class SealedRows:
 
 def _fault_of(name: str, extension: Any) -> str:
     missing = [each for each in ("from_url", *_METHODS) if not callable(getattr(extension, each, None))]
-    return f"it has no {', '.join(missing)}; expected a class of `SealableTable`." if missing else ""
+    return f"The class has no {', '.join(missing)}. Write it as a subclass of `SealableTable`." if missing else ""
 
 
 TABLES: Registry[type[SealableTable]] = Registry("everhold.rows", {}, _fault_of)
@@ -200,15 +200,14 @@ def table_of(facts: Mapping[str, Any], given: SealableTable | None = None) -> Se
     """
     if not all(isinstance(facts.get(name), str) for name in ("kind", "table", "place")):
         raise IntegrityError(
-            "the recorded facts of the engine are not in the form in which everhold wrote them; expected an unaltered "
-            "ledger; nothing was answered or charged; verify the ledger and restore a backup"
+            "The ledger's record of the engine was altered or is damaged. "
+            "Run 'everhold ledger verify' and restore a backup."
         )
     table = _of_environment(facts) if given is None else given
     if table.kind != facts["kind"]:
         raise ValueError(
-            f"the rows were sealed in an engine of the kind {facts['kind']!r}, and the given one is of the kind "
-            f"{table.kind!r}; expected the same kind, because each computes fingerprints in its own way; nothing was "
-            "answered or charged"
+            f"The rows were sealed in an engine of kind {facts['kind']!r}, and engine= is "
+            f"of kind {table.kind!r}. Pass an engine of kind {facts['kind']!r}."
         )
     return table.pinned(facts)
 
@@ -248,10 +247,7 @@ def engine_of(
     facts = configuration.get("engine")
     if facts is None:
         if given is not None:
-            raise ValueError(
-                "an engine is given, and the rows of this holdout are in a file beside its storage; expected none; "
-                "leave it out"
-            )
+            raise ValueError("The rows of this holdout are in a file beside its storage. Leave out engine=.")
         return None
     engine = table_of(facts, given)
     try:

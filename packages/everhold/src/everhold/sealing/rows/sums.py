@@ -214,7 +214,7 @@ def pair_lotteries(
 def apart_of(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
     """Return the total of a difference of two public arrays, and the histogram of the rows where they differ."""
     if query.pair is None or query.pair.apart is None:
-        raise ValueError(f"{query.shown!r} is no difference of two arrays; expected one")
+        raise ValueError(f"{query.shown!r} is not a difference of two arrays. Pass a comparison of two arrays.")
     apart = query.pair.apart
     return int(grid.sum()), cells_of(apart.shares(grid), unit=2 * apart.reach)
 
@@ -226,7 +226,7 @@ def named(group_by: str | None) -> str:
         ValueError: If there is none.
     """
     if group_by is None:
-        raise ValueError("a procedure needs groups and no column names them; expected one")
+        raise ValueError("The interval procedure needs groups, and no group column is declared. Declare eh.Groups.")
     return group_by
 
 

@@ -89,7 +89,7 @@ class StoredRows(EvaluatedRows):
             ValueError: If the rows are sealed.
         """
         if self._sealed:
-            raise ValueError("the rows are sealed; expected the training rows")
+            raise ValueError("The rows are sealed. Pass the training rows.")
         with self.reading(), engine_errors_hidden:
             return lacking_columns(self.engine.rows, self._schema.columns, self.engine.source)
 
@@ -100,7 +100,7 @@ class StoredRows(EvaluatedRows):
             ValueError: If the rows are sealed.
         """
         if self._sealed:
-            raise ValueError("the rows are sealed; expected the training rows")
+            raise ValueError("The rows are sealed. Pass the training rows.")
         names, found = list(self._schema.columns), list[str | None]()
         with self.reading(), engine_errors_hidden:
             for start in range(0, len(names), _AT_ONCE):
@@ -160,7 +160,7 @@ class StoredRows(EvaluatedRows):
             ValueError: If the rows are sealed.
         """
         if self._sealed:
-            raise ValueError("the rows are sealed; expected a query to the training rows")
+            raise ValueError("The rows are sealed. Pass the training rows.")
         with self.reading():
             return tuple(grids_of(self, parts_of_ratio(query) or (query,), unit=unit))
 
@@ -172,7 +172,7 @@ class StoredRows(EvaluatedRows):
             ValueError: If the rows are sealed.
         """
         if self._sealed:
-            raise ValueError("the rows are sealed; expected queries to the training rows")
+            raise ValueError("The rows are sealed. Pass the training rows.")
         for start in range(0, len(queries), self.at_once):
             with self.reading():
                 yield from grids_of(self, queries[start : start + self.at_once], unit=unit)
@@ -195,7 +195,7 @@ class StoredRows(EvaluatedRows):
             ValueError: If the rows are sealed.
         """
         if self._sealed:
-            raise ValueError("the rows are sealed; expected the training rows")
+            raise ValueError("The rows are sealed. Pass the training rows.")
         return self.group_index(column)
 
     def blocks_of_rows(self, order_by: Sequence[str]) -> NDArray[np.int64]:
