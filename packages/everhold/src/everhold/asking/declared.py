@@ -129,9 +129,8 @@ def checked_name(name: str) -> str:
 def _bound(family: Family, compiler: QueryCompiler) -> tuple[BoundFamily, Sequence[str]]:
     if not isinstance(family, Family):
         raise QueryRejected(
-            f"{brief(family)} is no family; expected eh.listed([...]), eh.subgroups([...], of=...), eh.texts(), "
-            "eh.grid(estimator, space) or eh.pool(rows, [...]); "
-            "nothing was changed"
+            f"{brief(family)} is not a family. Pass eh.listed([...]), eh.subgroups([...], "
+            "of=...), eh.texts(), eh.grid(estimator, space) or eh.pool(rows, [...])."
         )
     from everhold.families.protocol import in_words
 

@@ -55,10 +55,7 @@ def copy_tables(
             _check_same(found, made)
             for table in made.sorted_tables:
                 if writing.execute(sa.select(sa.literal(1)).select_from(table).limit(1)).first() is not None:
-                    raise HoldoutRejected(
-                        "the storage is not empty; expected one without holdouts and people; nothing was restored; "
-                        "give another address"
-                    )
+                    raise HoldoutRejected("The storage is not empty. Pass an address without holdouts and users.")
             for table in made.sorted_tables:
                 _copy(found.tables[table.name], table, reading, writing)
         then()
@@ -68,8 +65,7 @@ def _check_same(found: sa.MetaData, made: sa.MetaData) -> None:
     for name, table in made.tables.items():
         if name not in found.tables or {*table.columns.keys()} != {*found.tables[name].columns.keys()}:
             raise IntegrityError(
-                "the tables are not those of a ledger of this version; expected them as everhold wrote them; nothing "
-                "was copied"
+                "The tables are not those of a ledger of this version of everhold. Use the version that wrote them."
             )
 
 

@@ -543,4 +543,4 @@ def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
         return IntegrityError(DAMAGED.format("database"))
     if state.startswith(_FULL):
         return EverholdError(_FAILING)
-    return EverholdError(f"the ledger's database failed (SQLSTATE {state}); nothing was charged; try again")
+    return EverholdError(f"The ledger's database failed (SQLSTATE {state}). Nothing was charged, so try again.")

@@ -248,7 +248,7 @@ class Ledger:
         for query in queries:
             fingerprints.append(query.fingerprint)
             if not _FINGERPRINT.fullmatch(query.fingerprint):
-                raise ValueError("a query's fingerprint is not a SHA-256; expected 64 lower-case hexadecimal digits")
+                raise ValueError("The fingerprint of a query is not a SHA-256. Pass 64 lower-case hexadecimal digits.")
         with self.database.group(self.holdout, alone=alone) as group:
             part = group.parts.get(self.holdout)
             with database_errors():
@@ -425,7 +425,9 @@ class _Appended:
             connection.execute(INSERT, self.rows)
             moved = connection.execute(MOVE_HEAD, {**after, "head_seal": seal, **expected}).rowcount
         if moved != 1:
-            raise Unavailable("the ledger moved on while the query was answered; nothing was charged; ask again")
+            raise Unavailable(
+                "Another query was recorded while this one was answered. Nothing was charged, so ask again."
+            )
 
     def committed(self) -> None:
         """Remember the entries, and move the head file on."""
