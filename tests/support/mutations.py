@@ -501,6 +501,14 @@ MUTATIONS = [
     ),
     Mutation(
         "S9",
+        "values of told members",
+        "everhold/mechanisms/declared.py",
+        "labels += sum(cost for _, _, cost in told) + sum(cost for _, cost in shown)",
+        "labels += sum(cost for _, _, cost in told)",
+        (f"{_GATES}/test_listed_queries.py::test_others_pay_for_the_value_that_is_told_of_a_member",),
+    ),
+    Mutation(
+        "S9",
         "priors of told sums",
         "everhold/mechanisms/declared.py",
         "uniform = -math.log(rows + 1.0)",

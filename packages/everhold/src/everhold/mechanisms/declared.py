@@ -14,7 +14,7 @@ import scipy
 
 from everhold.guarantees.intervals.shares.means import OfMeans
 from everhold.mechanisms.base import Replies, Source, State, alike
-from everhold.mechanisms.labels import Offsets, in_millionths, likeliest_sealed, widest_released
+from everhold.mechanisms.labels import Offsets, in_millionths, told_value, widest_released
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,15 +65,10 @@ def answer_declared(
                 offsets = Offsets.of(procedure, float(ats[place]), float(nats[place]))
                 low[index], high[index] = least, most
                 told.append(offsets.released(least - rounding, most + rounding))
-            values = np.array([
-                likeliest_sealed(
-                    procedure, at, ends, guess=float(ats[place]) if guesses[place] >= 0 else None,
-                    nats=float(nats[place]), rounding=rounding,
-                )
-                for place, (at, ends, _) in zip(places.tolist(), told, strict=True)
-            ])  # fmt: skip
+            shown = [told_value(totals[place] / steps, *ends) for place, (_, ends, _) in zip(places, told, strict=True)]
+            values = np.array([value for value, _ in shown])
             ends = (np.array([end for _, (end, _), _ in told]), np.array([end for _, (_, end), _ in told]))
-            labels += sum(cost for _, _, cost in told)
+            labels += sum(cost for _, _, cost in told) + sum(cost for _, cost in shown)
         sealed = np.stack([totals[places] / steps, low - rounding, high + rounding], axis=1)
         replies.sealed[places] = np.clip(sealed, 0.0, 1.0)
         for index, place in enumerate(places.tolist()):

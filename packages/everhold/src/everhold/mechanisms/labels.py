@@ -164,6 +164,20 @@ class Offsets:
         return self._half_width(0) * (self.frame[1] - self.frame[0])
 
 
+_CELLS = 64
+
+
+def told_value(value: float, low: float, high: float) -> tuple[float, int]:
+    """Return the sealed value to within a 128th of its told interval, and what this costs in millionths of a nat.
+
+    Examples:
+        >>> told_value(0.5101, 0.4, 0.6)
+        (0.5109375, 4158884)
+    """
+    cell = min(max(int((value - low) / (high - low) * _CELLS), 0), _CELLS - 1) if high > low else 0
+    return low + (high - low) * (cell + 0.5) / _CELLS, in_millionths(math.log(_CELLS))
+
+
 _TURNS = 3  # of the search for the value whose interval has its middle at a place
 _FINE = 1e-4  # of a scale, below which an exponential law is as good as uniform
 

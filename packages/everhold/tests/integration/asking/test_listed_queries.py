@@ -134,6 +134,17 @@ def test_the_registered_answer_is_the_one_that_everything_gives(tmp_path):
         ends = [(each.low, each.high, each.source) for each in told]
         assert [(each.low, each.high, each.source) for each in again] == ends
         assert {source for _, _, source in ends} == {"declared"}
+        holdout.unseal()
+        for one, sealed in zip(told, map(holdout.ask, listed), strict=True):  # a value is the sealed one, to a 128th
+            assert abs(one.value - sealed.sealed) <= (one.high - one.low) / 127
+
+
+def test_others_pay_for_the_value_that_is_told_of_a_member(tmp_path, monkeypatch):
+    monkeypatch.setattr("everhold.mechanisms.declared.told_value", lambda value, low, high: (value, 10**9))
+    model = Model()
+    with create(tmp_path, eh.listed([eh.auc(model)])) as holdout:
+        holdout.ask(eh.auc(model))
+        assert holdout._executor.state().labels > 10**9
 
 
 def test_other_training_predictions_than_the_declared_ones_are_refused(tmp_path):
