@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.queries.means.assisted import AssistedMean
 from everhold.queries.means.mean import MeanQuery, StatisticalQuery
 from everhold.queries.means.shares import ConditionalMean, ShareQuery
 from everhold.queries.metrics.difference import DifferenceQuery
@@ -14,6 +13,7 @@ from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.query import RowwiseQuery
 
 if TYPE_CHECKING:
+    from everhold.queries.means.assisted import AssistedMean
     from everhold.queries.query import Query
     from everhold.values.base import RowFunction
 
@@ -72,6 +72,8 @@ def mean(
     if assisted_by is not None or pool is not None:
         if assisted_by is None or pool is None or any(each is not None for each in (low, high, given, name)):
             raise QueryRejected("Pass assisted_by and pool together, to a condition, and nothing else beside them.")
+        from everhold.queries.means.assisted import AssistedMean
+
         return AssistedMean.of(of, judge=assisted_by, pool=pool)
     if not isinstance(of, str) and callable(of):
         if low is not None or high is not None:
