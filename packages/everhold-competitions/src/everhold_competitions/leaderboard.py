@@ -97,7 +97,7 @@ class Leaderboard(Display):
     about: str | None = None
     deadline: str | None = None
     rules: str | None = None
-    public: Mapping[str, Any] | None = None
+    public: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.standings)

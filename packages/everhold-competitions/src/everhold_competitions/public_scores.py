@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -32,8 +33,12 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.sealing.rows.evaluated_rows import RowStore
 
     Told = tuple[float, float, float]
+
+_OPENED: WeakKeyDictionary[RowStore, QueryExecutor] = WeakKeyDictionary()
+"""Public rows that are open, for as long as the rows of the final board are."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +70,23 @@ class PublicScores:
             HoldoutNotFound: If their holdout is gone.
             IntegrityError: If their files are missing or altered.
         """
-        record = final.store.record(PublicTerms(competition, final.record.name).name)
-        session = HoldoutSession(final.store, record, folder.parent / record.configuration["folder"])
+        executor = _OPENED.get(final.sealed)
+        if executor is None:
+            record = final.store.record(PublicTerms(competition, final.record.name).name)
+            session = HoldoutSession(final.store, record, folder.parent / record.configuration["folder"])
+            executor = _OPENED[final.sealed] = session.executor
         part = part_of_each_row(folder, final.key)
-        if part is None or len(part) != final.schema.rows + session.executor.schema.rows:
+        if part is None or len(part) != final.schema.rows + executor.schema.rows:
             raise IntegrityError(
                 "The note beside the sealed rows that says which of them are public is "
                 "missing. Restore the backup of the folder."
             )
-        return cls(session.executor, final, competition, part == 1)
+        return cls(executor, final, competition, part == 1)
+
+    def close(self) -> None:
+        """Let go of what was read of the public rows. They can be asked again."""
+        _OPENED.pop(self.final.sealed, None)
+        self.executor.sealed.close()
 
     @property
     def ladder(self) -> Ladder:

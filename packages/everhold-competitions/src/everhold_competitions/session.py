@@ -422,6 +422,8 @@ class CompetitionSession:
                 for team in self.accounts().of(Submissions).teams.values():
                     self.files.find(team.final)  # while a team whose file is lost can still hand it in again
                 self._end()
+        if self.public is not None:
+            self.public.close()
         finals = self.accounts().of(Submissions).teams.values()
         predictions = {final: self.files.find(final) for final in dict.fromkeys(team.final for team in finals)}
         done = 0

@@ -10,6 +10,7 @@ from contest_samples import ROWS, TRUTH, address, findings, model
 import everhold as eh
 from everhold.asking.creation import settings_from
 from everhold.errors import HoldoutRejected, QueryRejected
+from everhold_competitions.public_scores import _OPENED, PublicScores
 
 IDS = np.random.default_rng(2).permutation(ROWS) + 100
 TABLE = {"id": IDS, "day": np.arange(ROWS) // 100, "group": np.arange(ROWS) // 5, "y": TRUTH}
@@ -110,6 +111,27 @@ def test_a_repeated_file_is_told_the_best_of_now(tmp_path):
         low, high = model(0.6, 1), model(0.9, 2)
         told = [holdout.competition.submit(table_of(each), team="owls").answer.value for each in (low, high, low)]
         assert told[0] < told[1] == told[2]
+
+
+def test_a_file_that_was_received_and_not_told_is_told_when_it_comes_again(tmp_path, monkeypatch):
+    with contest(tmp_path) as holdout:
+        with monkeypatch.context() as broken:
+            broken.setattr(PublicScores, "tell", lambda *_: (_ for _ in ()).throw(QueryRejected("the power went off")))
+            with pytest.raises(QueryRejected, match="hand in the same again"):
+                holdout.competition.submit(table_of(model(0.9, 1)), team="owls")
+        assert holdout.competition.leaderboard()["owls"].score is None
+        again = holdout.competition.submit(table_of(model(0.9, 1)), team="owls")
+        assert (again.number, again.repeated) == (1, True)
+        assert again.answer.value == holdout.competition.leaderboard()["owls"].score
+
+
+def test_nothing_is_kept_open_of_the_public_rows_of_a_competition_that_is_over(tmp_path):
+    with contest(tmp_path) as holdout:
+        holdout.competition.submit(table_of(model(0.9, 1)), team="owls")
+        assert holdout._executor.sealed in _OPENED
+        holdout.unseal()
+        assert holdout._executor.sealed not in _OPENED
+        assert holdout.competition.leaderboard().public["rows"] == 900
 
 
 @pytest.mark.parametrize("by", ["group", "strata", "day"])
