@@ -95,7 +95,7 @@ def test_a_mark_is_a_surprise_and_its_look_is_a_label(challenge, promoted, after
 
     made = SimpleNamespace(
         gate=SimpleNamespace(margin=0.0), mechanism=mechanism, proves=proves, keep=lambda: kept.append(1),
-        **{"opened": None, "futile": False, **challenge},
+        **{"opened": None, "futile": False, "unsealed": None, **challenge},
     )  # fmt: skip
     state, (outcome,) = ClaimChallenge.answer(made, State(), None, [0], None)
     assert (outcome.answer["source"] == "promoted") is promoted is bool(kept)

@@ -357,7 +357,7 @@ class ClaimChallenge(Challenge):
     keep: Callable[[], None] = field(repr=False)
     opened: Opened | None = None
     futile: bool = False
-    unsealed: Callable[[float], Numbers | None] = field(repr=False, default=lambda _: None)
+    unsealed: Callable[[float], Numbers | None] | None = field(repr=False, default=None)
 
     @property
     def described(self) -> dict[str, Any]:
@@ -393,9 +393,10 @@ class ClaimChallenge(Challenge):
             "value": None, "low": self.gate.margin if promoted else None, "high": None,
             "source": PROMOTED if promoted else KEPT, "node": {"by": "claims", "nats": nats, "one_sided": True},
         }  # fmt: skip
+        kept = None if self.unsealed is None else self.unsealed(nats)
         mark = promoted or self.futile
         label = interim_label(self.opened.marks) if mark and self.opened is not None else 0
-        return state.after(charged=int(mark), labels=label), [Outcome(answer, int(mark), self.unsealed(nats))]
+        return state.after(charged=int(mark), labels=label), [Outcome(answer, int(mark), kept)]
 
 
 def interim_label(looks: int) -> int:
