@@ -75,10 +75,10 @@ class TeamLimited(QueryPlan[Result]):
         """The pricing of the query inside."""
         return self.ready.pricing
 
-    def capacity(self, accounts: Accounts, count: int) -> int:
+    def capacity(self, state: State, accounts: Accounts, count: int) -> int:
         """Return how many of the query's entries can be answered, 0 once the team's surprises are used up."""
         left = surprises_left(accounts, self.team, self.share)
-        return min(self.ready.capacity(accounts, count), count if left is None else left)
+        return min(self.ready.capacity(state, accounts, count), count if left is None else left)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
         """Return the evaluations of the query on the sealed rows. They are secret."""

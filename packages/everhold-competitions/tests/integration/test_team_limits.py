@@ -45,7 +45,9 @@ def test_without_the_share_one_team_widens_the_intervals_of_all(tmp_path, monkey
     for protected in (True, False):
         if not protected:
             monkeypatch.setattr(
-                TeamLimited, "capacity", lambda self, accounts, count: self.ready.capacity(accounts, count)
+                TeamLimited,
+                "capacity",
+                lambda self, state, accounts, count: self.ready.capacity(state, accounts, count),
             )
         (folder := tmp_path / str(protected)).mkdir()
         with contest(folder, feedback="score", surprises=8) as holdout:

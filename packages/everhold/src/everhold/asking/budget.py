@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from everhold.mechanisms import Mechanism
-    from everhold.queries.query import Pricing
 
 SPENT = (
     "The query was refused and nothing was charged, because the rest of the allotment or "
@@ -163,14 +162,3 @@ def left_to(part: Allotment, mechanism: Mechanism, state: State) -> dict[str, in
 def part_of(accounts: Accounts, analyst: str | None) -> Allotment:
     """Return the allotment of an analyst. For None, the steward, it is the whole budget."""
     return _WHOLE if analyst is None else allotment_of(accounts, analyst)
-
-
-def affordable(state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing) -> int:
-    """Return how many of ``count`` new queries are surely paid for. At 0 the next query is refused.
-
-    This looks at public state alone, so a refusal tells nothing and needs no look at the sealed rows.
-    """
-    sure = pricing.sure(state, count)
-    if pricing.reserved or analyst is None:
-        return sure
-    return min(sure, allotment_of(accounts, analyst).affords(pricing.most))

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from everhold.answers import QuotedPrice
-from everhold.asking.budget import SPENT, affordable, allotment_of, left_to, warn_of_last_surprises
+from everhold.asking.budget import SPENT, allotment_of, left_to, warn_of_last_surprises
 from everhold.errors import BudgetExhausted, ClippingWarning, EverholdError, QueryRejected, Unavailable, warn_caller
 from everhold.ledger import EntryDraft
 from everhold.ledger.acts import ANALYST, ARRIVALS, Accounts, arrived, spending_of
@@ -323,12 +323,12 @@ class Execution:
         """Return the mechanism's state and the accounts in a ledger state. Check that new entries can be answered.
 
         Raises:
-            QueryRejected: If there is one, and the study was unsealed or it would be told nothing. Nothing is charged.
+            QueryRejected: If there is one, no member of a declared family, and the study was unsealed. Nothing is
+                charged.
         """
         state, accounts = self.executor.state_from(data), Accounts.from_state(data)
-        check_open(accounts, new=new, pricing=self.plan.pricing)
-        if new:
-            self.plan.check_worth(state)
+        if accounts.closed and new and not self.plan.pricing.asks_nothing:
+            raise QueryRejected(CLOSED_STUDY)
         return state, accounts
 
     def answer(
@@ -369,7 +369,7 @@ class Execution:
         """Return how many of ``count`` new entries are surely paid for. A plan answered as a whole gets all or none."""
         plan = self.plan
         paid = affordable(state, accounts, self.executor.analyst, count, pricing=plan.pricing)
-        paid = min(paid, plan.capacity(accounts, count))
+        paid = min(paid, plan.capacity(state, accounts, count))
         return 0 if plan.whole and paid < count else paid
 
     def _step(
@@ -432,14 +432,15 @@ def ask_apart(executor: QueryExecutor, batch: Batch) -> list[Answer]:
     return [answers[place] for place in range(len(answers))]
 
 
-def check_open(accounts: Accounts, *, new: int, pricing: Pricing) -> None:
-    """Refuse new queries about unsealed rows, except members of families that were declared before.
+def affordable(state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing) -> int:
+    """Return how many of ``count`` new queries are surely paid for. At 0 the next query is refused.
 
-    Raises:
-        QueryRejected: If there is one. Nothing is charged.
+    This looks at public state alone, so a refusal tells nothing and needs no look at the sealed rows.
     """
-    if accounts.closed and new and not pricing.asks_nothing:
-        raise QueryRejected(CLOSED_STUDY)
+    sure = pricing.sure(state, count)
+    if pricing.reserved or analyst is None:
+        return sure
+    return min(sure, allotment_of(accounts, analyst).affords(pricing.most))
 
 
 def noise_for(record: HoldoutRecord, state: State, queries: Sequence[str], *, key: StewardKey) -> Noise:
@@ -553,8 +554,7 @@ def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> Quoted
     data, mechanism = executor.ledger.head().state, executor.mechanism
     state, accounts = executor.state_from(data), Accounts.from_state(data)
     if plan is None:
-        any_mean, pricing, needed = mechanism.quote(state), Pricing.planned(mechanism, ()), 1
-        check_open(accounts, new=1, pricing=pricing)
+        any_mean, pricing, new, needed = mechanism.quote(state), Pricing.planned(mechanism, ()), 1, 1
         price = QuotedPrice(
             None, any_mean.radius, any_mean.radius_if_charged, any_mean.charged_if_confirmed,
             any_mean.charged_at_most, False, False, {},
@@ -563,8 +563,9 @@ def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> Quoted
         stored = {line.fingerprint: executor.ledger.find(line.fingerprint) for line in plan.asked}
         price, pricing = plan.quote(state, [stored[line.fingerprint] for line in plan.asked]), plan.pricing
         new = sum(entry is None for entry in stored.values())
-        check_open(accounts, new=new, pricing=pricing)
         needed = new if plan.whole else min(new, 1)
+    if accounts.closed and new and not pricing.asks_nothing:
+        raise QueryRejected(CLOSED_STUDY)
     price = replace(price, remaining=executor.remaining(data))
     if affordable(state, accounts, executor.analyst, needed, pricing=pricing) >= needed:
         return price

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from everhold.asking.arrivals.growth import SeesArrivals, growth_of
+from everhold.asking.arrivals.growth import SeesArrivals
 from everhold.asking.query_executor import QueryExecutor
 from everhold.errors import IntegrityError, QueryRejected
 from everhold.ledger.acts import ARRIVALS, Declarations
@@ -107,13 +107,13 @@ class HoldoutSession(SeesArrivals):
 
     def asked_of(self, as_of: int | None = None) -> QueryExecutor:
         """Return the executor that answers next, or with an arrival the one that finds what was answered then."""
-        growth = growth_of(self._executor)
-        if growth is None:
+        if self._executor.growth is None:
             if as_of not in (None, 0):
                 raise QueryRejected(
                     f"There was no arrival {as_of!r}, because no rows have arrived yet. Leave out as_of."
                 )
             return self._executor
+        growth = cast("Growth", self._executor.growth)
         return growth.best(self._executor.analyst) if as_of is None else growth.as_of(as_of, self._executor.analyst)
 
     def check_static(self, what: str) -> None:

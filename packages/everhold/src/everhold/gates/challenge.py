@@ -219,7 +219,7 @@ class Challenge(QueryPlan[Verdict]):
             "before unseal()."
         )
 
-    def capacity(self, accounts: Accounts, count: int) -> int:
+    def capacity(self, state: State, accounts: Accounts, count: int) -> int:
         """Return how many of ``count`` challenges the gate's own limit allows.
 
         Raises:

@@ -59,8 +59,9 @@ class BatchStep:
     def of(cls, mechanism: PublicLevels, queries: Evaluations, nats: NDArray[np.float64]) -> BatchStep:
         """Evaluate all queries of a step at these levels."""
         levels = nats
-        count, procedures = len(nats), list(mechanism.procedures_of(queries))
-        if queries.margins is None:
+        count = len(nats)
+        procedures = list(queries.procedures or [mechanism.procedure] * count)
+        if queries.margins is None:  # those of challenges are as they are
             guesses = queries.guesses / mechanism.steps
             at = zip(procedures, guesses.tolist(), nats.tolist(), strict=False)
             procedures = [mechanism.procedure_at(*each) for each in at]
@@ -148,22 +149,21 @@ class BatchStep:
         for place in range(count if self.queries.margins is not None else 0):
             if self._is_challenge(place):
                 replies.release_nothing(start + place, Source.KEPT)
-        surprises, labels = np.flatnonzero(self.surprise).tolist(), self._answer_failing(replies, start)
-        told = self._released_cells(surprises)
+        surprises = np.flatnonzero(self.surprise).tolist()
+        labels = 0 if self.failing is None else self._answer_failing(self.failing, replies, start)
+        told = self._released_cells(surprises) if surprises else {}
         labels += sum(self._answer_surprise(replies, start + place, place, told.get(place)) for place in surprises)
         return state.after(asked=count, charged=len(surprises), labels=labels)
 
-    def _answer_failing(self, replies: Replies, start: int) -> int:
+    def _answer_failing(self, failing: BatchStep, replies: Replies, start: int) -> int:
         """Fill in the shares of failing rows. Returns what their labels cost, in millionths of a nat."""
-        if self.failing is None:
-            return 0
         shares = Replies.refused(len(self.with_failing))
-        labels = self.failing.answer(shares, 0, State()).labels
+        labels = failing.answer(shares, 0, State()).labels
         for index, place in enumerate(self.with_failing):
             told = float(shares.values[index]), float(shares.lows[index]), float(shares.highs[index])
             replies.failing[start + place] = told
             if self.surprise[place]:
-                labels += failing_rows_cost(told=bool(self.failing.surprise[index]))
+                labels += failing_rows_cost(told=bool(failing.surprise[index]))
         return labels
 
     def _released_cells(self, surprises: Sequence[int]) -> dict[int, tuple[float, float, float]]:

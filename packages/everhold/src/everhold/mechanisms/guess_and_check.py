@@ -249,8 +249,8 @@ class GuessAndCheck(PublicLevels):
 
         No query is left when the tolerance has no room for another answer.
         """
-        refused = self.quotes.of_hardest(state).refused
+        has_room = bool(self.margin.answers(self.next_nats(state))[0])
         return {
-            "queries": 0 if refused else max(self.queries - state.asked, 0),
+            "queries": max(self.queries - state.asked, 0) if has_room else 0,
             "surprises": max(self.surprises - state.charged, 0),
         }

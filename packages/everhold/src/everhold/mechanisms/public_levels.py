@@ -237,7 +237,8 @@ class PublicLevels(ChecksGuesses):
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
         """Return how many queries of the next step have room, whatever is a surprise in it (S9)."""
-        return leading(self.margin.answers(self.next_nats(state, min(most, MOST_AT_ONCE))))
+        room = self.margin.answers(self.next_nats(state, min(most, MOST_AT_ONCE)))
+        return len(room) if np.all(room) else int(np.argmin(room))
 
     def quote(
         self, state: State, *, guess: float | None = None, procedure: Procedure | None = None,
@@ -525,11 +526,6 @@ def bets_on_groups(mechanism: Mechanism, at: float, alike: float | None, *, trai
     return betting_on(in_order=dependence.assumes_no_law).planned(
         sizes, at=at, alike=alike, training_rows=training_rows
     )
-
-
-def leading(flags: NDArray[np.bool_]) -> int:
-    """Return the number of true flags at the beginning."""
-    return len(flags) if bool(np.all(flags)) else int(np.argmin(flags))
 
 
 def _bets_on_means(procedure: Procedure) -> bool:

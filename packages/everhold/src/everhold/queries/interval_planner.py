@@ -226,11 +226,12 @@ class IntervalPlanner:
             else self.evaluator.counted(bound)
         )
         surprises, prepared = cache(self.evaluator.before.surprises), []
-        has_level = self.families.described_of is not never_declared
+        is_described = self.families.described_of is not never_declared
+        may_be_member = self.families.level_of is not never_declared
         for place, (query, guess) in enumerate(zip(bound, given, strict=True)):
             trained = guess is None and place in totals
             rows, total, seen = counted.get(place) or (self.schema.training_rows, totals.get(place, 0), None)
-            if (nats := self.families.level_of(query)) is not None:
+            if may_be_member and (nats := self.families.level_of(query)) is not None:
                 estimate = total * self.schema.rows // rows if place in totals else -1
                 procedure = self._of_member(known[place], estimate, seen=seen)
                 prepared.append(self._member(query, procedure, estimate, nats))
@@ -243,7 +244,7 @@ class IntervalPlanner:
                 scaled = learned(scaled, query, surprises, self.mechanism.steps)
                 if query.row_value is None:
                     procedure = self._scattered(procedure, query, scaled, surprises)
-            described = self._described(query, procedure, estimate) if has_level else None
+            described = self._described(query, procedure, estimate) if is_described else None
             prepared.append(
                 Prepared(
                     query, scaled, trained, procedure=procedure, estimate=estimate, described=described,

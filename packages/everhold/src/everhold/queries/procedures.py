@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -344,7 +345,7 @@ def _tested(bound: BoundQuery) -> frozenset[str]:
 _MAY_BE_NULL = frozenset({Operation.NULL, Operation.DIVIDE, Operation.LOGARITHM})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TrainingEvaluator:
     """An evaluator of queries on the training rows, which also checks them for missing values and dependence.
 
@@ -454,7 +455,7 @@ class TrainingEvaluator:
         if (found := self._monitor.worth(left, plan=self.mechanism.queries, bets=True)) is not None:
             warn_of_queries([(bound.shown, found)])
 
-    @property
+    @cached_property
     def _monitor(self) -> DependenceMonitor:
         """The monitor that compares training values of queries with the declared dependence."""
         if self.training is None:

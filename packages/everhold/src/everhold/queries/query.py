@@ -405,23 +405,16 @@ class QueryPlan(ABC, Generic[Result]):
             "nothing was charged"
         )
 
-    def capacity(self, accounts: Accounts, count: int) -> int:
+    def capacity(self, state: State, accounts: Accounts, count: int) -> int:
         """Return for how many of `count` new entries the plan's own rules leave room, by default for all.
 
         It is asked before the sealed rows are looked at, and again inside the transaction.
 
         Raises:
             Outdated: If it was prepared for something that is no longer so.
-        """
-        return count
-
-    def check_worth(self, state: State) -> None:
-        """Check, from public state, that the answer would tell something. By default nothing is refused.
-
-        Raises:
             QueryRejected: If its interval would be its whole range. Nothing is charged.
         """
-        return
+        return count
 
     @abstractmethod
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:

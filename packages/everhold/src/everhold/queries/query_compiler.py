@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from everhold.answers import Answer
+    from everhold.mechanisms import Mechanism
     from everhold.queries.means.shares import ShareQuery
 
     Result = TypeVar("Result")
@@ -44,7 +45,8 @@ class QueryCompiler(CompileContext):
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
         """
-        _check_silence(self)
+        if self.mechanism.traits.only_silent and not self.silent:
+            raise _not_silent(self.mechanism)
         asked = MeanQuery(query) if isinstance(query, str) else query
         if not isinstance(asked, Query):
             raise _no_query(asked)
@@ -97,7 +99,8 @@ class QueryCompiler(CompileContext):
         Raises:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
         """
-        _check_silence(self)
+        if self.mechanism.traits.only_silent and not self.silent:
+            raise _not_silent(self.mechanism)
         if full_release and not self.mechanism.traits.public_levels:
             raise QueryRejected(
                 f"The mechanism {self.mechanism.name} tells no more than it answers. Use reveal='checked', or a "
@@ -202,7 +205,8 @@ class QueryCompiler(CompileContext):
             from everhold.queries.code import tried
 
             bound = tried(bound, bound.sealed, self)
-        bound = self.with_clip(bound)
+        if not bound.yes_no and bound.pair is None:
+            bound = self.with_clip(bound)
         if self.schema.missing and isinstance(bound.row_value, RowValue):
             bound = self.with_missing(bound, bound.row_value)
         if self.schema.about and not part:  # other rows make another query
@@ -213,7 +217,7 @@ class QueryCompiler(CompileContext):
         """Return the query with a note of the range at which its row values are clipped, if it has one."""
         kind, value = bound.description.get("kind"), bound.row_value
         what = {"mean": "values", "function": "values", "risk": "losses"}.get(str(kind))
-        if what is None or bound.pair is not None or bound.yes_no:
+        if what is None:
             return bound
         natural = (bound.at_zero, bound.at_one) == (0.0, 1.0)
         if natural and isinstance(value, RowValue) and only_zero_to_one(value.expression):
@@ -278,13 +282,11 @@ class QueryCompiler(CompileContext):
         return lacking / rows if rows else 0.0
 
 
-def _check_silence(compiler: QueryCompiler) -> None:
-    """Check that queries are asked silently if the mechanism tells nothing before the end."""
-    if compiler.mechanism.traits.only_silent and not compiler.silent:
-        raise QueryRejected(
-            f"nothing is told by {compiler.mechanism.name} before the study is unsealed; expected silent=True "
-            "(--silent), which only registers the query; nothing was charged"
-        )
+def _not_silent(mechanism: Mechanism) -> QueryRejected:
+    return QueryRejected(
+        f"nothing is told by {mechanism.name} before the study is unsealed; expected silent=True "
+        "(--silent), which only registers the query; nothing was charged"
+    )
 
 
 def _no_query(thing: object) -> QueryRejected:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from everhold.ledger.acts import Accounts
     from everhold.mechanisms import Mechanism, State
     from everhold.mechanisms.base import Quote
     from everhold.queries.query import CompileContext, QueryPlan
@@ -271,15 +272,16 @@ def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool)
 class OneStatistic(OneNumber):
     """A plan for one statistic that is held against its guess."""
 
-    def check_worth(self, state: State) -> None:
-        """See `QueryPlan.check_worth`. A guess with an interval as wide as the range is always confirmed."""
+    def capacity(self, state: State, accounts: Accounts, count: int) -> int:
+        """See `QueryPlan.capacity`. A guess with an interval as wide as the range is always confirmed."""
         (mean,) = self.prepared
-        ends = None if self.silent else self.price(mean, state).confirmed
+        ends = None if self.silent or not count else self.price(mean, state).confirmed
         if ends is not None and ends[0] <= 0.0 and ends[1] >= 1.0:
             raise QueryRejected(
                 f"{brief(mean.bound.shown)} would be told within its whole range. Pass predictions for training rows, "
                 "name larger counts or a smaller sensitivity, or ask with silent=True and unseal; nothing was charged"
             )
+        return count
 
     def price(self, mean: Prepared, state: State) -> Quote:
         """Return the price of the statistic, by the middle of its range if it has no guess."""

@@ -197,17 +197,18 @@ class Means(QueryPlan[Result]):
     ) -> tuple[State, list[Outcome]]:
         """Return the new state and the outcomes for the means at these positions of `seen`."""
         every, means = seen
+        some = every if rows == [*range(len(means))] else every.some(rows)
         if self.is_free:
             nats = np.array([means[row].declared for row in rows])
             from everhold.mechanisms.declared import answer_declared
 
-            state, replies = answer_declared(self.mechanism, state, every.some(rows), nats)
+            state, replies = answer_declared(self.mechanism, state, some, nats)
         elif self.full_release and has_public_levels(self.mechanism):
             from everhold.mechanisms.full_release import release_all
 
-            state, replies = release_all(self.mechanism, state, every.some(rows))
+            state, replies = release_all(self.mechanism, state, some)
         else:
-            state, replies = self.mechanism.answer_many(state, every.some(rows), noise)
+            state, replies = self.mechanism.answer_many(state, some, noise)
         return state, [self._outcome(means[row], replies, place) for place, row in enumerate(rows)]
 
     def _outcome(self, mean: Prepared, replies: Replies, place: int) -> Outcome:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from everhold.sealing.rows.table import StoredRows
 
 _LONGEST_NAME = 1_000
-_QUOTED_OR_SPACE = re.compile(r"""('[^']*'|"[^"]*")|\s+""")
+_WORDS = re.compile(r"""(?:'[^']*'|"[^"]*"|\S)+""")  # with the spaces inside quotes
 
 
 def parsed(text: str, schema: Schema) -> Expression:
@@ -43,7 +43,7 @@ def parsed(text: str, schema: Schema) -> Expression:
 
 def in_one_line(text: str) -> str:
     """Return an expression with single spaces, except inside quotes."""
-    return _QUOTED_OR_SPACE.sub(lambda found: found[1] or " ", text).strip()
+    return " ".join(_WORDS.findall(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,6 +231,7 @@ class Expression:
     Attributes:
         root: The node that gives its value.
         nodes: All different nodes, operands before the nodes that use them; in a fixed order.
+        kind: The kind of its value, NUMBER or BOOLEAN.
 
     Examples:
         >>> from everhold.values.expressions import parse
@@ -243,6 +244,7 @@ class Expression:
 
     root: Node
     nodes: tuple[Node, ...] = field(init=False, repr=False, compare=False)
+    kind: ColumnKind = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         done: dict[Node, None] = {}
@@ -254,11 +256,7 @@ class Expression:
             else:
                 done.setdefault(stack.pop())
         object.__setattr__(self, "nodes", tuple(done))
-
-    @property
-    def kind(self) -> ColumnKind:
-        """The kind of the expression's value, NUMBER or BOOLEAN."""
-        return self.root.kind
+        object.__setattr__(self, "kind", self.root.kind)
 
     def columns(self) -> tuple[str, ...]:
         """Return the sorted names of the columns that the expression reads."""
