@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from everhold.families.texts import BoundTexts
     from everhold.ledger import Committed, Head, HoldoutRecord, Ledger, LedgerStore, Outcome
     from everhold.ledger.ledger import Transaction
-    from everhold.mechanisms import Mechanism, Promise, PublicLevels, has_public_levels
+    from everhold.mechanisms import Mechanism, Promise
     from everhold.queries.interval_planner import RecordedPool
     from everhold.queries.means.batch import Batch
     from everhold.queries.predictions.arrays import RowSpan
@@ -480,7 +480,7 @@ def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | Non
     ledger = work.executor.ledger
     entries: list[Committed | None] = [None] * len(work.drafts)
     row_of, seen, data, turn = dict[int, int](), None, dict[str, Any](), [0]
-    with progress("asking", len(entries)) as line:
+    with progress("asking", len(entries)) if len(entries) > 1 else nullcontext() as line:
         while turn and None in entries:
             order, turn, ahead = _next_turn(work, entries)
             if not {*turn} <= row_of.keys():
@@ -493,7 +493,8 @@ def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | Non
                 work.answer(transaction, new, evaluated, evaluate, most=len(new))
             for place, entry in zip(order, transaction.committed, strict=True):
                 entries[place] = entry
-            line(len(entries) - entries.count(None))
+            if line is not None:
+                line(len(entries) - entries.count(None))
             data = transaction.state
     return data or ledger.head().state, entries
 

@@ -313,7 +313,7 @@ class RowChallenge(Challenge):
         The entry says what made the limit: the node's level, all of which is on one side, and the stakes for it.
         """
         evaluations, written, gained = seen
-        state, replies = self.mechanism.answer_many(state, evaluations.some(rows), noise)
+        state, replies = self.mechanism.answer_many(state, evaluations, noise)
         source = Source(int(replies.sources[0])).name.lower()
         promoted = source == PROMOTED
         self.champions.settle(written, kept=promoted)

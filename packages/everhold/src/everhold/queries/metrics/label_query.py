@@ -25,10 +25,19 @@ from everhold.queries.predictions.arrays import (
     prediction_table,
     probabilities,
 )
-from everhold.queries.predictions.columns import GivenValues, Placed, PredictionColumn, read_together
+from everhold.queries.predictions.columns import GivenValues, Placed, PredictionColumn
 from everhold.queries.query import RowwiseQuery
 from everhold.sealing.rows.code_trials import EstimatedValues
-from everhold.values.base import BoundQuery, Joined, JoinedColumn, RowFunction, Schema, Table, same_length
+from everhold.values.base import (
+    BoundQuery,
+    Joined,
+    JoinedColumn,
+    LocatedPredictions,
+    RowFunction,
+    Schema,
+    Table,
+    same_length,
+)
 from everhold.values.expressions import RowValue
 from everhold.values.expressions.tree import Node
 
@@ -157,14 +166,16 @@ class LabelQuery(RowwiseQuery):
         Raises:
             QueryRejected: If their ids are not those of the rows. Nothing is charged.
         """
-        schema, sealed, training = compiler.schema, compiler.sealed, compiler.training
-        (query,) = read_together([self], sealed, schema)
+        schema, sealed, training, query = compiler.schema, compiler.sealed, compiler.training, self
+        for given in (self.predictions, self.training):
+            if isinstance(given, LocatedPredictions):
+                (query,) = given.located([self], sealed, schema)
         ids = tuple if sealed is None or schema.row_id is None else partial(sealed.row_ids, schema.row_id)
         changes = {"predictions": _in_order(query.predictions, schema, ids, rows_are="sealed", span=compiler.span)}
         if training is not None:
             ids = tuple if schema.row_id is None else partial(training.row_ids, schema.row_id)
             changes["training"] = _in_order(query.training, schema, ids, rows_are="training")
-        placed: Self = replace(query, **changes)
+        placed: Self = replace(query, **changes)  # type: ignore[type-var]  # all of its kinds are dataclasses
         return placed
 
     @property

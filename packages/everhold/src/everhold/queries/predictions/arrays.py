@@ -272,11 +272,11 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
             f"{what} hold nan or infinite numbers{first_of(~np.isfinite(predictions))}; expected a label "
             "for each row; fill in the missing ones"
         )
-    classes = schema.label_classes
-    expected, hint = known_classes(schema)
     if predictions.dtype.kind == "b" and schema.label_kind != "binary":
+        expected, hint = known_classes(schema)
         raise QueryRejected(f"{what} are truth values and the classes are not 0 and 1; {expected} for each row; {hint}")
     if strange := predictions[is_strange := are_no_class(predictions, schema)].tolist():
+        classes, (expected, hint) = schema.label_classes, known_classes(schema)
         unknown = [each for each, _ in Counter(strange).most_common(_MOST_CLASSES)]
         more = ", ..." if len(set(strange)) > len(unknown) else ""
         raise QueryRejected(
