@@ -258,7 +258,7 @@ MUTATIONS = [
     Mutation(
         "S7",
         "the curvature of the logarithm",
-        f"{_CORE}/bets/closed_form.py",
+        f"{_CORE}/closed_form.py",
         "(-safe - np.log1p(-safe)) / safe**2)",
         "0.5)",
         (f"{_INTERVALS}/test_closed_form.py",),
@@ -266,7 +266,7 @@ MUTATIONS = [
     Mutation(
         "S7",
         "unlike rows: one yes and one no",
-        f"{_CORE}/shares/means.py",
+        f"{_CORE}/means.py",
         "exact = np.where(ones >= n - 1.0, np.where(ones >= n, 1.0, 1.0 - tail / n), exact)",
         "exact = np.where(ones >= n, 1.0, exact)",
         (f"{_INTERVALS}/test_means.py",),
@@ -274,7 +274,7 @@ MUTATIONS = [
     Mutation(
         "S7",
         "unlike rows: tails of 1/4 at most",
-        f"{_CORE}/shares/means.py",
+        f"{_CORE}/means.py",
         "_FEWEST_NATS = math.log(2.0)",
         "_FEWEST_NATS = 0.0",
         (f"{_INTERVALS}/test_means.py",),
@@ -282,7 +282,7 @@ MUTATIONS = [
     Mutation(
         "S7",
         "two tails share a level",
-        f"{_CORE}/shares/means.py",
+        f"{_CORE}/means.py",
         "tail = self.rows, np.exp(-np.maximum(nats, _FEWEST_NATS)) / 2.0",
         "tail = self.rows, np.exp(-np.maximum(nats, _FEWEST_NATS))",
         (f"{_INTERVALS}/test_means.py",),
@@ -290,7 +290,7 @@ MUTATIONS = [
     Mutation(
         "S7",
         "two sides of a bet share a level",
-        f"{_CORE}/bets/betting.py",
+        f"{_CORE}/betting.py",
         "return max(nats + math.log(2.0), LEAST_NATS)",
         "return max(nats, LEAST_NATS)",
         (f"{_INTERVALS}/test_betting.py",),
@@ -298,7 +298,7 @@ MUTATIONS = [
     Mutation(
         "S7",
         "no unit may cost the whole capital",
-        f"{_CORE}/bets/joint.py",
+        f"{_CORE}/joint.py",
         "CAP = 0.95",
         "CAP = 1.5",
         (f"{_INTERVALS}/test_joint.py",),
@@ -306,7 +306,7 @@ MUTATIONS = [
     Mutation(
         "S7",
         "groups are no larger than was said",
-        f"{_CORE}/bets/betting.py",
+        f"{_CORE}/betting.py",
         "    if np.max(sizes, initial=0) > largest:",
         "    if False:",
         (
@@ -316,7 +316,7 @@ MUTATIONS = [
     Mutation(
         "S7",
         "the average of stakes (W1)",
-        f"{_CORE}/bets/joint.py",
+        f"{_CORE}/joint.py",
         "_HEDGE = np.log(np.append(0.5, np.full(len(FRACTIONS), 0.5 / len(FRACTIONS))))",
         "_HEDGE = np.zeros(1 + len(FRACTIONS))",
         (f"{_INTERVALS}/test_hedge.py",),
@@ -324,7 +324,7 @@ MUTATIONS = [
     Mutation(
         "S7",
         "the least capital in a cell",
-        f"{_CORE}/bets/joint.py",
+        f"{_CORE}/joint.py",
         "else np.minimum(gains[:, :-1], gains[:, 1:])",
         "else np.maximum(gains[:, :-1], gains[:, 1:])",
         (f"{_INTERVALS}/test_joint.py",),
@@ -332,7 +332,7 @@ MUTATIONS = [
     Mutation(
         "S7",
         "what large groups may lose beyond the largest stake is paid",
-        f"{_CORE}/bets/joint.py",
+        f"{_CORE}/joint.py",
         "gained = gained - beyond @ counts[some]",
         "pass",
         (f"{_INTERVALS}/test_betting.py",),
@@ -348,7 +348,7 @@ MUTATIONS = [
     Mutation(
         "D1",
         "differing rows are a part of all rows",
-        f"{_CORE}/shares/disagreement.py",
+        f"{_CORE}/disagreement.py",
         "return self.reach * self.differing / self.rows",
         "return self.reach * (self.differing / self.rows) ** 2",
         (f"{_INTERVALS}/test_disagreement.py::test_only_differing_rows_move_the_mean_and_by_no_more_than_the_reach",),
@@ -628,7 +628,7 @@ MUTATIONS = [
     Mutation(
         "S11",
         "successes share the level",
-        f"{_CORE}/pairs/claims.py",
+        f"{_CORE}/claims.py",
         "return 0.0 if claim.guard else math.log(sum(not each.guard for each in claims))",
         "return 0.0",
         (f"{_INTERVALS}/test_claims.py::test_guards_pay_nothing_and_successes_share_the_level",),
@@ -636,7 +636,7 @@ MUTATIONS = [
     Mutation(
         "S11",
         "all guards are proved",
-        f"{_CORE}/pairs/claims.py",
+        f"{_CORE}/claims.py",
         "at = max([min(successes), *guards])",
         "at = min(successes)",
         (f"{_INTERVALS}/test_claims.py",),
@@ -644,7 +644,7 @@ MUTATIONS = [
     Mutation(
         "S11",
         "stakes share the capital",
-        f"{_CORE}/pairs/claims.py",
+        f"{_CORE}/claims.py",
         "np.full(len(stakes), -math.log(len(stakes)))",
         "np.zeros(len(stakes))",
         (f"{_INTERVALS}/test_claims.py::test_expected_capital_is_at_most_one_for_coins_of_unlike_laws",),
@@ -652,7 +652,7 @@ MUTATIONS = [
     Mutation(
         "S11",
         "the largest unit decides the stakes",
-        f"{_CORE}/pairs/claims.py",
+        f"{_CORE}/claims.py",
         "np.array([[0.0, units.largest]])",
         "np.array([[0.0, 1.0]])",
         (f"{_INTERVALS}/test_claims.py::test_units_of_unlike_sizes_are_fair_for_the_mean_over_cases",),
@@ -748,7 +748,7 @@ MUTATIONS = [
     Mutation(
         "Lemma Y",
         "the tail counts from one event above the mean on",
-        f"{_CORE}/pairs/claims.py",
+        f"{_CORE}/claims.py",
         "if events < of * chance + 1.0:",
         "if not events:",
         (f"{_INTERVALS}/test_claims.py",),
@@ -828,7 +828,7 @@ MUTATIONS = [
     Mutation(
         "Lemma R",
         "three bets share the capital",
-        f"{_CORE}/pairs/claims.py",
+        f"{_CORE}/claims.py",
         "_SHARES = np.log([[0.5], [0.25], [0.25]])",
         "_SHARES = np.log([[1.0], [1.0], [1.0]])",
         (f"{_INTERVALS}/test_ratio_claims.py::test_units_that_say_nothing_leave_the_capital_as_it_was",),
@@ -836,7 +836,7 @@ MUTATIONS = [
     Mutation(
         "Lemma R",
         "each ratio of the other version is ruled out",
-        f"{_CORE}/pairs/claims.py",
+        f"{_CORE}/claims.py",
         "return max(first_look(each, nats) for each in capital)",
         "return min(first_look(each, nats) for each in capital)",
         (f"{_INTERVALS}/test_ratio_claims.py::test_a_false_claim_is_proved_with_the_probability_of_the_level_at_most",),
@@ -844,7 +844,7 @@ MUTATIONS = [
     Mutation(
         "Lemma R",
         "a gain is one side of two",
-        f"{_CORE}/pairs/gains.py",
+        f"{_CORE}/gains.py",
         "side, gain = nats + math.log(2.0), self.gain(seen)",
         "side, gain = nats, self.gain(seen)",
         (_LEVELS,),
@@ -852,7 +852,7 @@ MUTATIONS = [
     Mutation(
         "Lemma B",
         "stakes share the capital",
-        f"{_CORE}/pairs/gains.py",
+        f"{_CORE}/gains.py",
         "- math.log(len(stakes)) - doubt_of",
         "- doubt_of",
         (
@@ -862,7 +862,7 @@ MUTATIONS = [
     Mutation(
         "Lemma B",
         "between the ends of a segment the loss bends the capital",
-        f"{_CORE}/pairs/gains.py",
+        f"{_CORE}/gains.py",
         "+ tangents[:, None] * (parts > 0.0)",
         "",
         (f"{_INTERVALS}/test_outcome_gains.py",),
@@ -870,7 +870,7 @@ MUTATIONS = [
     Mutation(
         "Lemma R",
         "the least capital of a moving cell",
-        f"{_CORE}/bets/joint.py",
+        f"{_CORE}/joint.py",
         "ends = np.minimum(gained[:, :-1], gained[:, 1:])",
         "ends = np.maximum(gained[:, :-1], gained[:, 1:])",
         (f"{_INTERVALS}/test_joint.py",),
@@ -878,7 +878,7 @@ MUTATIONS = [
     Mutation(
         "Lemma B",
         "each gain in a recall is ruled out",
-        f"{_CORE}/pairs/gains.py",
+        f"{_CORE}/gains.py",
         "min(exact.min(), bound[others].min())",
         "max(exact.max(), bound[others].max())",
         (
@@ -952,7 +952,7 @@ MUTATIONS = [
     Mutation(
         "S14",
         "stakes were fixed before rows came",
-        f"{_CORE}/bets/at_all_sizes.py",
+        f"{_CORE}/in_order.py",
         "    if isinstance(procedure, Betting | RatioBetting):\n        return replace(procedure, fixed_stakes=True)",
         "    if isinstance(procedure, Betting | RatioBetting):\n        return procedure",
         (f"{_INTERVALS}/test_betting.py",),
@@ -968,7 +968,7 @@ MUTATIONS = [
     Mutation(
         "S14",
         "a mixture of coins is normalised",
-        f"{_CORE}/bets/at_all_sizes.py",
+        f"{_CORE}/in_order.py",
         "mixed = special.betaln(ones + yes, zeros + no) - special.betaln(yes, no)",
         "mixed = special.betaln(ones + yes, zeros + no)",
         ("everhold/statistical/test_families_that_grow.py::test_no_schedule_beats_the_mixture_of_coins",),
@@ -976,7 +976,7 @@ MUTATIONS = [
     Mutation(
         "S15",
         "stakes share the capital",
-        f"{_CORE}/bets/in_order.py",
+        f"{_CORE}/in_order.py",
         "gains = bets.gains(np.array([[[1.0, centre]]]))[0, 0, 0, :, 0]",
         "gains = bets.gains(np.array([[[1.0, centre]]]))[0, 0, 0, :, 0] - bets.weights",
         (f"{_INTERVALS}/test_in_order.py",),
@@ -1016,7 +1016,7 @@ MUTATIONS = [
     Mutation(
         "K",
         "stakes of both arms share the capital",
-        f"{_CORE}/pairs/arms.py",
+        f"{_CORE}/arms.py",
         "_WEIGHTS = np.log(np.append(_OWN, np.full(len(FRACTIONS), (1.0 - _OWN) / len(FRACTIONS))))",
         "_WEIGHTS = np.zeros(1 + len(FRACTIONS))",
         (f"{_INTERVALS}/test_arms.py",),
@@ -1024,7 +1024,7 @@ MUTATIONS = [
     Mutation(
         "K",
         "the box of both arms has a part of the level",
-        f"{_CORE}/pairs/arms.py",
+        f"{_CORE}/arms.py",
         "alone = nats - math.log((1.0 - _JOINT) / 2.0 if joint else 0.5)",
         "alone = nats",
         (_LEVELS,),
@@ -1032,7 +1032,7 @@ MUTATIONS = [
     Mutation(
         "K",
         "bets on both arms have the rest",
-        f"{_CORE}/pairs/arms.py",
+        f"{_CORE}/arms.py",
         "        side = side_of(nats - math.log(_JOINT))\n        low",
         "        side = nats\n        low",
         (_LEVELS,),
@@ -1040,7 +1040,7 @@ MUTATIONS = [
     Mutation(
         "K",
         "pairs that are not bet against stay",
-        f"{_CORE}/pairs/arms.py",
+        f"{_CORE}/arms.py",
         "        if ends[0] < plan.least or ends[1] + difference > plan.most:",
         "        if False:",
         (f"{_INTERVALS}/test_arms.py",),
@@ -1056,7 +1056,7 @@ MUTATIONS = [
     Mutation(
         "S18",
         "each side has half of the level",
-        f"{_CORE}/composites/strata.py",
+        f"{_CORE}/strata.py",
         "(lower_limit(each, self.within, side_of(nats)) for each",
         "(lower_limit(each, self.within, nats) for each",
         (f"{_INTERVALS}/test_strata.py",),
@@ -1160,7 +1160,7 @@ MUTATIONS = [
     Mutation(
         "A1",
         "blocks are dealt with the key",
-        "everhold/guarantees/intervals/composites/ranking.py",
+        "everhold/guarantees/intervals/ranking.py",
         "upper, lower = scores[order[positive[order]]], scores[order[~positive[order]]]",
         "upper, lower = np.sort(scores[positive]), np.sort(scores[~positive])",
         (f"{_INTERVALS}/test_ranking.py",),
@@ -1168,7 +1168,7 @@ MUTATIONS = [
     Mutation(
         "A2",
         "the share of the class",
-        f"{_CORE}/composites/ranking.py",
+        f"{_CORE}/ranking.py",
         "return procedure.interval(share, nats + math.log(_SHARE_OF_CLASSES))",
         "return share, share",
         (_LEVELS,),
@@ -1176,7 +1176,7 @@ MUTATIONS = [
     Mutation(
         "A2",
         "rows on which a model fails lose",
-        f"{_CORE}/composites/ranking.py",
+        f"{_CORE}/ranking.py",
         "high = max(area_from_ranks(units[1] + failing[0], share) for share in shares)",
         "high = max(area_from_ranks(units[1], share) for share in shares)",
         (f"{_INTERVALS}/test_ranking.py",),
@@ -1194,7 +1194,7 @@ MUTATIONS = [
     Mutation(
         "A4",
         "ranks have the rest of the level",
-        f"{_CORE}/composites/ranking.py",
+        f"{_CORE}/ranking.py",
         "return nats - math.log1p(-1.0 / _SHARE_OF_CLASSES)",
         "return nats",
         (_LEVELS,),
@@ -1212,7 +1212,7 @@ MUTATIONS = [
     Mutation(
         "A6",
         "blocks that share a group share the capital",
-        f"{_CORE}/composites/ranking.py",
+        f"{_CORE}/ranking.py",
         "counts = wide / _degrees(blocks, wide, bundles).max()",
         "counts = np.ones_like(wide)",
         (f"{_INTERVALS}/test_blocks_of_groups.py",),
@@ -1220,7 +1220,7 @@ MUTATIONS = [
     Mutation(
         "A6",
         "a block has room for all pairs of its rows",
-        f"{_CORE}/composites/ranking.py",
+        f"{_CORE}/ranking.py",
         "rows**2 / 4.0",
         "rows**2 / 16.0",
         (f"{_INTERVALS}/test_blocks_of_groups.py",),
@@ -1228,7 +1228,7 @@ MUTATIONS = [
     Mutation(
         "C1",
         "weighted F1: the shares of the classes",
-        f"{_CORE}/pairs/gains.py",
+        f"{_CORE}/gains.py",
         "both_sides = nats + math.log(2.0) + math.log((count + 1) / _OF_SHARES)",
         "both_sides = nats",
         (_LEVELS,),
@@ -1236,7 +1236,7 @@ MUTATIONS = [
     Mutation(
         "C1",
         "classes share the level",
-        f"{_CORE}/pairs/gains.py",
+        f"{_CORE}/gains.py",
         "each = nats + math.log(count) - (math.log1p(-_OF_SHARES) if self.weighted else 0.0)",
         "each = nats",
         (_LEVELS,),
@@ -1244,7 +1244,7 @@ MUTATIONS = [
     Mutation(
         "C2",
         "stakes of a free ratio share the capital",
-        f"{_CORE}/composites/parts.py",
+        f"{_CORE}/parts.py",
         "np.full(len(FRACTIONS), -math.log(len(FRACTIONS)))",
         "np.zeros(len(FRACTIONS))",
         (f"{_INTERVALS}/test_composites.py",),
@@ -1252,7 +1252,7 @@ MUTATIONS = [
     Mutation(
         "C3",
         "above: the least capital over all signs",
-        f"{_CORE}/composites/calibration.py",
+        f"{_CORE}/thresholds.py",
         "logs = np.minimum(steps @ mass.T, steps @ turned.T).sum(axis=1)",
         "logs = np.maximum(steps @ mass.T, steps @ turned.T).sum(axis=1)",
         (f"{_INTERVALS}/test_rules_and_bins.py",),
@@ -1260,7 +1260,7 @@ MUTATIONS = [
     Mutation(
         "C3",
         "below: signs share the level",
-        f"{_CORE}/composites/calibration.py",
+        f"{_CORE}/thresholds.py",
         "logs = (np.logaddexp(steps @ mass.T, steps @ turned.T) - math.log(2.0)).sum(axis=1)",
         "logs = np.logaddexp(steps @ mass.T, steps @ turned.T).sum(axis=1)",
         (f"{_INTERVALS}/test_rules_and_bins.py",),
@@ -1268,7 +1268,7 @@ MUTATIONS = [
     Mutation(
         "C3",
         "stakes share the capital",
-        f"{_CORE}/composites/calibration.py",
+        f"{_CORE}/thresholds.py",
         "- math.log(len(_STAKES)) - doubt",
         "- doubt",
         (f"{_INTERVALS}/test_rules_and_bins.py",),
@@ -1276,7 +1276,7 @@ MUTATIONS = [
     Mutation(
         "C4",
         "two events on each side",
-        f"{_CORE}/composites/operating_point.py",
+        f"{_CORE}/thresholds.py",
         "side = nats + math.log(2.0)",
         "side = nats",
         (_LEVELS,),
@@ -1284,7 +1284,7 @@ MUTATIONS = [
     Mutation(
         "C4",
         "the false positive rate is not known",
-        f"{_CORE}/composites/operating_point.py",
+        f"{_CORE}/thresholds.py",
         "lambda count: alarms(count, upper=True) <= self.rate)",
         "lambda count: count <= self.rate * seen.negatives)",
         (_LEVELS,),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 
 from everhold.guarantees.description_length import LadderTree, QueryTree, hoeffding_radius, log_ladder_size
-from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits, whole
 from everhold.mechanisms.checks_guesses import with_best_grid

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from everhold.dependence import Groups, Independent
-from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting, GroupRatioBetting, RatioBetting
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.betting import Betting, GroupBetting, GroupRatioBetting, RatioBetting
+from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise

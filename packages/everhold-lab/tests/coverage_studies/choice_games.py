@@ -17,7 +17,7 @@ import numpy as np
 
 from everhold.guarantees.description_length import ChoiceLevels
 from everhold.guarantees.intervals.base import CELLS, Cells
-from everhold.guarantees.intervals.bets.betting import Betting
+from everhold.guarantees.intervals.betting import Betting
 from everhold.mechanisms.base import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries.interval_planner import Prepared

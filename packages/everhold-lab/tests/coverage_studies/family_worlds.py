@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from everhold.families.texts import expression_nats
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
-from everhold.guarantees.intervals.bets.betting import Bets, Betting, GroupBetting, RatioBetting, side_of
-from everhold.guarantees.intervals.bets.joint import ratio_bets
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.betting import Bets, Betting, GroupBetting, RatioBetting, side_of
+from everhold.guarantees.intervals.joint import ratio_bets
+from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions import ColumnKind, parse

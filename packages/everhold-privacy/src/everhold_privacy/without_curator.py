@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 
 from everhold.arguments import as_float, as_whole
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.privacy.curves import PureCurve
 
 if TYPE_CHECKING:

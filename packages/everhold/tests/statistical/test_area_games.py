@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.composites.ranking import BlockBetting, SeenScores, block_averages
+from everhold.guarantees.intervals.ranking import BlockBetting, SeenScores, block_averages
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.metrics.ranking import area_of

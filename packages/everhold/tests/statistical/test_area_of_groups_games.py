@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.composites.ranking import GroupBlockBetting, SeenBlocks, blocks_of_four, seen_blocks
+from everhold.guarantees.intervals.ranking import GroupBlockBetting, SeenBlocks, blocks_of_four, seen_blocks
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.intervals.base import GroupSums
-from everhold.guarantees.intervals.bets.betting import GroupBetting
+from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.mechanisms.base import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries.interval_planner import Prepared

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.mechanisms.declared import answer_declared, label_nats, widest_declared
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.guess_and_check import GuessAndCheck

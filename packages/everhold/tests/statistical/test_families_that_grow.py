@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from summaries import cells
 
-from everhold.guarantees.intervals.bets.at_all_sizes import CoinMixture, at_all_sizes
-from everhold.guarantees.intervals.bets.betting import Betting
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.betting import Betting
+from everhold.guarantees.intervals.in_order import CoinMixture, at_all_sizes
+from everhold.guarantees.intervals.means import ClopperPearson
 
 MOST, BATCHES = 12, (1, 2, 3)
 NATS = (1.5, 2.5, 4.0)

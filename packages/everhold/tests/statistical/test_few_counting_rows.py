@@ -10,7 +10,7 @@ import pytest
 from few_rows import Game
 from scipy.stats import binom
 
-from everhold.guarantees.intervals.pairs.gains import OutcomeGain
+from everhold.guarantees.intervals.gains import OutcomeGain
 from everhold.queries.metrics.registry import METRICS
 
 DOUBT = 1e-3  # for each kind; draws are the same ones each time

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.pairs.gains import GainDifference, OutcomeGain
+from everhold.guarantees.intervals.gains import GainDifference, OutcomeGain
 from everhold.mechanisms import GuessAndCheck, State
 
 GAIN, COUNTING = 0.3, 30

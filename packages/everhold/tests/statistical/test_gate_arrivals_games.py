@@ -12,7 +12,7 @@ import pytest
 from arrival_studies import BETA, UNIT, Study, lost, of_tree
 
 from everhold.gates.metrics import paired
-from everhold.guarantees.intervals.shares.means import SignTest
+from everhold.guarantees.intervals.means import SignTest
 from everhold.mechanisms import Source, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.suffixes import since, together

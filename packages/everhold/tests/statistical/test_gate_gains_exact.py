@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.composites.ranking import RankDifference, SeenScores
-from everhold.guarantees.intervals.pairs.gains import (
+from everhold.guarantees.intervals.gains import (
     ClassGains,
     RatioGain,
     SeenClasses,
     cells_of_pairs,
     counts_of_pairs,
 )
+from everhold.guarantees.intervals.ranking import RankDifference, SeenScores
 from everhold.queries.metrics.measures import measure_of
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.score_parts import Judged, Setting, Sized

@@ -14,8 +14,8 @@ import scipy.stats
 from test_score_games import ROWS, SETTINGS, chances, predictions, true_score
 
 import everhold as eh
-from everhold.guarantees.intervals.composites.ranking import RankDifference, SeenScores
-from everhold.guarantees.intervals.pairs.gains import ClassGains, SeenClasses
+from everhold.guarantees.intervals.gains import ClassGains, SeenClasses
+from everhold.guarantees.intervals.ranking import RankDifference, SeenScores
 from everhold.mechanisms import GuessAndCheck, Source, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.metrics.measures import measure_of

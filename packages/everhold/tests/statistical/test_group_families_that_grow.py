@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.intervals.base import GroupSums
-from everhold.guarantees.intervals.bets.at_all_sizes import CoinMixture, groups_at_all_sizes
-from everhold.guarantees.intervals.bets.betting import NO_STAKE, side_of
-from everhold.guarantees.intervals.bets.joint import ratio_bets
-from everhold.guarantees.intervals.shares.means import Hoeffding
+from everhold.guarantees.intervals.betting import NO_STAKE, side_of
+from everhold.guarantees.intervals.in_order import CoinMixture, groups_at_all_sizes
+from everhold.guarantees.intervals.joint import ratio_bets
+from everhold.guarantees.intervals.means import Hoeffding
 
 SIZES, LARGEST, MOST = (1, 2, 3), 3, 9
 

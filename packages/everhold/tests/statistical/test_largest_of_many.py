@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.description_length import ChoiceLevels, largest_upper
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.means import ClopperPearson
 
 ROWS = 12
 PROCEDURE = ClopperPearson(rows=ROWS, training=ROWS)

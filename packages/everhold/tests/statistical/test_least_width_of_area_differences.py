@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 from scipy.optimize import brentq, minimize_scalar
 
-from everhold.guarantees.intervals.composites.ranking import BlockDifference, RankDifference, SeenScores, block_averages
+from everhold.guarantees.intervals.ranking import BlockDifference, RankDifference, SeenScores, block_averages
 
 POSITIVES, NEGATIVES, SHIFT, CORRELATION = 240, 11_500, 2.2, 0.9
 NATS = 12.1  # ln(1 / level) of an answer that is told, with 1,000 planned queries and 10 surprises

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gain_proofs import proves
 
-from everhold.guarantees.intervals.pairs.gains import GAINS, gain_of
+from everhold.guarantees.intervals.gains import GAINS, gain_of
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 
 ROWS, POSITIVE, BETA = 2_000, 0.2, 0.2

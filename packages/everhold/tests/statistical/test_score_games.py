@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.composites.calibration import SeenBins, calibration_ends, seen_bins
-from everhold.guarantees.intervals.composites.operating_point import seen_rules
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.thresholds import SeenBins, calibration_ends, seen_bins, seen_rules
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.metrics.measures import PartsMeasure, measure_of

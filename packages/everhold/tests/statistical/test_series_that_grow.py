@@ -8,7 +8,7 @@ import pytest
 
 import everhold as eh
 from everhold.dependence import Independent
-from everhold.guarantees.intervals.shares.means import Hoeffding
+from everhold.guarantees.intervals.means import Hoeffding
 from everhold.mechanisms import GuessAndCheck
 
 STAY, GAMES, BATCH, ARRIVALS = 0.95, 400, 100, 24

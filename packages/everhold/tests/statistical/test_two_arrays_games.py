@@ -124,7 +124,7 @@ def game(rng, world, *, shrink=1):
         true, values = float(np.mean(world.expected(bound, values_of))), values_of(bound, sealed)
         guess = min(max(true + (0.0, 0.03, -0.2)[number % 3], 0.0), 1.0)
         if single:
-            from everhold.guarantees.intervals.bets.betting import Betting
+            from everhold.guarantees.intervals.betting import Betting
 
             procedure = Betting(ROWS, likely_values(bound, world.schema, None, guess=guess), guess=guess)
             seen = cells_of(np.rint(values * UNIT).astype(np.int64), unit=UNIT)

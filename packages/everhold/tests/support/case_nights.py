@@ -13,7 +13,7 @@ from everhold.gates.cases.evidence import interim_label
 from everhold.gates.cases.results import CaseMetric, CaseSuite
 from everhold.gates.cases.units import PairedResults, UnitPlan, run_chunks
 from everhold.gates.challenge import NEW_RUNS
-from everhold.guarantees.intervals.pairs.claims import ClaimUnits, GateClaim, RatioUnits, first_proof, stakes_for
+from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim, RatioUnits, first_proof, stakes_for
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 
 DISAGREEMENT = 0.2

@@ -2,7 +2,7 @@
 
 import math
 
-from everhold.guarantees.intervals.pairs.gains import GainBets
+from everhold.guarantees.intervals.gains import GainBets
 
 
 def proves(procedure, seen, gain, nats):

@@ -9,7 +9,7 @@ import everhold as eh
 from everhold.gates.cases import evidence as case_evidence
 from everhold.gates.cases import open_challenge
 from everhold.gates.cases import units as case_units
-from everhold.guarantees.intervals.pairs import claims
+from everhold.guarantees.intervals import claims
 
 
 @dataclass(frozen=True)

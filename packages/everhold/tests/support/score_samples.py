@@ -6,8 +6,7 @@ from sklearn import metrics
 import everhold as eh
 from everhold import GuessAndCheck
 from everhold.asking.creation import settings_from
-from everhold.guarantees.intervals.composites.calibration import seen_bins
-from everhold.guarantees.intervals.composites.operating_point import seen_rules
+from everhold.guarantees.intervals.thresholds import seen_bins, seen_rules
 
 ROWS = 1_200
 

@@ -21,7 +21,7 @@ from scipy.stats import beta, binom
 
 from everhold.arguments import names_keywords
 from everhold.display import Display
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.mechanisms import has_public_levels
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.guarantees.intervals.shares.means import OfMeans
+    from everhold.guarantees.intervals.means import OfMeans
     from everhold.mechanisms import Mechanism
     from everhold.randomness import Noise
     from everhold_lab.analysts import Analyst, Vote

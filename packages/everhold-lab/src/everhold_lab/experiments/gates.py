@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from everhold.guarantees.intervals.shares.means import SignTest
+from everhold.guarantees.intervals.means import SignTest
 from everhold.mechanisms import GuessAndCheck, Source, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise

@@ -15,7 +15,7 @@ import everhold as eh
 from everhold.asking.creation import settings_from
 from everhold.dependence import Groups
 from everhold.errors import DependenceWarning, VacuousGuaranteeWarning
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.means import ClopperPearson
 from everhold_lab.demo.flights import ASSUMPTIONS, EACH_FLIGHT, LATE_MINUTES, all_flights
 from everhold_lab.experiments.base import Experiment, Row, Setting
 

@@ -11,7 +11,7 @@ import numpy as np
 from everhold.dependence import Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.description_length import hoeffding_radius
-from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, Traits
 from everhold.mechanisms.presentation import Presentation
 

@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 import everhold as eh
 from everhold.asking.creation import settings_from
 from everhold.errors import ClippingWarning, QueryRejected
-from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
+from everhold.guarantees.intervals.means import BoundedDifferences
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import Source, State
 from everhold.mechanisms.evaluations import Evaluations

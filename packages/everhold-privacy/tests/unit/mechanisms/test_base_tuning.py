@@ -8,8 +8,8 @@ import pytest
 
 from everhold.dependence import Groups
 from everhold.guarantees.intervals.base import GroupSums
-from everhold.guarantees.intervals.bets.betting import GroupBetting
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.betting import GroupBetting
+from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.values.evaluation import UNIT
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism

@@ -420,7 +420,7 @@ def procedure_of_shares(executor: QueryExecutor, nats: float) -> Procedure:
     usual = mechanism.yes_no_procedure
     if not first_rows:
         return usual
-    from everhold.guarantees.intervals.bets.at_all_sizes import CoinMixture, groups_at_all_sizes
+    from everhold.guarantees.intervals.in_order import CoinMixture, groups_at_all_sizes
 
     if not mechanism.dependence.in_groups:
         return CoinMixture.declared(usual, first_rows=first_rows, nats=nats)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.queries.interval_planner import JudgedShare, RecordedPool
 from everhold.queries.means.assisted import content_of, read_pool
 from everhold.queries.means.mean import condition

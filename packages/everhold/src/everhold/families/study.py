@@ -16,7 +16,7 @@ from everhold.errors import QueryRejected
 from everhold.families.listed import ListedFamily
 from everhold.families.protocol import Protocol, checked_share, protocol_from
 from everhold.families.protocol import protocol as read_protocol
-from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms import GuessAndCheck, PublicLevels
 from everhold.mechanisms.declared import label_nats
 from everhold.planning import Plan

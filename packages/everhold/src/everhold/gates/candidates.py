@@ -22,10 +22,10 @@ from everhold.gates.metrics import (
     paired,
 )
 from everhold.gates.records import Champion
-from everhold.guarantees.intervals.bets.betting import Betting
-from everhold.guarantees.intervals.bets.in_order import betting_on
-from everhold.guarantees.intervals.pairs.gains import OutcomeGain, SeenClasses, gain_of
-from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding, SignTest
+from everhold.guarantees.intervals.betting import Betting
+from everhold.guarantees.intervals.gains import OutcomeGain, SeenClasses, gain_of
+from everhold.guarantees.intervals.in_order import betting_on
+from everhold.guarantees.intervals.means import Chernoff, Hoeffding, SignTest
 from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by
 from everhold.queries.metrics.made_up_scores import likely_labels
 from everhold.queries.metrics.measures import PartsMeasure, measure_of
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from everhold.gates.metrics import GateMetric
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.guarantees.intervals.pairs.gains import ClassGains
+    from everhold.guarantees.intervals.gains import ClassGains
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema

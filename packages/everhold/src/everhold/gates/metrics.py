@@ -12,7 +12,7 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.pairs.gains import OutcomeGain
+from everhold.guarantees.intervals.gains import OutcomeGain
 from everhold.queries.metrics.registry import METRICS, REFUSED
 from everhold.queries.metrics.row_scores import risk
 from everhold.queries.metrics.scores import as_metric

@@ -19,7 +19,7 @@ from everhold.arguments import as_float, as_whole, brief
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.intervals.base import Procedure
-from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding, OfMeans
+from everhold.guarantees.intervals.means import Chernoff, Hoeffding, OfMeans
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.presentation import Presentation

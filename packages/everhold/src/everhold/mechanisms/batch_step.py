@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.base import Replies, Source, State, alike
 from everhold.mechanisms.described import all_narrower
 from everhold.mechanisms.labels import Offsets, failing_rows_cost, likeliest_sealed

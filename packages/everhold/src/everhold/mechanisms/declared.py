@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.base import Replies, Source, State, alike
 from everhold.mechanisms.labels import Offsets, in_millionths, told_value, widest_released
 

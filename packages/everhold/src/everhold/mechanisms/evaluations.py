@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:

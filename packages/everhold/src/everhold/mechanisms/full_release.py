@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.base import Replies, Source, State
 from everhold.mechanisms.declared import label_nats
 from everhold.mechanisms.described import all_narrower

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import Promise, Replies, State, Traits
 from everhold.mechanisms.batch_step import BatchStep

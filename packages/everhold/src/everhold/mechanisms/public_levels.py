@@ -14,9 +14,8 @@ import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.guarantees.description_length import QueryTree, hoeffding_radius
-from everhold.guarantees.intervals.bets.in_order import betting_on
-from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
-from everhold.guarantees.intervals.shares.means import ClopperPearson, Hoeffding, OfMeans
+from everhold.guarantees.intervals.in_order import betting_on
+from everhold.guarantees.intervals.means import BoundedDifferences, ClopperPearson, Hoeffding, OfMeans
 from everhold.mechanisms.base import whole
 from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack
 from everhold.mechanisms.described import USUAL_TEXT_BITS, Description, check_text_bits, narrower
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.guarantees.intervals.bets.betting import GroupBetting
-    from everhold.guarantees.intervals.shares.means import Ends
+    from everhold.guarantees.intervals.betting import GroupBetting
+    from everhold.guarantees.intervals.means import Ends
     from everhold.mechanisms.base import Mechanism
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.mechanisms.records import State

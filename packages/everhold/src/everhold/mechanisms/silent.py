@@ -11,7 +11,7 @@ import numpy as np
 
 from everhold.arguments import as_whole, brief
 from everhold.guarantees.description_length import hoeffding_radius
-from everhold.guarantees.intervals.shares.means import ClopperPearson, Hoeffding
+from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding
 from everhold.mechanisms.accounting import Accounting, NothingCharged
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.presentation import Presentation

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import as_float, as_whole, brief
 from everhold.display import Display, at_most
 from everhold.guarantees.description_length import QueryTree
-from everhold.guarantees.intervals.bets.closed_form import planned_radius
-from everhold.guarantees.intervals.shares.means import OfMeans, SignTest
+from everhold.guarantees.intervals.closed_form import planned_radius
+from everhold.guarantees.intervals.means import OfMeans, SignTest
 from everhold.mechanisms import GuessAndCheck, PublicLevels, State, has_public_levels
 from everhold.mechanisms.labels import Offsets
 from everhold.mechanisms.suffixes import Suffix, narrowest, opens, since, tree_of

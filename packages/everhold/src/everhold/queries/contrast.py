@@ -19,9 +19,9 @@ from everhold.answers import Contrasts
 from everhold.arguments import as_float, brief, names_keywords
 from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.bets.joint import Units
-from everhold.guarantees.intervals.composites.parts import units_of
-from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
+from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
+from everhold.guarantees.intervals.joint import Units
+from everhold.guarantees.intervals.parts import units_of
 from everhold.queries.derived import BoundDerived, Derived, Estimate, JointMeans, estimate_between
 from everhold.queries.makers import as_rowwise, ratio
 from everhold.queries.means.mean import condition, parsed, rows_that_meet

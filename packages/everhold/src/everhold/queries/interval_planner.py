@@ -22,8 +22,9 @@ from everhold.answers import FAILING
 from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
-from everhold.guarantees.intervals.bets.betting import Betting
-from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.guarantees.intervals.betting import Betting
+from everhold.guarantees.intervals.in_order import at_all_sizes, groups_at_all_sizes
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms import has_public_levels
 from everhold.mechanisms.described import Description
 from everhold.mechanisms.evaluations import Evaluations
@@ -470,8 +471,6 @@ def _at_all_sizes(
     Raises:
         QueryRejected: If there is none for it. Nothing is charged.
     """
-    from everhold.guarantees.intervals.bets.at_all_sizes import at_all_sizes, groups_at_all_sizes
-
     found: Procedure | None
     if families.largest_group:
         sizes = mechanism.dependence.unit_counts

@@ -28,10 +28,9 @@ from everhold.arguments import brief
 from everhold.diagnosis.queries import DependenceMonitor, dependence_monitor, warn_of_queries
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
-from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
-from everhold.guarantees.intervals.bets.in_order import betting_on
-from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
-from everhold.guarantees.intervals.shares.means import Chernoff, ClopperPearson, Hoeffding
+from everhold.guarantees.intervals.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.in_order import betting_on
+from everhold.guarantees.intervals.means import BoundedDifferences, Chernoff, ClopperPearson, Hoeffding
 from everhold.ledger.acts import DECLARED
 from everhold.values.base import BoundQuery
 from everhold.values.expressions import Expression, RowValue
@@ -159,11 +158,11 @@ def procedure_for(
         units = mechanism.dependence
         return betting_on(in_order=units.assumes_no_law)(sizes=units.unit_counts, training=training, guess=guess)
     if needs == "pairs":
-        from everhold.guarantees.intervals.bets.betting import RatioBetting
+        from everhold.guarantees.intervals.betting import RatioBetting
 
         return RatioBetting(rows=mechanism.rows, training=training, guess=guess)
     if needs == "group_pairs":
-        from everhold.guarantees.intervals.bets.betting import GroupRatioBetting
+        from everhold.guarantees.intervals.betting import GroupRatioBetting
 
         return GroupRatioBetting(sizes=mechanism.dependence.unit_counts, training=training, guess=guess)
     rows, guessed = mechanism.rows // mechanism.parts, mechanism.rows

@@ -15,7 +15,7 @@ import everhold as eh
 from everhold.asking.creation import settings_from
 from everhold.gates.records import Gates
 from everhold.gates.rows import RowEvidence
-from everhold.guarantees.intervals.shares.means import SignTest
+from everhold.guarantees.intervals.means import SignTest
 from everhold.ledger.acts import Accounts
 
 ROWS = 2_000

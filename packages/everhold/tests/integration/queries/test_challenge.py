@@ -7,8 +7,8 @@ import everhold as eh
 from everhold.asking.creation import settings_from
 from everhold.gates.candidates import Candidate, procedure_for_gain
 from everhold.gates.metrics import metric_of, paired
-from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
-from everhold.guarantees.intervals.shares.means import Chernoff, Hoeffding, SignTest
+from everhold.guarantees.intervals.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.means import Chernoff, Hoeffding, SignTest
 
 ROWS = 1_800
 

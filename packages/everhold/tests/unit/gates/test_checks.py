@@ -10,7 +10,7 @@ from everhold.gates.cases.checks import verdict_of
 from everhold.gates.cases.results import CaseMetric, CaseSuite
 from everhold.gates.cases.units import PairedResults, UnitPlan
 from everhold.gates.challenge import NEW_RUNS
-from everhold.guarantees.intervals.pairs.claims import ClaimUnits
+from everhold.guarantees.intervals.claims import ClaimUnits
 from everhold.mechanisms import GuessAndCheck
 
 RUNS = 3

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.intervals.base import Cells, GroupSums, Pairs
-from everhold.guarantees.intervals.bets.joint import JointBets, Units
-from everhold.guarantees.intervals.composites.calibration import SeenBins
-from everhold.guarantees.intervals.composites.operating_point import SeenRules
-from everhold.guarantees.intervals.composites.parts import SeenParts
-from everhold.guarantees.intervals.composites.ranking import SeenScores
+from everhold.guarantees.intervals.joint import JointBets, Units
+from everhold.guarantees.intervals.parts import SeenParts
+from everhold.guarantees.intervals.ranking import SeenScores
+from everhold.guarantees.intervals.thresholds import SeenBins, SeenRules
 
 SECRET, SECRETS = 0.654321, np.array([654321])
 SUMMARIES = [

@@ -17,7 +17,7 @@ import pytest
 
 from everhold.guarantees.description_length import QueryTree
 from everhold.guarantees.intervals.base import Procedure
-from everhold.guarantees.intervals.shares.means import Chernoff, ClopperPearson
+from everhold.guarantees.intervals.means import Chernoff, ClopperPearson
 from everhold.mechanisms import GuessAndCheck, Source, State
 from everhold.mechanisms.evaluations import Evaluations
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck, Source, State
 from everhold.mechanisms.batch_step import BatchStep
 from everhold.mechanisms.declared import answer_declared, label_nats

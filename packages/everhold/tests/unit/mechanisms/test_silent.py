@@ -8,7 +8,7 @@ import pytest
 
 import everhold as eh
 from everhold.dependence import Groups, Independent
-from everhold.guarantees.intervals.shares.means import Chernoff, ClopperPearson
+from everhold.guarantees.intervals.means import Chernoff, ClopperPearson
 from everhold.mechanisms import MECHANISMS, Silent, Source, State, answering
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.description_length import QueryTree
-from everhold.guarantees.intervals.bets.betting import Betting
-from everhold.guarantees.intervals.shares.means import SignTest
+from everhold.guarantees.intervals.betting import Betting
+from everhold.guarantees.intervals.means import SignTest
 from everhold.planning import least_step, plan
 from everhold.sealing.rows.sums import cells_of
 from everhold.values.evaluation import UNIT

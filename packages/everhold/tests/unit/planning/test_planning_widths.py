@@ -5,8 +5,8 @@ import pytest
 
 from everhold.dependence import Groups
 from everhold.guarantees.intervals.base import GroupSums
-from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.base import State
 from everhold.planning import plan

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import everhold as eh
 from everhold.cli.application import app
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.planning.choice import three_ways
 
 

@@ -18,7 +18,7 @@ from everhold.errors import QueryRejected
 from everhold.gates.cases.evidence import ClaimChallenge, interim_label
 from everhold.gates.cases.steps import more_cases, reaches
 from everhold.gates.challenge import MISSING, next_nats
-from everhold.guarantees.intervals.pairs.claims import ClaimUnits, GateClaim
+from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim
 from everhold.ledger import Outcome
 from everhold.ledger.acts import CHECK, KEPT, NOT_WORSE, REGRESSION, UNDECIDED, told_as
 from everhold.ledger.store import charged_entries

@@ -19,7 +19,7 @@ from everhold.errors import QueryRejected
 from everhold.gates.cases.results import runs_by_case
 from everhold.gates.cases.steps import POWER_80, more_cases, reaches
 from everhold.gates.challenge import NEW_RUNS
-from everhold.guarantees.intervals.pairs.claims import least_by_tail
+from everhold.guarantees.intervals.claims import least_by_tail
 from everhold.sealing.sealed_files import sealed_note, write_note
 
 if TYPE_CHECKING:

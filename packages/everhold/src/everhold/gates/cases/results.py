@@ -19,7 +19,7 @@ from everhold.arguments import as_float, brief
 from everhold.display import Display
 from everhold.errors import CaseRejected, CaseWarning, QueryRejected, warn_caller
 from everhold.gates.challenge import NEW_RUNS
-from everhold.guarantees.intervals.pairs.claims import MOST_STAKE, GateClaim
+from everhold.guarantees.intervals.claims import MOST_STAKE, GateClaim
 
 if TYPE_CHECKING:
     from typing import Self

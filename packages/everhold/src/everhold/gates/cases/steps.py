@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from everhold.display import Display
-from everhold.guarantees.intervals.pairs.claims import MOST_STAKE, least_gain, most_nats, stakes_for
+from everhold.guarantees.intervals.claims import MOST_STAKE, least_gain, most_nats, stakes_for
 from everhold.mechanisms import GuessAndCheck
 
 if TYPE_CHECKING:

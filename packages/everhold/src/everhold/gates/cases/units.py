@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from everhold.gates.challenge import NEW_RUNS
-from everhold.guarantees.intervals.pairs.claims import (
+from everhold.guarantees.intervals.claims import (
     MOST_STAKE,
     ClaimUnits,
     RatioUnits,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from everhold.gates.cases.results import CaseMetric, CaseSuite
     from everhold.gates.records import Opened
-    from everhold.guarantees.intervals.pairs.claims import GateClaim, UnitValues
+    from everhold.guarantees.intervals.claims import GateClaim, UnitValues
     from everhold.ledger.records import Numbers
 
 EARLY_PART = 0.75

@@ -12,8 +12,8 @@ from everhold.answers import Answer
 from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
-from everhold.guarantees.intervals.composites.strata import SeenStrata, StratifiedShare
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.strata import SeenStrata, StratifiedShare
 from everhold.queries.means.mean import MeanQuery, condition
 from everhold.queries.procedures import check_confirms_statistics, check_independent
 from everhold.queries.query import Query, QuerySpec

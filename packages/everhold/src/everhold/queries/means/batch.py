@@ -18,7 +18,7 @@ import numpy as np
 
 from everhold.answers import FAILING, Answer, FailingRows, QuotedPrice
 from everhold.estimand import about_of, marked
-from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import DECLARED
 from everhold.mechanisms import Source, has_public_levels

@@ -10,7 +10,7 @@ import numpy as np
 
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.pairs.gains import GainDifference, counts_of_pairs, likely_pairs, outcome_codes
+from everhold.guarantees.intervals.gains import GainDifference, counts_of_pairs, likely_pairs, outcome_codes
 from everhold.queries.means.batch import CombinedQuery, in_units
 from everhold.queries.means.mean import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.metrics.label_query import share_of_label

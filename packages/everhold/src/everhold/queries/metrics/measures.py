@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 
 from everhold.extensions import imported
-from everhold.guarantees.intervals.composites import boxes as composites
-from everhold.guarantees.intervals.composites.calibration import CalibrationBets, SeenBins, seen_bins
-from everhold.guarantees.intervals.composites.operating_point import OperatingPoint, SeenRules, seen_rules
-from everhold.guarantees.intervals.composites.parts import (
+from everhold.guarantees.intervals import boxes as composites
+from everhold.guarantees.intervals.gains import ClassGains
+from everhold.guarantees.intervals.parts import (
     Bounds,
     Composite,
     CountedPart,
@@ -28,7 +27,14 @@ from everhold.guarantees.intervals.composites.parts import (
     SeenParts,
     units_of,
 )
-from everhold.guarantees.intervals.pairs.gains import ClassGains
+from everhold.guarantees.intervals.thresholds import (
+    CalibrationBets,
+    OperatingPoint,
+    SeenBins,
+    SeenRules,
+    seen_bins,
+    seen_rules,
+)
 from everhold.queries.metrics import made_up_scores as made_up
 from everhold.queries.metrics.score_parts import (
     Judged,

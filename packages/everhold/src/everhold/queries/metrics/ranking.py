@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from everhold.guarantees.intervals.composites import boxes
-from everhold.guarantees.intervals.composites.parts import Composite, SeenParts
-from everhold.guarantees.intervals.composites.ranking import (
+from everhold.guarantees.intervals import boxes
+from everhold.guarantees.intervals.gains import RATIOS
+from everhold.guarantees.intervals.parts import Composite, SeenParts
+from everhold.guarantees.intervals.ranking import (
     AreaPart,
     BlockBetting,
     BlockDifference,
@@ -26,7 +27,6 @@ from everhold.guarantees.intervals.composites.ranking import (
     rank_from_area,
     seen_blocks,
 )
-from everhold.guarantees.intervals.pairs.gains import RATIOS
 from everhold.queries.metrics.made_up_scores import probabilities_apart
 from everhold.queries.metrics.measures import Measure
 from everhold.queries.metrics.query import MetricQuery

@@ -70,7 +70,7 @@ class Metric:
         slices: Of how many models it is promised for some rows alone.
         two: Rows for which the difference of two models has an interval.
         gain: Rows for which a gate compares by it.
-        outcomes: By which of `everhold.guarantees.intervals.pairs.gains.GAINS` two models are compared, from the pairs
+        outcomes: By which of `everhold.guarantees.intervals.gains.GAINS` two models are compared, from the pairs
             of outcomes of independent rows with labels 0 and 1; empty where they are not.
         clipped: Its name where losses of training rows are clipped, so that the number is not scikit-learn's.
         nearest: A metric by which two models are compared in its place.

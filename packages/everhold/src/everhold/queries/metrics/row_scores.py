@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.pairs.gains import RATIOS
+from everhold.guarantees.intervals.gains import RATIOS
 from everhold.queries.code import behaviour_digest, content_digest
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.losses import LOSSES, Loss

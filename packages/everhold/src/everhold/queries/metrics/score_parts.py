@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from everhold.guarantees.intervals.composites import boxes
-from everhold.guarantees.intervals.composites.parts import Bounds
-from everhold.guarantees.intervals.pairs.gains import RATIOS
+from everhold.guarantees.intervals import boxes
+from everhold.guarantees.intervals.gains import RATIOS
+from everhold.guarantees.intervals.parts import Bounds
 from everhold.values.evaluation import largest_losses, says
 
 if TYPE_CHECKING:

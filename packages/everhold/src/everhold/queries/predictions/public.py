@@ -15,8 +15,8 @@ import numpy as np
 import scipy.special
 
 from everhold.guarantees.intervals.base import CELLS, Cells
-from everhold.guarantees.intervals.bets.betting import Betting
-from everhold.guarantees.intervals.shares.disagreement import (
+from everhold.guarantees.intervals.betting import Betting
+from everhold.guarantees.intervals.disagreement import (
     DisagreementBetting,
     DisagreementSigns,
     OfDisagreement,

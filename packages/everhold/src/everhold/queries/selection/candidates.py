@@ -11,7 +11,7 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.base import alike
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.makers import as_rowwise

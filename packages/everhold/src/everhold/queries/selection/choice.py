@@ -14,8 +14,8 @@ from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.guarantees.description_length import ChoiceLevels, largest_upper
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums
-from everhold.guarantees.intervals.bets.betting import Bets, Betting
-from everhold.guarantees.intervals.bets.in_order import betting_on
+from everhold.guarantees.intervals.betting import Bets, Betting
+from everhold.guarantees.intervals.in_order import betting_on
 from everhold.mechanisms.forced_labels import WIDENED, Around, order_nats
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.metrics.difference import DifferenceQuery

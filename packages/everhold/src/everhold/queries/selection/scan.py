@@ -16,7 +16,7 @@ from everhold.arguments import as_float, brief
 from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
-from everhold.guarantees.intervals.shares.means import OfMeans
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.ledger import EntryDraft, Outcome
 from everhold.mechanisms.forced_labels import Around, set_nats
 from everhold.mechanisms.labels import in_millionths

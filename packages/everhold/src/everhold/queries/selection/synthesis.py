@@ -20,7 +20,7 @@ from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.guarantees.description_length import largest_upper
-from everhold.guarantees.intervals.bets.betting import GroupBetting
+from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.mechanisms.forced_labels import RATIO, Around
 from everhold.queries.query import Query, QuerySpec, digest
 from everhold.queries.results import OneEntry, Paid, checks_guesses

@@ -7,7 +7,7 @@ for values that are alike or in order already.
 
 Groups, and pairs of a ratio, are as many as there are groups or rows. From `MOST_KINDS` on they are not told apart any
 more: units of one size whose sums lie in one cell of a coarse grid become lotteries over its corners with the same
-means, which can only widen an interval (`everhold.guarantees.intervals.bets.joint`, *Summaries*). Public facts decide
+means, which can only widen an interval (`everhold.guarantees.intervals.joint`, *Summaries*). Public facts decide
 that, never what the rows hold.
 """
 

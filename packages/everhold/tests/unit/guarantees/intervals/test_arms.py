@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.bets.joint import Units
-from everhold.guarantees.intervals.pairs import arms
-from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
+from everhold.guarantees.intervals import arms
+from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
+from everhold.guarantees.intervals.joint import Units
 
 UNITS, LEVEL = 9, 0.45
 WORLDS = {  # of one unit: rows treated, sum of their values, rows of the control arm, sum; then probabilities

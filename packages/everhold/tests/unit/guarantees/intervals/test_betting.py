@@ -9,9 +9,9 @@ from summaries import UNIT, cells, delays, grid, groups, public_sizes
 from worlds import MARGIN, NATS, Outcomes, laws_of, misses
 
 from everhold.guarantees.intervals.base import CELLS, Cells
-from everhold.guarantees.intervals.bets.at_all_sizes import at_all_sizes
-from everhold.guarantees.intervals.bets.betting import Betting, GroupBetting
-from everhold.guarantees.intervals.bets.joint import CAP, Units, best_stake, ratio_bets, upper_end
+from everhold.guarantees.intervals.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.in_order import at_all_sizes
+from everhold.guarantees.intervals.joint import CAP, Units, best_stake, ratio_bets, upper_end
 
 SUPPORT = grid([0.0, 0.35, 1.0]) / UNIT
 HEDGE = math.log(2.0)  # the predicted stake has half of the capital

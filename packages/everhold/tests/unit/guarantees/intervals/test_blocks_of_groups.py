@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.bets.joint import Units, ratio_bets
-from everhold.guarantees.intervals.composites.ranking import GroupBlockBetting, blocks_of_four, seen_blocks
+from everhold.guarantees.intervals.joint import Units, ratio_bets
+from everhold.guarantees.intervals.ranking import GroupBlockBetting, blocks_of_four, seen_blocks
 
 # of each patient the visits that there may be, as (score, label), and how likely; one visit to three
 PATIENTS = [

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.pairs.claims import (
+from everhold.guarantees.intervals.claims import (
     ClaimUnits,
     GateClaim,
     first_proof,

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.composites import boxes as composites
-from everhold.guarantees.intervals.composites.parts import Composite, FreeRatio, SeenParts, free_ratio_end, units_of
+from everhold.guarantees.intervals import boxes as composites
+from everhold.guarantees.intervals.parts import Composite, FreeRatio, SeenParts, free_ratio_end, units_of
 
 
 def points(low, high, steps=7):

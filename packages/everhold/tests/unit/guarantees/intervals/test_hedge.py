@@ -7,8 +7,8 @@ import pytest
 from summaries import cells, pairs
 from worlds import MARGIN, Outcomes, laws_of, misses
 
-from everhold.guarantees.intervals.bets.betting import Betting, RatioBetting
-from everhold.guarantees.intervals.bets.joint import FRACTIONS, Units, ratio_bets, upper_end
+from everhold.guarantees.intervals.betting import Betting, RatioBetting
+from everhold.guarantees.intervals.joint import FRACTIONS, Units, ratio_bets, upper_end
 
 SIZES = np.array([1.0, 1.0, 4.0])
 SHARES = np.array([0.0, 0.3, 1.0])

@@ -6,11 +6,11 @@ from itertools import product
 import numpy as np
 import pytest
 
+from everhold.guarantees.intervals import joint
 from everhold.guarantees.intervals.base import GroupSums
-from everhold.guarantees.intervals.bets import joint
-from everhold.guarantees.intervals.bets.betting import GroupBetting
-from everhold.guarantees.intervals.bets.in_order import OrderedBetting
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.betting import GroupBetting
+from everhold.guarantees.intervals.in_order import OrderedBetting
+from everhold.guarantees.intervals.means import ClopperPearson
 
 STEPS = 20  # conditional means are multiples of 1/20
 

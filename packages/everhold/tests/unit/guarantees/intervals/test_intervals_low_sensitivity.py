@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from worlds import NATS, Outcomes, laws_of, misses
 
-from everhold.guarantees.intervals.shares.low_sensitivity import BoundedDifferences
+from everhold.guarantees.intervals.means import BoundedDifferences
 
 
 def halved_range(values):

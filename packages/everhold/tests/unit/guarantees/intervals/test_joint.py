@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import Outcomes, laws_of
 
-from everhold.guarantees.intervals.bets import joint as module
-from everhold.guarantees.intervals.bets.joint import (
+from everhold.guarantees.intervals import joint as module
+from everhold.guarantees.intervals.joint import (
     JointBets,
     MovedBets,
     Units,

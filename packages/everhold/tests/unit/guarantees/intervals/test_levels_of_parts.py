@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.description_length import ChoiceLevels
-from everhold.guarantees.intervals.bets.betting import Betting
-from everhold.guarantees.intervals.bets.joint import FRACTIONS, Units
-from everhold.guarantees.intervals.composites.operating_point import OperatingPoint, SeenRules
-from everhold.guarantees.intervals.composites.ranking import RankBetting, RankDifference
-from everhold.guarantees.intervals.pairs import arms
-from everhold.guarantees.intervals.pairs.arms import ArmDifference, SeenArms
-from everhold.guarantees.intervals.pairs.gains import (
+from everhold.guarantees.intervals import arms
+from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
+from everhold.guarantees.intervals.betting import Betting
+from everhold.guarantees.intervals.gains import (
     GAINS,
     ClassGains,
     MacroGain,
@@ -25,7 +22,10 @@ from everhold.guarantees.intervals.pairs.gains import (
     SeenClasses,
     gain_of,
 )
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.joint import FRACTIONS, Units
+from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.ranking import RankBetting, RankDifference
+from everhold.guarantees.intervals.thresholds import OperatingPoint, SeenRules
 
 NATS = 5.0
 LEVEL = math.exp(-NATS)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from worlds import MARGIN
 
-from everhold.guarantees.intervals.shares.means import Chernoff, ClopperPearson, Hoeffding
+from everhold.guarantees.intervals.means import Chernoff, ClopperPearson, Hoeffding
 
 LEVELS = (1.0, 0.7, 0.5, 0.1, 0.01, 1e-5)
 

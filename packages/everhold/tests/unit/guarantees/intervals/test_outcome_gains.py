@@ -11,8 +11,8 @@ import pytest
 from gain_proofs import proves
 from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, recall_score
 
-from everhold.guarantees.intervals.pairs.claims import stakes_for
-from everhold.guarantees.intervals.pairs.gains import (
+from everhold.guarantees.intervals.claims import stakes_for
+from everhold.guarantees.intervals.gains import (
     GAINS,
     OUTCOMES,
     BalancedGain,

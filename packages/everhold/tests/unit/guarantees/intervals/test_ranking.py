@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.bets.joint import ratio_bets
-from everhold.guarantees.intervals.composites.ranking import (
+from everhold.guarantees.intervals.joint import ratio_bets
+from everhold.guarantees.intervals.ranking import (
     BlockBetting,
     RankBetting,
     SeenScores,

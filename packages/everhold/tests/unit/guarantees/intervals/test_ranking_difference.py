@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.composites.ranking import (
+from everhold.guarantees.intervals.ranking import (
     BlockDifference,
     RankDifference,
     SeenScores,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from everhold.guarantees.intervals.pairs.claims import GateClaim, RatioUnits
+from everhold.guarantees.intervals.claims import GateClaim, RatioUnits
 
 UNITS = 10
 NATS = math.log(4.0)

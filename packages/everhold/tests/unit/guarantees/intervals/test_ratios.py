@@ -7,7 +7,7 @@ import pytest
 from summaries import UNIT, cells, grid, pairs, public_sizes
 from worlds import MARGIN, NATS, Outcomes, laws_of, misses
 
-from everhold.guarantees.intervals.bets.betting import Betting, GroupRatioBetting, RatioBetting
+from everhold.guarantees.intervals.betting import Betting, GroupRatioBetting, RatioBetting
 
 SUPPORT = grid([(0, 0), (0, 1), (1, 1), (0.3, 0.45)]) / UNIT  # pairs of u and v
 TRAINING = (([0, 1, 0.2, 0], [1, 1, 0.5, 0]), ([0.0], [0.0]), ([1] * 9, [1] * 9))

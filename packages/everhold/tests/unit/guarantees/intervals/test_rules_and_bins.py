@@ -7,8 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.composites.calibration import CalibrationBets, calibration_ends, seen_bins
-from everhold.guarantees.intervals.composites.operating_point import OperatingPoint, seen_rules
+from everhold.guarantees.intervals.thresholds import (
+    CalibrationBets,
+    OperatingPoint,
+    calibration_ends,
+    seen_bins,
+    seen_rules,
+)
 
 LEVELS = (0.4, 1.5)
 TOLD = np.array([0.1, 0.2, 0.6, 0.9])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from everhold.guarantees.intervals.composites.boxes import (
+from everhold.guarantees.intervals.boxes import (
     correlation_gain,
     correlation_of_classes,
     explained,

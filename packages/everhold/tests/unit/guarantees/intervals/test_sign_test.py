@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 from worlds import MARGIN, NATS, Outcomes, laws_of, misses
 
-from everhold.guarantees.intervals.shares.means import Chernoff, SignTest
+from everhold.guarantees.intervals.means import Chernoff, SignTest
 
 ROWS, DIFFERING = 9, 4
 

@@ -9,8 +9,8 @@ from scipy import stats
 
 from everhold.families.pool import BoundPool
 from everhold.guarantees.intervals.composites import strata
-from everhold.guarantees.intervals.composites.strata import SeenStrata, StratifiedShare
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.strata import SeenStrata, StratifiedShare
 
 ROWS, POOL, LEVEL, POOL_LEVEL = 5, 6, 0.3, 0.1
 WORLDS = list(itertools.product((0.2, 0.5, 0.85), (0.05, 0.4, 0.7, 1.0), (0.0, 0.3, 0.5, 0.9)))  # q, a, b

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from everhold.guarantees.intervals.base import Cells, Needs, Procedure
-from everhold.guarantees.intervals.bets.betting import Betting, side_of
-from everhold.guarantees.intervals.shares.means import SignTest
+from everhold.guarantees.intervals.betting import Betting, side_of
+from everhold.guarantees.intervals.means import SignTest
 
 _ROUNDING = 1e-15
 

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from everhold.guarantees.intervals.base import Needs, Procedure
-from everhold.guarantees.intervals.bets.betting import Bets, side_of
-from everhold.guarantees.intervals.bets.joint import FRACTIONS, JointBets, Units, first_excluded
-from everhold.guarantees.intervals.bets.prediction import Prediction
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.betting import Bets, Prediction, side_of
+from everhold.guarantees.intervals.joint import FRACTIONS, JointBets, Units, first_excluded
+from everhold.guarantees.intervals.means import ClopperPearson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import scipy
 
-from everhold.guarantees.intervals.bets.betting import side_of
-from everhold.guarantees.intervals.composites.parts import OfScore
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.betting import side_of
+from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.parts import OfScore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,9 +18,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from everhold.guarantees.intervals.bets.betting import refuse_larger, side_of
-from everhold.guarantees.intervals.bets.joint import FRACTIONS, JointBets, Units, first_excluded
-from everhold.guarantees.intervals.composites.parts import OfScore, PartBets
+from everhold.guarantees.intervals.betting import refuse_larger, side_of
+from everhold.guarantees.intervals.joint import FRACTIONS, JointBets, Units, first_excluded
+from everhold.guarantees.intervals.parts import OfScore, PartBets
 
 _JOINT = 15.0 / 16.0  # of the level for both bets together, the rest for the box
 _HONEST_ERRORS = 6.0  # standard errors from the planned means up to which bets are made

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import scipy
 
-from everhold.guarantees.intervals.bets.joint import JointBets
+from everhold.guarantees.intervals.joint import JointBets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

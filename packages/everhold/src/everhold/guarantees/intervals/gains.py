@@ -28,10 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.guarantees.intervals.base import CELLS, Cells, Needs, Procedure
-from everhold.guarantees.intervals.bets.joint import MovedBets, doubt_of, first_excluded, log_of_sum
-from everhold.guarantees.intervals.composites.boxes import weighted_average
-from everhold.guarantees.intervals.pairs.claims import RatioUnits, stakes_for
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.boxes import weighted_average
+from everhold.guarantees.intervals.claims import RatioUnits, stakes_for
+from everhold.guarantees.intervals.joint import MovedBets, doubt_of, first_excluded, log_of_sum
+from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.values.evaluation import says
 
 OUTCOMES = ("none", "true negative", "false positive", "false negative", "true positive")

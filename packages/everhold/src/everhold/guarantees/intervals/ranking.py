@@ -18,11 +18,10 @@ import numpy as np
 import scipy.special
 
 from everhold.guarantees.intervals.base import Needs, Procedure
-from everhold.guarantees.intervals.bets.betting import Bets
-from everhold.guarantees.intervals.bets.joint import Units
-from everhold.guarantees.intervals.bets.prediction import Prediction
-from everhold.guarantees.intervals.composites.parts import units_of
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.betting import Bets, Prediction
+from everhold.guarantees.intervals.joint import Units
+from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.parts import units_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -553,9 +552,9 @@ class AreaPart:
     procedure: Procedure
 
     def ends(self, seen: SeenScores | SeenBlocks, nats: float) -> tuple[float, float]:
-        """See `everhold.guarantees.intervals.composites.parts.PartInterval.ends`."""
+        """See `everhold.guarantees.intervals.parts.PartInterval.ends`."""
         return self.procedure.interval(seen, nats)
 
     def error(self, value: float) -> float:
-        """See `everhold.guarantees.intervals.composites.parts.PartInterval.error`."""
+        """See `everhold.guarantees.intervals.parts.PartInterval.error`."""
         return self.procedure.standard_error(min(max(value, 0.0), 1.0))

@@ -1,1 +1,0 @@
-"""Intervals of one mean from exact tails. Start with `means`."""
