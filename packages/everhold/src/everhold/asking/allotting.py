@@ -62,7 +62,8 @@ def allot(executor: QueryExecutor, analyst: str, *, queries: int, charges: int |
     """See `everhold.Holdout.allot`."""
     executor.check_steward("allot")
     analyst = checked_name(analyst)
-    most, charges = _checked_limits(queries, charges, executor.mechanism)
+    most, planned = _limit("queries", queries), max(executor.mechanism.quote(State()).charged_at_most, 1)
+    charges = min(most * planned, MOST) if charges is None else _limit("charges", charges)
 
     def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
         accounts = Accounts.from_state(data)
@@ -91,13 +92,6 @@ def allotments_of(executor: QueryExecutor) -> Allotments:
     accounts = Accounts.from_state(head.state)
     left = _beyond(accounts, executor.mechanism, executor.state_from(head.state))
     return Allotments(tuple(accounts.parts.values()), {name: max(count, 0) for name, count in left.items()}, acts)
-
-
-def _checked_limits(queries: int, charges: int | None, mechanism: Mechanism) -> tuple[int, int]:
-    """Check both limits, and return them. Charges default to what pays for the queries at the planned price."""
-    most = _limit("queries", queries)
-    planned = max(mechanism.quote(State()).charged_at_most, 1)
-    return most, min(most * planned, MOST) if charges is None else _limit("charges", charges)
 
 
 def _limit(what: str, value: int) -> int:

@@ -473,7 +473,8 @@ class GuessQuotes:
         if not isinstance(procedure, OfMeans):
             scale = procedure.frame[1] - procedure.frame[0]
             released = widest_released(procedure.widest_if_honest(nats) + self.mechanism.rounding, scale)
-        confirmed, unsealed = _farthest(guess, expected.confirmed), _half(expected.unsealed)
+        low, high = expected.confirmed
+        confirmed, unsealed = max(guess - max(low, 0.0), min(high, 1.0) - guess), _half(expected.unsealed)
         return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed, confirmed=expected.confirmed)
 
     def of_hardest(self, state: State) -> Quote:
@@ -500,11 +501,6 @@ class GuessQuotes:
 def _half(interval: tuple[float, float]) -> float:
     """Return half the length of the part of an interval inside [0, 1]."""
     return (min(interval[1], 1.0) - max(interval[0], 0.0)) / 2.0
-
-
-def _farthest(value: float, interval: tuple[float, float]) -> float:
-    """Return the largest distance from a value to the part of an interval inside [0, 1]."""
-    return max(value - max(interval[0], 0.0), min(interval[1], 1.0) - value)
 
 
 def bets_on_groups(mechanism: Mechanism, at: float, alike: float | None, *, training_rows: int) -> GroupBetting | None:

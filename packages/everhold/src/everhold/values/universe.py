@@ -310,13 +310,11 @@ class Universe:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Universe:
         """Rebuild the universe from the plain data that `to_dict` returns."""
-        return cls(tuple(_column_from(column) for column in data["columns"]))
-
-
-def _column_from(data: Mapping[str, Any]) -> Column:
-    if "edges" in data:
-        return BinnedColumn(data["name"], tuple(data["edges"]))
-    return ListedColumn(data["name"], tuple(data["values"]), data["rest"])
+        return cls(tuple(
+            BinnedColumn(column["name"], tuple(column["edges"])) if "edges" in column
+            else ListedColumn(column["name"], tuple(column["values"]), column["rest"])
+            for column in data["columns"]
+        ))  # fmt: skip
 
 
 def _column(rows: Any, name: str) -> Any:
@@ -494,7 +492,11 @@ class QueryMatrix(QueryFamily):
         array = np.asarray(values)
         if array.ndim != 2 or 0 in array.shape:
             raise ValueError(f"the queries have the shape {array.shape}; expected (queries, cells), none empty")
-        self._grid = _compact(array)
+        if array.dtype.kind == "b":
+            self._grid = array.copy()
+        else:
+            grid = to_grid(array)
+            self._grid = grid == UNIT if np.all((grid == 0) | (grid == UNIT)) else grid.astype(np.int32)
         self._grid.setflags(write=False)
         self.count, self.cells = array.shape
 
@@ -504,14 +506,6 @@ class QueryMatrix(QueryFamily):
 
     def __repr__(self) -> str:
         return f"QueryMatrix(count={self.count}, cells={self.cells})"
-
-
-def _compact(values: NDArray[Any]) -> NDArray[Any]:
-    if values.dtype.kind == "b":
-        return values.copy()
-    grid = to_grid(values)
-    plain = bool(np.all((grid == 0) | (grid == UNIT)))
-    return grid == UNIT if plain else grid.astype(np.int32)
 
 
 def _unscaled(block: NDArray[Any]) -> NDArray[np.float64]:

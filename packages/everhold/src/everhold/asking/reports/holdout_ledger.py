@@ -128,7 +128,13 @@ def event_feed(executor: QueryExecutor, after: int, *, limit: int) -> EventFeed:
         IntegrityError: If the ledger is not what was written.
     """
     head = executor.ledger.head()
-    read = [_event(entry) for entry in executor.ledger.entries(after, min(limit, max(head.sequence - after, 0)))]
+    read = [
+        LedgerEvent(
+            entry.sequence, entry.query, entry.asked_at, entry.answer["source"], entry.description.get(ANALYST),
+            entry.description.get("gate"),
+        )
+        for entry in executor.ledger.entries(after, min(limit, max(head.sequence - after, 0)))
+    ]  # fmt: skip
     left, whole = executor.remaining(head.state), executor.whole_budget(head.state)
     accounts = Accounts.from_state(head.state)
     counts = [Count(name, count, whole[name]) for name, count in left.items()]
@@ -136,12 +142,6 @@ def event_feed(executor: QueryExecutor, after: int, *, limit: int) -> EventFeed:
         counts.append(Count("queries", part.queries - part.asked, part.queries, part.analyst))
         counts.append(Count("charges", part.charges - part.charged, part.charges, part.analyst))
     return EventFeed(max([after, *(each.sequence for each in read)]), read, counts, accounts.closed)
-
-
-def _event(entry: Entry) -> LedgerEvent:
-    public: dict[str, Any] = entry.description
-    analyst, gate = (public.get(name) for name in (ANALYST, "gate"))
-    return LedgerEvent(entry.sequence, entry.query, entry.asked_at, entry.answer["source"], analyst, gate)
 
 
 # Names of models in place of hashes: from the entries of the ledger that say what a champion was.

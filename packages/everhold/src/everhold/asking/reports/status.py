@@ -120,7 +120,8 @@ def status_of(session: HoldoutSession, head: Head) -> Facts:
     allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
     lost, added = head.accounts.lost.to_dict(), dict[str, Any]()
     outlook = {} if head.accounts.closed else executor.mechanism.outlook(state)
-    worth = worth_now(executor, head).to_rows()
+    worth, configuration = worth_now(executor, head).to_rows(), executor.record.configuration
+    facts, table = public_facts(configuration), configuration.get("training_table")  # where rows stay elsewhere
     for accessor in session.accessors(head):
         added |= accessor.status_facts(head)
     return Facts({
@@ -128,7 +129,8 @@ def status_of(session: HoldoutSession, head: Head) -> Facts:
         **asking,
         "rows": executor.schema.rows,
         "training_rows": executor.schema.training_rows,
-        **_stays_in(executor),
+        **({} if facts is None else {"engine": facts}),
+        **({} if table is None else {"training_table": dict(table)}),
         "features": PUBLIC if executor.schema.features_public else SEALED,
         **({} if executor.schema.stratified is None else {"stratified": executor.schema.stratified}),
         **({"missing": {n: str(r) for n, r in rules.items()}} if (rules := executor.schema.missing) else {}),
@@ -152,13 +154,6 @@ def status_of(session: HoldoutSession, head: Head) -> Facts:
         **({"lost": lost} if lost else {}),
         "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
     })  # fmt: skip
-
-
-def _stays_in(executor: QueryExecutor) -> dict[str, Any]:
-    """Return the engine and the tables in which rows stay, if they do, without their address."""
-    configuration = executor.record.configuration
-    facts, table = public_facts(configuration), configuration.get("training_table")
-    return ({} if facts is None else {"engine": facts}) | ({} if table is None else {"training_table": dict(table)})
 
 
 # Widths of the next answers by kind of query, now and after further surprises; all of it from public state.

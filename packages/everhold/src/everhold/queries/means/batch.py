@@ -311,7 +311,12 @@ class OneMean(Means[Answer]):
         """Return the price of the one mean, in the analyst's units."""
         (mean,), (entry,) = self.prepared, stored
         bound, before, reading = mean.bound, entry is not None, MeanUnits.of(mean.bound)
-        price = self.price(mean, state) if entry is None else _as_stored(entry)
+        if entry is None:
+            price = self.price(mean, state)
+        else:  # without a width for a silent query
+            value, low, high = (entry.answer[name] for name in ("value", "low", "high"))
+            within = None if value is None or low is None or high is None else max(value - low, high - value)
+            price = Quote(within, within, 0, 0, refused=False, confirmed=None if within is None else (low, high))
         at, unsealed = mean.guess / self.mechanism.steps, price.radius_unsealed
         return QuotedPrice(
             query=bound.query,
@@ -348,13 +353,6 @@ class Batch(Means["list[Answer]"]):
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """Raise NotImplementedError, because the queries of a batch are quoted one by one."""
         raise NotImplementedError
-
-
-def _as_stored(entry: Entry) -> Quote:
-    """Return the quote of a stored answer, in units of a mean, without a width for a silent query."""
-    value, low, high = (entry.answer[name] for name in ("value", "low", "high"))
-    within = None if value is None or low is None or high is None else max(value - low, high - value)
-    return Quote(within, within, 0, 0, refused=False, confirmed=None if within is None else (low, high))
 
 
 # Queries that are made of two others row by row, such as a difference.

@@ -227,7 +227,11 @@ class LabelQuery(RowwiseQuery):
             raise QueryRejected(f"{self.predictions.__name__} is a class; expected a fitted estimator or predictions")
         if isinstance(self.predictions, JoinedColumn):
             return self._of_engine(self.predictions, schema)
-        return self._of_estimator(schema) if hasattr(self.predictions, "predict") else self._of_arrays(schema)
+        if hasattr(self.predictions, "predict"):
+            return self._of_estimator(schema)
+        sealed = self._usable(self.predictions, schema.rows, schema, what="the predictions")
+        values = self._judged(self.predictions, sealed, schema)
+        return {"predictions": _digest(sealed)}, values, self._given_training(schema), (schema.label or "",)
 
     def _of_engine(
         self, column: JoinedColumn, schema: Schema
@@ -261,11 +265,6 @@ class LabelQuery(RowwiseQuery):
             A condition, what all others are, and what is expected.
         """
         return sensible_classes(prediction, schema)
-
-    def _of_arrays(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
-        sealed = self._usable(self.predictions, schema.rows, schema, what="the predictions")
-        values = self._judged(self.predictions, sealed, schema)
-        return {"predictions": _digest(sealed)}, values, self._given_training(schema), (schema.label or "",)
 
     def _judged(self, given: Any, checked: NDArray[Any], schema: Schema) -> RowFunction:
         """Return the row values of checked predictions, which stay on disk if they were stored there."""

@@ -177,7 +177,12 @@ class ColumnReading:
             assert self._source is not None
             file = self._file
             if row_id is None:
-                self._check_no_ids()
+                if file.row_id is not None:
+                    raise QueryRejected(
+                        f"{file.path.name} names rows by {file.row_id!r}, and this holdout was created without "
+                        "row_id=, so that no ids are used; expected lines in the order of the rows, and "
+                        "predictions_in(path) without row_id"
+                    )
                 self._orders[rows_are] = None
             elif row_id != file.row_id:
                 named = dict.fromkeys([*([] if file.row_id is None else [file.row_id]), *file])
@@ -191,14 +196,6 @@ class ColumnReading:
                 self._orders[rows_are] = table.order(row_id, ids, rows_are=rows_are, others=others)
                 self._lines[rows_are] = len(table.columns[row_id])
         return self._orders[rows_are]
-
-    def _check_no_ids(self) -> None:
-        if self._file.row_id is not None:
-            raise QueryRejected(
-                f"{self._file.path.name} names rows by {self._file.row_id!r}, and this holdout was created without "
-                "row_id=, so that no ids are used; expected lines in the order of the rows, and predictions_in(path) "
-                "without row_id"
-            )
 
 
 class PredictionCache:
