@@ -144,6 +144,12 @@ def ask_over_time(
     changed = _changed(rows)
     if law != "one" or not changed:
         return OverTime(shown, rows, changed)
+    found = OverTime(shown, rows, changed, _contradiction(changed, executor.mechanism.confidence))
+    warn_caller(EverholdWarning(found.contradiction))
+    return found
+
+
+def _contradiction(changed: Sequence[tuple[str, str]], confidence: float) -> str:
     first, second = changed[0]
     more = f" and {len(changed) - 1:,} more pairs" if len(changed) > 1 else ""
     return (
