@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.timing import compare, seconds
 from everhold import GaussianMechanism, GuessAndCheck, Holdout, Thresholdout
 from everhold.mechanisms import Mechanism
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 
 ROWS, QUERIES, LOOPED = 20_000, 10_000, 500

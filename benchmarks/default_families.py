@@ -17,7 +17,7 @@ import numpy as np
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.declared import answer_declared
 from everhold.mechanisms.described import Description
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT
 

@@ -380,7 +380,7 @@ MUTATIONS = [
     Mutation(
         "S8",
         "silent queries count",
-        "everhold/mechanisms/batch_step.py",
+        "everhold/mechanisms/guess_and_check.py",
         "replies.sources[where] = Source.SILENT\n            return state.after(asked=count, charged=0)",
         "replies.sources[where] = Source.SILENT\n            return state.after(asked=0, charged=0)",
         (_STEPS,),
@@ -388,7 +388,7 @@ MUTATIONS = [
     Mutation(
         "S8",
         "a confirmed guess holds all that was sealed",
-        "everhold/mechanisms/batch_step.py",
+        "everhold/mechanisms/guess_and_check.py",
         "return np.asarray((sealed[:, 0] < told[:, 0]) | (sealed[:, 1] > told[:, 1]))",
         "return np.asarray(sealed[:, 0] < told[:, 0])",
         (_STEPS,),
@@ -396,7 +396,7 @@ MUTATIONS = [
     Mutation(
         "S8",
         "a surprise is told as a cell",
-        "everhold/mechanisms/batch_step.py",
+        "everhold/mechanisms/guess_and_check.py",
         "ends = np.array([cells.released(int(self.totals[place])) for place in places])",
         "ends = np.array([[self.sealed[place, 0]] * 2 for place in places])",
         (_STEPS,),
@@ -422,7 +422,7 @@ MUTATIONS = [
     Mutation(
         "S8",
         "a challenge has one side of its level",
-        "everhold/mechanisms/batch_step.py",
+        "everhold/mechanisms/guess_and_check.py",
         "float(self.nats[place]) - math.log(2.0))",
         "float(self.nats[place]) - math.log(8.0))",
         (_STEPS,),
@@ -430,7 +430,7 @@ MUTATIONS = [
     Mutation(
         "S8",
         "a promotion is a surprise",
-        "everhold/mechanisms/batch_step.py",
+        "everhold/mechanisms/guess_and_check.py",
         "replies.charged[position] = 1\n        return cost",
         "replies.charged[position] = int(source is not Source.PROMOTED)\n        return cost",
         (_STEPS,),
@@ -478,7 +478,7 @@ MUTATIONS = [
     Mutation(
         "S9",
         "labels of a step",
-        "everhold/mechanisms/batch_step.py",
+        "everhold/mechanisms/guess_and_check.py",
         "return state.after(asked=count, charged=len(surprises), labels=labels)",
         "return state.after(asked=count, charged=len(surprises), labels=0)",
         (_STEPS,),
@@ -486,7 +486,7 @@ MUTATIONS = [
     Mutation(
         "S9",
         "a step takes a place for each query",
-        "everhold/mechanisms/batch_step.py",
+        "everhold/mechanisms/guess_and_check.py",
         "return state.after(asked=count, charged=len(surprises), labels=labels)",
         "return state.after(asked=1, charged=len(surprises), labels=labels)",
         (_STEPS,),
@@ -1008,7 +1008,7 @@ MUTATIONS = [
     Mutation(
         "S16",
         "a share that is off is a surprise",
-        "everhold/mechanisms/batch_step.py",
+        "everhold/mechanisms/guess_and_check.py",
         "        run.surprise[having] |= shares.surprise\n",
         "",
         (_FAILING,),
@@ -1471,7 +1471,7 @@ MUTATIONS = [
     Mutation(
         "secrets",
         "sealed sums are in no representation",
-        "everhold/mechanisms/batch_step.py",
+        "everhold/mechanisms/guess_and_check.py",
         "totals: NDArray[np.int64] = field(repr=False)",
         "totals: NDArray[np.int64]",
         (_STEPS,),

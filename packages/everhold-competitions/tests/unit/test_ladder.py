@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from everhold.dependence import Groups
 from everhold.guarantees.description_length import LadderTree, log_ladder_size
 from everhold.mechanisms import Source, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.testing import MechanismContract
 from everhold.testing.mechanisms import INHERITED, MEANS
 from everhold_competitions.ladder import Ladder, Scoreboard

@@ -17,7 +17,7 @@ from everhold import GuessAndCheck, Holdout, Unavailable, mean
 from everhold.asking.creation import settings_from
 from everhold.asking.query_executor import Execution
 from everhold.errors import EverholdError
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold.testing.rows import SCHEMA
 from everhold_engines.remote_rows import RemoteRows

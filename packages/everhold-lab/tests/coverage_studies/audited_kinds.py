@@ -19,7 +19,7 @@ from everhold.dependence import Groups, Independent
 from everhold.guarantees.intervals.betting import Betting, GroupBetting, GroupRatioBetting, RatioBetting
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold.sealing.rows.sums import cells_of, group_sums_of, pairs_of
 

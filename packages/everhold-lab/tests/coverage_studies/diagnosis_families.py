@@ -28,7 +28,7 @@ from everhold.diagnosis.diagnosis import diagnose_rows, warn_of_dependence, warn
 from everhold.diagnosis.queries import DependenceMonitor, columns_to_test
 from everhold.errors import DependenceWarning
 from everhold.mechanisms import Mechanism
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.planning import PlanRequest, best_mechanism, tuned_mechanism
 from everhold.queries.procedures import needs_of, procedure_for
 from everhold.randomness import SeededNoise

@@ -7,7 +7,7 @@ import numpy as np
 from noise_laws import discrete_gaussian_pmf, discrete_laplace_pmf
 
 from everhold.mechanisms import Source
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 
 UNREAD = 10**12  # stands for a fresh threshold until its value is needed
 PMFS = {"laplace": discrete_laplace_pmf, "gaussian": discrete_gaussian_pmf}

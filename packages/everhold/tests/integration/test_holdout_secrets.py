@@ -9,7 +9,7 @@ from holdout_samples import ROWS, copied, rows
 
 from everhold import EverholdError, Holdout, HoldoutRejected, accuracy, brier, mean
 from everhold.mechanisms import State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 
 NUMBER, TEXT = 987654.321, "CANARY"
 

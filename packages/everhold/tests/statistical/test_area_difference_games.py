@@ -12,7 +12,7 @@ from test_area_games import POPULATIONS, ROWS, SHIFT, sealed_rows, true_area
 
 from everhold.guarantees.intervals.ranking import BlockDifference, RankDifference, SeenScores, block_averages
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.queries.metrics.ranking import area_of
 from everhold.randomness import SeededNoise
 

@@ -12,7 +12,7 @@ import scipy.stats
 
 from everhold.guarantees.intervals.ranking import BlockBetting, SeenScores, block_averages
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.queries.metrics.ranking import area_of
 from everhold.randomness import SeededNoise
 

@@ -13,7 +13,7 @@ import scipy.stats
 
 from everhold.guarantees.intervals.ranking import GroupBlockBetting, SeenBlocks, blocks_of_four, seen_blocks
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 
 PATIENTS = 120

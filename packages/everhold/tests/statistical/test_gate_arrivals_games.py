@@ -14,7 +14,7 @@ from arrival_studies import BETA, UNIT, Study, lost, of_tree
 from everhold.gates.metrics import paired
 from everhold.guarantees.intervals.means import SignTest
 from everhold.mechanisms import Source, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.mechanisms.suffixes import since, together
 from everhold.randomness import SeededNoise
 

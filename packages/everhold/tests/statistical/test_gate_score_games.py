@@ -17,7 +17,7 @@ import everhold as eh
 from everhold.guarantees.intervals.gains import ClassGains, SeenClasses
 from everhold.guarantees.intervals.ranking import RankDifference, SeenScores
 from everhold.mechanisms import GuessAndCheck, Source, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.queries.metrics.measures import measure_of
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.score_parts import Judged, Sized

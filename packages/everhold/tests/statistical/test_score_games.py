@@ -16,7 +16,7 @@ import scipy.stats
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.guarantees.intervals.thresholds import SeenBins, calibration_ends, seen_bins, seen_rules
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.queries.metrics.measures import PartsMeasure, measure_of
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.score_parts import Judged, Setting, Sized

@@ -13,8 +13,8 @@ import pytest
 
 from everhold.guarantees.description_length import QueryTree
 from everhold.mechanisms import GuessAndCheck
-from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.labels import failing_rows_cost
+from everhold.mechanisms.records import Evaluations
 
 PLANNED, PLACES, LABELS = 6, 9, 3
 

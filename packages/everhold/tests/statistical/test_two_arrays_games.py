@@ -12,7 +12,7 @@ import pytest
 
 import everhold as eh
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.queries.predictions.public import apart_procedure, likely_values, set_apart
 from everhold.randomness import SeededNoise
 from everhold.sealing.rows.sums import cells_of

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.mechanisms.suffixes import Suffix, since, together, tree_of
 from everhold.randomness import SeededNoise
 

@@ -23,7 +23,7 @@ from everhold.arguments import names_keywords
 from everhold.display import Display
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.mechanisms import has_public_levels
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 
 if TYPE_CHECKING:

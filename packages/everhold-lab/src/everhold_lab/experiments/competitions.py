@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 
 import everhold as eh
 from everhold.mechanisms import GuessAndCheck, Mechanism
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold_competitions.ladder import Ladder
 from everhold_lab.experiments.base import Experiment, Row, Setting, promises_kept

@@ -11,7 +11,7 @@ import numpy as np
 
 from everhold.guarantees.intervals.means import SignTest
 from everhold.mechanisms import GuessAndCheck, Source, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold_lab.experiments.base import Experiment, Row, Setting, promises_kept
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from everhold.dependence import Independent
 from everhold.mechanisms import GuessAndCheck
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold_lab.audit.boards import CopiedInGroups, CopiedInOrder
 from everhold_lab.experiments.attributes import Attributes

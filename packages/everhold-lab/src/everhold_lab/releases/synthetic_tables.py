@@ -19,7 +19,7 @@ from scipy.optimize import minimize_scalar
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import BudgetExhausted, DependenceError
 from everhold.mechanisms import has_public_levels
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.privacy.curves import PureCurve
 from everhold.values.evaluation import UNIT, to_grid
 from everhold.values.universe import QueryFamily, checked_histogram

@@ -25,7 +25,7 @@ from everhold_privacy.guarantees import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.mechanisms.records import Evaluations
     from everhold.privacy.curves import PrivacyCurve
     from everhold.randomness import Noise
 

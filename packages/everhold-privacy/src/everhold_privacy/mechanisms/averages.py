@@ -17,7 +17,7 @@ from everhold.mechanisms.presentation import Presentation
 
 if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.mechanisms.records import Evaluations
     from everhold.randomness import Noise
 
 

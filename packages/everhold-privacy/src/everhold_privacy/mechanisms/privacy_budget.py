@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.mechanisms.records import Evaluations
     from everhold.randomness import Noise
 
 

@@ -28,7 +28,7 @@ from everhold_privacy.guarantees import gaussian_exceedance
 from everhold_privacy.mechanisms.additive import TRANSFER_PAGE, TRANSFER_THEOREM, TransferredPromise
 
 if TYPE_CHECKING:
-    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.mechanisms.records import Evaluations
     from everhold.randomness import Noise
 
 

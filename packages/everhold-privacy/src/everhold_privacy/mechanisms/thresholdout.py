@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.mechanisms.records import Evaluations
     from everhold.randomness import Noise
 
 

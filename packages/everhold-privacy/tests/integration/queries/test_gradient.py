@@ -17,7 +17,7 @@ import everhold as eh
 from everhold.cli.application import app
 from everhold.errors import QueryRejected
 from everhold.mechanisms import State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT, shortened, vectors_to_grid
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget, VectorNoise

@@ -16,8 +16,8 @@ from everhold.errors import ClippingWarning, QueryRejected
 from everhold.guarantees.intervals.means import BoundedDifferences
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import Source, State
-from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms.records import Evaluations
 from everhold.queries.metrics.ranking import auc_sensitivity
 from everhold.queries.statistic import Statistic, StatisticGrid
 from everhold.randomness import SeededNoise

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import kstest, laplace, norm
 
 from everhold.mechanisms import Source, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold_privacy.mechanisms.thresholdout import Thresholdout

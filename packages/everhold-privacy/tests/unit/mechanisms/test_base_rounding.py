@@ -8,7 +8,7 @@ import pytest
 from everhold.ledger import Committed
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.base import Mechanism
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.batch import OneMean
 from everhold.queries.query import ExecutionResult

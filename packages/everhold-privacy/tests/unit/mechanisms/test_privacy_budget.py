@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from everhold.dependence import Groups
 from everhold.mechanisms import Source, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT
 from everhold_privacy.guarantees import gaussian_exceedance

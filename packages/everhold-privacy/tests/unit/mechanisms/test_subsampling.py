@@ -15,7 +15,7 @@ from scipy.stats import binom, chisquare
 from everhold.dependence import Groups
 from everhold.errors import DependenceError
 from everhold.mechanisms import State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.privacy import GaussianCurve, PureCurve
 from everhold.randomness import SecureNoise, SeededNoise
 from everhold.testing import MechanismContract

@@ -30,7 +30,7 @@ from everhold.gates.records import COMPLETED, Champion, GateAccount, Gates, Mode
 from everhold.ledger import Outcome
 from everhold.ledger.acts import PROMOTED
 from everhold.mechanisms import Source
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.planning.widths import step_at
 from everhold.queries.query import Pricing
 from everhold.sealing.rows.table import parted

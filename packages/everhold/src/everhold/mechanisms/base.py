@@ -21,9 +21,8 @@ from everhold.errors import DependenceError
 from everhold.guarantees.intervals.base import Procedure
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, OfMeans
 from everhold.mechanisms.accounting import Accounting
-from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.presentation import Presentation
-from everhold.mechanisms.records import REFUSED, Promise, Quote, Replies, Source, State
+from everhold.mechanisms.records import REFUSED, Evaluations, Promise, Quote, Replies, Source, State
 from everhold.mechanisms.traits import Traits
 from everhold.randomness import LARGEST_SCALE
 from everhold.values.evaluation import UNIT

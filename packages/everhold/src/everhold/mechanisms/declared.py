@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms.base import Mechanism
-    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.mechanisms.records import Evaluations
 
 SHARE = 0.5
 """Part of the probability of failure that declared families have, unless another one is said."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.evaluations import Evaluations
     from everhold.mechanisms.public_levels import PublicLevels
+    from everhold.mechanisms.records import Evaluations
 
 _SCATTER = (1.0, 16.0)  # guesses may be worth the rows that they come from, or fewer: cross-validation misses by more
 

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.betting import GroupBetting
     from everhold.guarantees.intervals.means import Ends
     from everhold.mechanisms.base import Mechanism
-    from everhold.mechanisms.evaluations import Evaluations
-    from everhold.mechanisms.records import State
+    from everhold.mechanisms.records import Evaluations, State
 
 _SAYS_NOTHING = 0.5  # half-width of an interval of everything
 _AHEAD = 5  # surprises

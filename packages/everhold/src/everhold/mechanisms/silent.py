@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.mechanisms.records import Evaluations
     from everhold.randomness import Noise
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.answers import Answer
-    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.mechanisms.records import Evaluations
     from everhold.queries.interval_planner import Prepared
     from everhold.queries.query import CompileContext, ExecutionResult, QueryPlan, RowwiseQuery
     from everhold.sealing.rows.table import StoredRows

@@ -20,7 +20,7 @@ from everhold.answers import Answer
 from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.extensions import imported
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.batch import Batch, OneMean
 from everhold.queries.procedures import paying, statistic_procedure, takes_statistics

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from everhold.dependence import Independent
 from everhold.mechanisms import MECHANISMS, Source, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 
 ROWS, QUERIES = 20_000, 12

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold import QueryRejected, mean
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.values.base import Schema
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
 from everhold.values.expressions import ColumnKind

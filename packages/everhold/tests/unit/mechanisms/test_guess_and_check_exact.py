@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from everhold.mechanisms import GuessAndCheck, Source, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 
 UNIT = 2**20
 

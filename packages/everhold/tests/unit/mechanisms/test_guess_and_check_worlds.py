@@ -19,7 +19,7 @@ from everhold.guarantees.description_length import QueryTree
 from everhold.guarantees.intervals.base import Procedure
 from everhold.guarantees.intervals.means import Chernoff, ClopperPearson
 from everhold.mechanisms import GuessAndCheck, Source, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 
 UNIT = 2**20
 ALOUD, SILENT, CHALLENGE = "aloud", "silent", "challenge"

@@ -10,7 +10,7 @@ import everhold as eh
 from everhold.dependence import Groups, Independent
 from everhold.guarantees.intervals.means import Chernoff, ClopperPearson
 from everhold.mechanisms import MECHANISMS, Silent, Source, State, answering
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 
 ROWS = 1_000

@@ -23,7 +23,7 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import DECLARED
 from everhold.mechanisms import Source, has_public_levels
 from everhold.mechanisms.base import Quote
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold.queries.procedures import how_made, paying, rows_worth, what_narrows
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, QueryPlan, RowwiseQuery, rows_of
 from everhold.values.base import Joined, Kept, clips_in_words, noted_clips
