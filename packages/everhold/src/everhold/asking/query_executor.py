@@ -327,8 +327,7 @@ class Execution:
                 charged.
         """
         state, accounts = self.executor.state_from(data), Accounts.from_state(data)
-        if accounts.closed and new and not self.plan.pricing.asks_nothing:
-            raise QueryRejected(CLOSED_STUDY)
+        check_open(accounts, new=new, pricing=self.plan.pricing)
         return state, accounts
 
     def answer(
@@ -430,6 +429,16 @@ def ask_apart(executor: QueryExecutor, batch: Batch) -> list[Answer]:
     for part, places in batch.parts():
         answers |= zip(places, executor.ask(part), strict=True)
     return [answers[place] for place in range(len(answers))]
+
+
+def check_open(accounts: Accounts, *, new: int, pricing: Pricing) -> None:
+    """Refuse new queries about unsealed rows, except members of families that were declared before.
+
+    Raises:
+        QueryRejected: If there is one. Nothing is charged.
+    """
+    if accounts.closed and new and not pricing.asks_nothing:
+        raise QueryRejected(CLOSED_STUDY)
 
 
 def affordable(state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing) -> int:
@@ -565,8 +574,7 @@ def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> Quoted
         price, pricing = plan.quote(state, [stored[line.fingerprint] for line in plan.asked]), plan.pricing
         new = sum(entry is None for entry in stored.values())
         needed = new if plan.whole else min(new, 1)
-    if accounts.closed and new and not pricing.asks_nothing:
-        raise QueryRejected(CLOSED_STUDY)
+    check_open(accounts, new=new, pricing=pricing)
     price = replace(price, remaining=executor.remaining(data))
     if affordable(state, accounts, executor.analyst, needed, pricing=pricing) >= needed:
         return price
