@@ -12,7 +12,7 @@ import numpy as np
 
 import everhold as eh
 from everhold.mechanisms import Source, State
-from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.records import Evaluations
 from everhold_competitions.competition import PublicTerms
 from everhold_competitions.ladder import Ladder
 

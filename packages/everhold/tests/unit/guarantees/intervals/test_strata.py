@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from everhold.families.pool import BoundPool
-from everhold.guarantees.intervals.composites import strata
+from everhold.guarantees.intervals import strata
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.guarantees.intervals.strata import SeenStrata, StratifiedShare
 
