@@ -56,9 +56,9 @@ class Competition(Display):
         submissions: Most submissions of one team.
         surprises_per_team: Most surprises that telling one team may cost; None for the share that `share` states, and
             with ``"none"``, where nothing is told.
-        public: With ``"score"``: share of the rows, or of their groups, that public scores are about. The final board
-            is about the others, of which nothing is told before the end. None for scores of the rows of the final
-            board, each of which a team has to guess.
+        public: With ``"score"``: share of the rows, or of their groups, that public scores are about, at most one half.
+            The final board is about the others, of which nothing is told before the end. None for scores of the rows
+            of the final board, each of which a team has to guess.
         public_by: Column by whose order the public rows come first, such as a day; None where chance deals them.
         deadline: Time after which no submission is received, in ISO 8601 with its offset from UTC, such as
             ``"2026-12-01T12:00:00+00:00"``; None for no other end than that of the study.
@@ -135,8 +135,11 @@ class Competition(Display):
                 f"public={brief(self.public)} gives rows for public scores, and feedback={self.feedback!r} tells no "
                 "scores. Pass feedback='score', or leave public out."
             )
-        if not 0.0 < as_float(self.public) < 1.0:
-            raise ValueError(f"public is {brief(self.public)}. Use a share between 0 and 1.")
+        if not 0.0 < as_float(self.public) <= 0.5:
+            raise ValueError(
+                f"public is {brief(self.public)}. Use a share above 0 and of at most 0.5, so that the final board "
+                "has no fewer rows."
+            )
         if self.public_by is not None and not isinstance(self.public_by, str):
             raise ValueError(f"public_by is {brief(self.public_by)}. Pass the name of a column.")
         object.__setattr__(self, "public", float(self.public))

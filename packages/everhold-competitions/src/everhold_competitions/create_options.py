@@ -70,7 +70,8 @@ class CompetitionOptions:
     public: Annotated[
         float | None,
         typer.Option(
-            help="With --feedback score: scores are about this share of the rows, and the final board about the others."
+            help="With --feedback score: scores are about this share of the rows, at most 0.5, and the final board "
+            "about the others."
         ),
     ] = None
     public_by: Annotated[

@@ -15,6 +15,8 @@ from everhold_competitions.public_scores import _OPENED, PublicScores
 IDS = np.random.default_rng(2).permutation(ROWS) + 100
 TABLE = {"id": IDS, "day": np.arange(ROWS) // 100, "group": np.arange(ROWS) // 5, "y": TRUTH}
 
+FEW = {name: column[:40] for name, column in TABLE.items()}
+
 
 def contest(folder, name="contest", **wanted):
     wanted = {
@@ -117,7 +119,7 @@ def test_a_file_that_was_received_and_not_told_is_told_when_it_comes_again(tmp_p
     with contest(tmp_path) as holdout:
         with monkeypatch.context() as broken:
             broken.setattr(PublicScores, "tell", lambda *_: (_ for _ in ()).throw(QueryRejected("the power went off")))
-            with pytest.raises(QueryRejected, match="hand in the same again"):
+            with pytest.raises(QueryRejected, match="again"):
                 holdout.competition.submit(table_of(model(0.9, 1)), team="owls")
         assert holdout.competition.leaderboard()["owls"].score is None
         again = holdout.competition.submit(table_of(model(0.9, 1)), team="owls")
@@ -182,9 +184,10 @@ def test_every_metric_has_public_scores_that_only_improve(metric, tmp_path):
 def test_what_cannot_be_is_refused_and_nothing_is_created(tmp_path):
     past = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
     for wanted, message in (
-        ({"public": 0.995}, "leaves 15 rows for the final board"),
-        ({"public": 1.5}, "share between 0 and 1"),
-        ({"public": "half"}, "share between 0 and 1"),
+        ({"public": 0.5, "holdout": FEW}, "leaves 20 rows for the final board"),
+        ({"public": 0.6}, "at most 0.5"),
+        ({"public": 0}, "above 0"),
+        ({"public": "half"}, "at most 0.5"),
         ({"feedback": "none"}, "tells no scores"),
         ({"feedback": "leader"}, "tells no scores"),
         ({"public": None, "public_by": "day"}, "public_by"),

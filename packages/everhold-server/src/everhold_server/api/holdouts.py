@@ -126,7 +126,7 @@ class HoldoutSettings(PromiseSettings):
         None, description="Most surprises that telling one team may cost (a share by default)."
     )
     public: float | None = Field(
-        None, gt=0, lt=1, description="Share of the rows that scores before the end are about. Only with feedback "
+        None, gt=0, le=0.5, description="Share of the rows that scores before the end are about. Only with feedback "
         "'score'.",
         examples=[0.3],
     )  # fmt: skip

@@ -266,5 +266,7 @@ def test_public_rows_are_scored_over_http_and_the_final_board_is_about_the_other
         assert board["public"]["rows"] == samples.ROWS // 2
         terms = client(EVE).get(STUDY).json()["status"]["facts"]["competition"]
         assert (terms["public"], terms["public_rows"]) == (0.5, samples.ROWS // 2)
+        written = {"predictions": dict(zip(IDS, [1] * samples.ROWS, strict=True))}
+        assert client(BOB).post(STUDY + "/submissions", json=written).json()["number"] == 2
         asked = client(STEWARD).post(API + "/holdouts/study.public/ask", json={"query": "delay > 15"})
         assert (asked.status_code, "public rows of 'study'" in asked.text) == (409, True)
