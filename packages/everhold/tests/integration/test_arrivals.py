@@ -340,7 +340,7 @@ def test_what_cannot_grow_is_refused(storage, settings):
 
 def test_after_an_arrival_families_are_refused(holdout):
     holdout.append(table(100, 3))
-    with pytest.raises(QueryRejected, match="declaring a family does not know"):
+    with pytest.raises(QueryRejected, match="declaring a family does not support"):
         holdout.declare("f", eh.texts())
 
 

@@ -65,12 +65,12 @@ class TestBif:
     )
     def test_faults_are_told_with_their_line(self, old, new, line, reason):
         assert old in BIF
-        with pytest.raises(DependenceError, match=f"line {line}: .*{reason}"):
+        with pytest.raises(DependenceError, match=f"Line {line}: .*{reason}"):
             read_bif(BIF.replace(old, new))
 
     def test_a_file_that_ends_early(self):
         for end in range(60, len(BIF) - 3, 17):
-            with pytest.raises(DependenceError, match="line"):
+            with pytest.raises(DependenceError, match="Line"):
                 read_bif(BIF[:end])
 
     def test_a_missing_table(self):
@@ -120,7 +120,7 @@ class TestUai:
         ],
     )
     def test_faults_are_told_with_their_line(self, old, new, line, reason):
-        with pytest.raises(DependenceError, match=f"line {line}: .*{reason}"):
+        with pytest.raises(DependenceError, match=f"Line {line}: .*{reason}"):
             read_uai_bayes(UAI_BAYES.replace(old, new, 1))
 
     def test_every_node_has_one_table(self):
@@ -263,13 +263,13 @@ def test_a_uai_file_made_by_hand_comes_back(tmp_path, seed):
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (BayesianNetwork.from_pyagrum, "expected a pyagrum.BayesNet;"),
-        (MarkovNetwork.from_pyagrum, "expected a pyagrum.MarkovRandomField;"),
-        (BayesianNetwork.from_pgmpy, "expected a discrete Bayesian network of pgmpy;"),
-        (MarkovNetwork.from_pgmpy, "expected a discrete Markov network of pgmpy;"),
+        (BayesianNetwork.from_pyagrum, "Pass a pyagrum.BayesNet"),
+        (MarkovNetwork.from_pyagrum, "Pass a pyagrum.MarkovRandomField"),
+        (BayesianNetwork.from_pgmpy, "Pass a discrete Bayesian network of pgmpy"),
+        (MarkovNetwork.from_pgmpy, "Pass a discrete Markov network of pgmpy"),
     ],
 )
 def test_what_is_no_model_of_a_library_is_refused(make, expected):
-    for wrong, kind in ((3, "An object of type int"), (SimpleNamespace, "the class SimpleNamespace")):
+    for wrong, kind in ((3, "An object of type int"), (SimpleNamespace, "The class SimpleNamespace")):
         with pytest.raises(DependenceError, match=f"{kind} was passed. {expected}"):
             make(wrong)

@@ -79,8 +79,8 @@ class TestBinding:
         [
             (["a0", "b0", "d0"], "is not a node"),
             (["a0", "b0", "b0"], "more than once"),
-            (["a0", "b0"], "as many"),
-            (["a0", "b0", "c0", "d0"], "as many"),
+            (["a0", "b0"], "nodes with a row"),
+            (["a0", "b0", "c0", "d0"], "nodes with a row"),
         ],
     )
     def test_rows_that_are_not_the_nodes_are_refused(self, sealed, reason):
@@ -96,7 +96,7 @@ class TestBinding:
     def test_without_a_column_only_the_number_has_to_match(self):
         network = BayesianNetwork(self.nodes)
         assert network.bind(Structure(["x", "y", "z"])) is network
-        with pytest.raises(DependenceError, match="as many"):
+        with pytest.raises(DependenceError, match="nodes with a row"):
             network.bind(Structure(["x"]))
 
     def test_training_rows_need_a_word_about_them(self):
@@ -126,15 +126,15 @@ class TestModelsThatMakeNoSense:
         ("nodes", "reason"),
         [
             ({"a": (2, (), [0.5, 0.4])}, "sum to 0.9"),
-            ({"a": (2, (), [1.5, -0.5])}, "within"),
-            ({"a": (2, (), [np.nan, 1.0])}, "within"),
+            ({"a": (2, (), [1.5, -0.5])}, "outside 0 to 1"),
+            ({"a": (2, (), [np.nan, 1.0])}, "outside 0 to 1"),
             ({"a": (2, (), ["x", "y"])}, "not a table of numbers"),
             ({"a": (3, (), COIN)}, "shape"),
             ({"a": (0, (), COIN)}, "states"),
             ({"a": (["x", "x"], (), COIN)}, "states"),
-            ({"a": (2, ("b",), COPY)}, "no node"),
+            ({"a": (2, ("b",), COPY)}, "not a node"),
             ({"a": (2, ("a",), COPY)}, "itself"),
-            ({"a": (2, ("b",), COPY), "b": (2, ("a",), COPY)}, "circle"),
+            ({"a": (2, ("b",), COPY), "b": (2, ("a",), COPY)}, "cycle"),
             ({}, "none"),
         ],
     )

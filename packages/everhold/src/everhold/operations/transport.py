@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from everhold.asking.arrivals.growth import current
-from everhold.errors import QueryRejected
 from everhold.operations.operation import HoldoutOperation, Role
 
 if TYPE_CHECKING:
@@ -76,11 +75,7 @@ class LocalTransport:
         """
         if operation.role is not Role.STEWARD or not operation.act:
             return _performed(self.session, operation)
-        if self.session.executor.analyst is not None:
-            raise QueryRejected(
-                f"an analyst cannot {operation.act}; expected the holdout itself, as the steward opens it; nothing was "
-                "changed"
-            )
+        self.session.executor.check_steward(operation.act)
         return operation.perform(self.session)
 
     def gate(self, metric: Any, *, champion: Any, name: str, **terms: Any) -> Any:
