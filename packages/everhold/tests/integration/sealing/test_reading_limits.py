@@ -58,7 +58,7 @@ BOMBS = {
     "100 million rows of Parquet": (rows_bomb, r"100,000,000 rows or more, above the limit of 67,108,864"),
     "100 million rows of packed CSV": (packed_bomb, r"rows or more, above the limit of 67,108,864"),
     "one endless line": (line_bomb, "longer than 4 MiB"),
-    "100,000 columns of CSV": (wide_text, "100,000 columns, more than the limit 16,384"),
+    "100,000 columns of CSV": (wide_text, "100,000 columns, more than the limit of 16,384"),
     "columns of Parquet": (wide_parquet, "16,385 columns, more than the limit of 16,384"),
     "100,000 arrays": (lambda _: {str(name): [1] for name in range(100_000)}, "100,000 columns, more than the limit"),
 }
