@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sqlalchemy import bindparam, insert, literal_column, select, update
+from sqlalchemy.exc import IntegrityError as ConstraintFailed
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
@@ -422,7 +423,10 @@ class _Appended:
         seal = seal_of(self.ledger.seal_key, holdout=holdout, **after)
         expected = {"holdout": holdout, "from_sequence": found.sequence, "from_hash": found.entry_hash}
         with database_errors():
-            connection.execute(INSERT, self.rows)
+            try:
+                connection.execute(INSERT, self.rows)
+            except ConstraintFailed:  # an entry is there already that was not written
+                raise not_what_was_written(found) from None
             moved = connection.execute(MOVE_HEAD, {**after, "head_seal": seal, **expected}).rowcount
         if moved != 1:
             raise Unavailable(
