@@ -1,4 +1,4 @@
-"""Commands of a competition: submit, leaderboard."""
+"""Commands of a competition: submit, leaderboard, teams, disqualify, move-deadline."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from everhold.cli import operations
 from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened, place_of
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_sentence
+from everhold_competitions.operations import Disqualify, ListTeams, MoveDeadline
 
 if TYPE_CHECKING:
     from everhold.queries.predictions.arrays import PredictionTable
@@ -20,6 +22,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command()(submit)
     app.command()(leaderboard)
+    operations.register(app, ListTeams, Disqualify, MoveDeadline)
 
 
 def submit(

@@ -99,7 +99,7 @@ class Competition(Display):
             object.__setattr__(self, what, int(value))
         self._check_public()
         self._check_surprises()
-        object.__setattr__(self, "deadline", _checked_deadline(self.deadline))
+        object.__setattr__(self, "deadline", checked_deadline(self.deadline))
         rules = self.rules
         if rules is not None and not (isinstance(rules, str) and 1 <= len(rules) <= _LONGEST_RULES):
             expected = f"Pass a text of 1 to {_LONGEST_RULES:,} characters"
@@ -402,7 +402,12 @@ class PublicTerms:
         return {**self.terms.to_dict(), "of": self.of}
 
 
-def _checked_deadline(deadline: Any) -> str | None:
+def checked_deadline(deadline: Any) -> str | None:
+    """Return a deadline in UTC to the second, or None without one.
+
+    Raises:
+        ValueError: If it is no time with its offset from UTC.
+    """
     if deadline is None:
         return None
     try:

@@ -80,6 +80,7 @@ class Leaderboard(Display):
         confidence: Probability with which all intervals and all ranks hold together.
         statement: The statement that they rest on.
         about: What scores are about, where that is not the population.
+        disqualified: Why teams are not on the board, by team.
         deadline: Time after which no submission is received, if there is one.
         rules: What teams are told of the competition.
         public: Of a competition with public rows, what is said of them: holdout, rows, step and confidence.
@@ -95,6 +96,7 @@ class Leaderboard(Display):
     confidence: float
     statement: str
     about: str | None = None
+    disqualified: Mapping[str, str] = field(default_factory=dict)
     deadline: str | None = None
     rules: str | None = None
     public: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -113,7 +115,8 @@ class Leaderboard(Display):
         rest = ("holdout", "metric", "higher_is_better", "feedback", "final", "confidence", "statement", "about")
         rows = [{name: getattr(row, name) for name in _STABLE} for row in self.standings]
         told = {name: text for name in ("deadline", "rules", "public") if (text := getattr(self, name)) is not None}
-        return {"rows": rows, **{name: getattr(self, name) for name in rest}, **told}
+        out = {"disqualified": dict(self.disqualified)} if self.disqualified else {}
+        return {"rows": rows, **{name: getattr(self, name) for name in rest}, **out, **told}
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one dictionary for each team: rank, team, score, low, high and submissions."""
@@ -178,7 +181,7 @@ class Leaderboard(Display):
         deadline = "" if self.deadline is None else f"Deadline: {self.deadline}"
         public = public_in_words(self.public) if self.public is not None and self.final else ""
         rules = "" if self.rules is None else f"Rules:\n{printable_lines(self.rules)}"
-        return "\n".join(filter(None, (deadline, public, rules)))
+        return "\n".join(filter(None, (*out_in_words(self), deadline, public, rules)))
 
     def summary(self) -> str:
         """Return the precision of the final leaderboard in one sentence, or an empty text before the end."""
@@ -281,6 +284,11 @@ def render_page(board: Leaderboard) -> str:
     )
 
 
+def out_in_words(board: Leaderboard) -> list[str]:
+    """Return a sentence on each team that is not on the board."""
+    return [f"Team {name!r} is disqualified: {reason}" for name, reason in board.disqualified.items()]
+
+
 def _rules(board: Leaderboard) -> str:
     """Return deadline and rules as HTML, empty where there are none."""
     deadline = "" if board.deadline is None else f"<p>Deadline: {html.escape(board.deadline)}</p>\n"
@@ -296,7 +304,8 @@ def board_table(board: Leaderboard) -> str:
         _row(row, scale, first=place == 0 or board.standings[place - 1].rank != row.rank)
         for place, row in enumerate(board.standings)
     )
-    return f"<table>\n<thead><tr>{_head(board, scale)}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+    out = "".join(f"\n<p>{html.escape(words)}</p>" for words in out_in_words(board))
+    return f"<table>\n<thead><tr>{_head(board, scale)}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>{out}"
 
 
 class _Scale:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from everhold.errors import QueryRejected
-from everhold.operations.operation import AnyModel, HoldoutOperation, Param, Role
+from everhold.operations.operation import PRINTABLE, AnyModel, HoldoutOperation, Param, Role
 
 if TYPE_CHECKING:
     from everhold.asking.session import HoldoutSession
     from everhold_competitions.leaderboard import Leaderboard
-    from everhold_competitions.submission_result import FormatReport, Submission
+    from everhold_competitions.submission_result import FormatReport, Submission, TeamList
 
 _Predictions = Annotated[
     AnyModel | None,
@@ -136,7 +136,69 @@ class ReadLeaderboard(
         return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class ListTeams(
+    HoldoutOperation["TeamList"], verb="teams", role=Role.STEWARD, route="GET /teams", topic="competitions",
+    command="teams contest.db contest",
+):  # fmt: skip
+    """Who submitted how often, what is left, and when the latest submission came. Free."""
+
+    def perform(self, session: HoldoutSession) -> TeamList:
+        """Read the ledger."""
+        found: TeamList = _competition(session).teams()
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disqualify(
+    HoldoutOperation["TeamList"], verb="disqualify", role=Role.STEWARD, act="disqualify a team",
+    route="POST /teams/disqualified", topic="competitions",
+    command="disqualify contest.db contest owls --reason 'two accounts of one person'",
+):  # fmt: skip
+    """Take a team off the board, with a reason that the ledger keeps and the board shows. It cannot be undone.
+
+    The team submits nothing more, and is compared with nobody at the end. What it was told stays paid.
+    """
+
+    team: Annotated[str, Param("One that submitted.", longest=100, pattern=PRINTABLE, example="owls")]
+    reason: Annotated[
+        str, Param("One line, which everybody may read.", longest=1_000, example="two accounts of one person")
+    ]
+
+    def perform(self, session: HoldoutSession) -> TeamList:
+        """Record the act, and list all teams."""
+        _competition(session).disqualify(team=self.team, reason=self.reason)
+        return ListTeams().perform(session)
+
+    def facts(self, result: TeamList) -> Mapping[str, Any]:
+        """The team."""
+        return {"team": self.team}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveDeadline(
+    HoldoutOperation["TeamList"], verb="move_deadline", role=Role.STEWARD, act="move the deadline",
+    route="PUT /deadline", topic="competitions",
+    command="move-deadline contest.db contest 2026-12-08T12:00:00+00:00",
+):  # fmt: skip
+    """Move the deadline to another time from now on. The ledger keeps it, and the board shows it.
+
+    A deadline that is over may be moved, too, until the study is unsealed.
+    """
+
+    deadline: Annotated[str, Param("With the offset from UTC.", longest=100, example="2026-12-08T12:00:00+00:00")]
+
+    def perform(self, session: HoldoutSession) -> TeamList:
+        """Record the act, and list all teams."""
+        _competition(session).move_deadline(self.deadline)
+        return ListTeams().perform(session)
+
+    def facts(self, result: TeamList) -> Mapping[str, Any]:
+        """The deadline."""
+        return {"deadline": self.deadline}
+
+
 COMPETITION_OPERATIONS: tuple[type[HoldoutOperation[Any]], ...] = (
-    Submit, CheckSubmission, ListSubmissions, ChooseFinal, ReadLeaderboard,
+    Submit, CheckSubmission, ListSubmissions, ChooseFinal, ReadLeaderboard, ListTeams, Disqualify, MoveDeadline,
 )  # fmt: skip
 """All operations of a competition."""

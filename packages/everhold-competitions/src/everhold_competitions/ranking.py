@@ -35,7 +35,8 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
     """Return the leaderboard as it stands now. Nothing is asked or charged."""
     executor, head = contest.executor, contest.executor.ledger.head()
     accounts = Accounts.from_state(head.state)
-    teams = list(accounts.of(Submissions).teams.values())
+    every = accounts.of(Submissions).teams.values()
+    teams = [team for team in every if not team.out]
     final, comparisons = accounts.unsealings > 0, []
     if final:
         entries = all_entries(contest.executor.ledger)
@@ -58,14 +59,16 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
     else:
         standings = [_ranking_row(contest, team, None) for team in teams]
         better = _behind_leaders(contest, teams) if contest.competition.feedback == LEADER else {}
+    standings = ranked(standings, better, higher_is_better=contest.scoring.higher_is_better)
+    terms = contest.terms(accounts.of(Submissions))
     return Leaderboard(
         holdout=executor.record.name, metric=contest.competition.in_words,
         higher_is_better=contest.scoring.higher_is_better,
         feedback=contest.competition.feedback, final=final, comparisons=comparisons,
-        standings=ranked(standings, better, higher_is_better=contest.scoring.higher_is_better),
+        standings=standings, disqualified={team.name: team.out for team in every if team.out},
         confidence=executor.mechanism.confidence, statement=executor.promise.statement,
         about=about_of(executor.schema, by_position=True),
-        deadline=contest.competition.deadline, rules=contest.competition.rules,
+        deadline=terms.deadline, rules=terms.rules,
         public=None if contest.public is None else contest.public.facts,
     )  # fmt: skip
 

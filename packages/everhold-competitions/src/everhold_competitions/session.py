@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.arguments import brief
 from everhold.asking.budget import checked_name, refuse_look_alikes
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.errors import EverholdError, QueryRejected
@@ -30,7 +31,16 @@ from everhold_competitions.public_scores import PublicScores
 from everhold_competitions.scoring import Entered, MeanScoring, Scoring, scoring_of
 from everhold_competitions.submission_result import FormatReport, Submission, without_guess
 from everhold_competitions.team_limits import TeamLimited, surprises_left
-from everhold_competitions.teams import CHOICE, CLOSING, LEADERBOARD, SUBMISSION, Submissions, Team
+from everhold_competitions.teams import (
+    CHOICE,
+    CLOSING,
+    DEADLINE,
+    DISQUALIFICATION,
+    LEADERBOARD,
+    SUBMISSION,
+    Submissions,
+    Team,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,8 +90,11 @@ class Receiving:
         Raises:
             QueryRejected: If it may not.
         """
-        competition, teams = self.session.competition, accounts.of(Submissions).teams
+        submissions = accounts.of(Submissions)
+        competition, teams = self.session.terms(submissions), submissions.teams
         known, part = teams.get(team), accounts.parts.get(team)
+        if known is not None and known.out:
+            raise QueryRejected(f"Team {team!r} is disqualified: {known.out}")
         if known is not None and self._is_repeat(accounts, known, predicted, public):
             return known
         if accounts.closed or accounts.of(Submissions).closed:
@@ -316,18 +329,75 @@ class CompetitionSession:
             IntegrityError: If its file is missing or was altered. Nothing was changed.
         """
         self.files.find(predicted)
-        public = {"kind": CHOICE, "team": team, "predictions": predicted, "act": secrets.token_hex(16)}
-        act = EntryDraft(digest(public), {**public, "shown": f"final submission of team {team!r}"})
+
+        def check(accounts: Accounts) -> bool:
+            submissions = accounts.of(Submissions)
+            over = accounts.closed or submissions.closed or self.terms(submissions).is_past(datetime.now(UTC))
+            if over or submissions.teams[team].out:
+                raise QueryRejected(
+                    "The competition is over. No submission can be chosen any more."
+                    if over
+                    else f"Team {team!r} is disqualified."
+                )
+            return submissions.teams[team].final != predicted
+
+        self._record(
+            {"kind": CHOICE, "team": team, "predictions": predicted}, f"final submission of team {team!r}", check
+        )
+
+    def disqualify(self, team: str, reason: str) -> None:
+        """Take a team off the board, with a reason that the ledger keeps.
+
+        Raises:
+            QueryRejected: If there is no such team on the board, or the competition is over. Nothing was changed.
+        """
+
+        def check(accounts: Accounts) -> bool:
+            self._check_open(accounts, "A team is disqualified before that")
+            known = accounts.of(Submissions).teams.get(team)
+            if known is None:
+                raise QueryRejected(f"There is no team {brief(team)} that submitted.")
+            return not known.out
+
+        self._record(
+            {"kind": DISQUALIFICATION, "team": team, "reason": reason}, f"team {team!r} is disqualified", check
+        )
+
+    def move_deadline(self, deadline: str) -> None:
+        """Move the deadline to a later moment than now.
+
+        Raises:
+            QueryRejected: If it is past, or the competition is over. Nothing was changed.
+        """
+
+        def check(accounts: Accounts) -> bool:
+            self._check_open(accounts, "A deadline is moved before that")
+            if replace(self.competition, deadline=deadline).is_past(datetime.now(UTC)):
+                raise QueryRejected(f"The deadline, {deadline}, is over. Use a time to come.")
+            return self.terms(accounts.of(Submissions)).deadline != deadline
+
+        self._record({"kind": DEADLINE, "deadline": deadline}, f"the deadline is {deadline}", check)
+
+    def terms(self, submissions: Submissions) -> Competition:
+        """Return the terms as they are now: the host may have moved the deadline."""
+        return replace(self.competition, deadline=submissions.deadline or self.competition.deadline)
+
+    def _check_open(self, accounts: Accounts, instead: str) -> None:
+        if accounts.closed or accounts.of(Submissions).closed:
+            raise QueryRejected(f"The competition is over. {instead}.")
+
+    def _record(self, said: dict[str, Any], shown: str, check: Callable[[Accounts], bool]) -> None:
+        """Commit an act of the competition, unless ``check`` says that nothing would change."""
+        said = {**said, "act": secrets.token_hex(16)}
+        act = EntryDraft(digest(said), {**said, "shown": shown})
 
         def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-            accounts = Accounts.from_state(data)
-            if accounts.closed or accounts.of(Submissions).closed or self.competition.is_past(datetime.now(UTC)):
-                raise QueryRejected("The competition is over. No submission can be chosen any more.")
-            if accounts.of(Submissions).teams[team].final == predicted:
+            accounts, answer = Accounts.from_state(data), {"source": said["kind"]}
+            if not check(accounts):
                 return data, [None]
-            if broken := accounts.replay(public, {"source": CHOICE}, 0):
-                raise QueryRejected(f"The submission was not chosen: {broken}. Choose it again.")
-            return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": CHOICE}, 0)]
+            if broken := accounts.replay(said, answer, 0):
+                raise QueryRejected(f"Nothing was changed: {broken}. Try again.")
+            return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, **answer}, 0)]
 
         self.executor.ledger.commit([act], step)
 
@@ -419,13 +489,12 @@ class CompetitionSession:
             return
         if not submissions.closed:
             with self.files.one_at_a_time():
-                for team in self.accounts().of(Submissions).teams.values():
-                    self.files.find(team.final)  # while a team whose file is lost can still hand it in again
+                for final in self.accounts().of(Submissions).finals:
+                    self.files.find(final)  # while a team whose file is lost can still hand it in again
                 self._end()
         if self.public is not None:
             self.public.close()
-        finals = self.accounts().of(Submissions).teams.values()
-        predictions = {final: self.files.find(final) for final in dict.fromkeys(team.final for team in finals)}
+        predictions = {final: self.files.find(final) for final in self.accounts().of(Submissions).finals}
         done = 0
         with progress("comparing teams", len(predictions) * (len(predictions) + 1) // 2) as line:
             for plan, count in self.scoring.finals(predictions):

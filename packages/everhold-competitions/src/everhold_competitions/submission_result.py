@@ -129,3 +129,21 @@ class FormatReport(Display):
             f"({values}). Team {self.team!r} has {self.left:,} submissions left. Nothing "
             "was received or charged."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TeamList(Display):
+    """Teams of a competition with the submissions that they used, returned by `holdout.competition.teams()`.
+
+    Attributes:
+        rows: One dictionary for each team: team, submissions, left, charged, surprises_left, latest, disqualified.
+    """
+
+    rows: list[dict[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one dictionary for each team."""
+        return self.rows

@@ -22,13 +22,14 @@ from everhold.errors import NotFound, QueryRejected
 from everhold.gates.rows import model_store_of
 from everhold.ledger.acts import Accounts
 from everhold.ledger.store import all_entries
-from everhold_competitions.competition import Competition, PublicTerms
+from everhold_competitions.competition import Competition, PublicTerms, checked_deadline
 from everhold_competitions.metric_checks import check_metric
 from everhold_competitions.public_scores import PublicScores
 from everhold_competitions.session import CompetitionSession
-from everhold_competitions.submission_result import FormatReport, Submission, is_score
+from everhold_competitions.submission_result import FormatReport, Submission, TeamList, is_score
 from everhold_competitions.submission_store import SubmissionStore
-from everhold_competitions.teams import SUBMISSION, Submissions
+from everhold_competitions.team_limits import surprises_left
+from everhold_competitions.teams import LONGEST_REASON, SUBMISSION, Submissions, is_reason
 
 if TYPE_CHECKING:
     from everhold.ledger import Entry, Head
@@ -132,6 +133,50 @@ class HoldoutCompetition(HoldoutAccessor):
             )  # fmt: skip
         self._session().choose(team, found["predictions"])
 
+    def teams(self) -> TeamList:
+        """Return who submitted how often, with what is left, in the order of the first submissions. It is free.
+
+        Raises:
+            QueryRejected: If this holdout takes no submissions.
+        """
+        session = self._session()
+        accounts, latest = session.accounts(), {row["team"]: row["received_at"] for row in self.submissions()}
+        return TeamList([
+            {"team": name, "submissions": team.received, "left": session.left(team), "charged": team.charged,
+             "surprises_left": surprises_left(accounts, name, session.share), "latest": latest[name],
+             "disqualified": team.out or None}
+            for name, team in accounts.of(Submissions).teams.items()
+        ])  # fmt: skip
+
+    def disqualify(self, *, team: str, reason: str) -> None:
+        """Take a team off the board, with a reason that the ledger keeps and the board shows. It cannot be undone.
+
+        Args:
+            team: One that submitted.
+            reason: One line, which everybody may read.
+
+        Raises:
+            QueryRejected: If there is no such team, or the competition is over. Nothing was changed.
+            ValueError: If the reason is no line of text.
+        """
+        self._executor.check_steward("disqualify a team")
+        if not is_reason(reason):
+            raise ValueError(f"The reason is {brief(reason)}. Give one line of at most {LONGEST_REASON:,} characters")
+        self._session().disqualify(checked_name(team, of="team"), reason)
+
+    def move_deadline(self, deadline: str) -> None:
+        """Move the deadline to another time from now on. The ledger keeps it.
+
+        Args:
+            deadline: In ISO 8601 with its offset from UTC.
+
+        Raises:
+            QueryRejected: If it is past, or the competition is over. Nothing was changed.
+            ValueError: If it is no time with an offset.
+        """
+        self._executor.check_steward("move the deadline")
+        self._session().move_deadline(str(checked_deadline(deadline)))
+
     def leaderboard(self) -> Leaderboard:
         """Return the leaderboard as it stands now. It is free.
 
@@ -198,7 +243,7 @@ class HoldoutCompetition(HoldoutAccessor):
         """
         if (competition := self._competition) is None:
             return {}
-        facts = competition.to_dict()
+        facts = self._session().terms(Accounts.from_state(head.state).of(Submissions)).to_dict()
         if competition.metric in ("accuracy", "error"):
             mechanism = self._executor.mechanism
             facts["final_width"] = {f"{at:g}": competition.final_radius(mechanism, at) for at in (0.5, 0.9)}

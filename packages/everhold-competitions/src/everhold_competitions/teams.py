@@ -29,10 +29,16 @@ CHOICE = "final_choice"
 CLOSING = "closing"
 """Source of the "answer" of an entry after which no submission is received."""
 
+DISQUALIFICATION = "disqualification"
+"""Source of the "answer" of an entry by which the host takes a team off the board."""
+
+DEADLINE = "deadline"
+"""Source of the "answer" of an entry by which the host moves the deadline."""
+
 LEADERBOARD = "leaderboard"
 """Name of the gate whose champion leads."""
 
-LONGEST_TEAM = 100
+LONGEST_TEAM, LONGEST_REASON = 100, 1_000
 _MOST = 10**15
 _HEX = frozenset("0123456789abcdef")
 
@@ -47,6 +53,7 @@ class Team:
         charged: Surprises that telling the team about its submissions has cost.
         chosen: How often it chose an earlier submission.
         public: SHA-256 of what was received last for public rows; empty where there are none.
+        out: Why the host disqualified it; empty for a team on the board.
     """
 
     name: str
@@ -56,6 +63,7 @@ class Team:
     charged: int = 0
     chosen: int = 0
     public: str = ""
+    out: str = ""
 
 
 _FIELDS = tuple(each.name for each in fields(Team))
@@ -68,15 +76,19 @@ class Submissions(LedgerExtension):
     Attributes:
         teams: In the order of their first submission.
         closed: Whether no more are received.
+        deadline: The deadline since the host moved it; empty before.
+        moved: How often it was moved.
     """
 
     name: ClassVar[str] = "competition"
     key: ClassVar[str] = "submissions"
-    acts: ClassVar[frozenset[str]] = frozenset({SUBMISSION, CHOICE, CLOSING})
+    acts: ClassVar[frozenset[str]] = frozenset({SUBMISSION, CHOICE, CLOSING, DISQUALIFICATION, DEADLINE})
     accessor: ClassVar[str] = "everhold_competitions.submissions:HoldoutCompetition"
 
     teams: dict[str, Team] = field(default_factory=dict)
     closed: bool = False
+    deadline: str = ""
+    moved: int = 0
 
     @classmethod
     def read(cls, stored: Any) -> Self:
@@ -88,7 +100,10 @@ class Submissions(LedgerExtension):
         lines = [Team(*line) for line in stored["teams"]]
         if not all(map(_is_sound, lines)) or type(stored["closed"]) is not bool:
             raise ValueError("a team is impossible")
-        return cls({line.name: line for line in lines}, stored["closed"])
+        deadline, moved = stored.get("deadline", ["", 0])
+        if type(deadline) is not str or type(moved) is not int or (moved > 0) != bool(deadline):
+            raise ValueError("a deadline is impossible")
+        return cls({line.name: line for line in lines}, stored["closed"], deadline, moved)
 
     def stored(self) -> dict[str, Any] | None:
         """Return the state as plain JSON data, or None if no submission was received."""
@@ -97,12 +112,19 @@ class Submissions(LedgerExtension):
         return {
             "teams": [[*map(team.__getattribute__, _FIELDS)] for team in self.teams.values()],
             "closed": self.closed,
+            **({"deadline": [self.deadline, self.moved]} if self.moved else {}),
         }
 
     @property
     def entries(self) -> int:
-        """Number of ledger entries that receive a submission, choose a final one, or close the competition."""
-        return sum(team.received + team.chosen for team in self.teams.values()) + self.closed
+        """Number of ledger entries of the competition that are no answers."""
+        acts = sum(team.received + team.chosen + bool(team.out) for team in self.teams.values())
+        return acts + self.moved + self.closed
+
+    @property
+    def finals(self) -> list[str]:
+        """SHA-256 of the final predictions of all teams on the board, each once, in order."""
+        return list(dict.fromkeys(team.final for team in self.teams.values() if not team.out))
 
     def receive(self, team: str, predictions: str, *, final: bool, public: str = "") -> None:
         """Record a submission of a team, which is final if it is the team's first or `final` is True.
@@ -160,7 +182,7 @@ class Submissions(LedgerExtension):
             self.count_answer(description[TOLD_OF], charged=charged, promoted=source == PROMOTED)
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
-        """Apply a ledger entry that receives a submission, chooses one, or closes the competition.
+        """Apply a ledger entry of the competition that is no answer.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
@@ -169,6 +191,9 @@ class Submissions(LedgerExtension):
             if self.closed:
                 raise ValueError("the submissions were closed twice")
             self.closed = True
+            return
+        if source in (DISQUALIFICATION, DEADLINE):
+            self._moderate(description, source)
             return
         team, predictions, final = (description.get(name) for name in ("team", "predictions", "final"))
         if source == CHOICE:
@@ -179,12 +204,37 @@ class Submissions(LedgerExtension):
             raise ValueError("the submission is malformed")
         self.receive(team, predictions, final=final, public=public)
 
+    def _moderate(self, description: Mapping[str, Any], source: object) -> None:
+        team, reason, deadline = (description.get(name) for name in ("team", "reason", "deadline"))
+        if self.closed:
+            raise ValueError("the host acted after the end")
+        if source == DEADLINE:
+            if not (isinstance(deadline, str) and deadline):
+                raise ValueError("the deadline is malformed")
+            self.deadline, self.moved = deadline, self.moved + 1
+            return
+        known = self.teams.get(team) if _is_name(team) else None
+        if known is None or known.out or not is_reason(reason):
+            raise ValueError("a team was disqualified that was not on the board, or without a reason")
+        self.teams[known.name] = replace(known, out=reason)
+
+
+def is_reason(value: object) -> TypeGuard[str]:
+    """Return whether a text can be the reason of a disqualification."""
+    return isinstance(value, str) and len(value.strip()) >= 1 and len(value) <= LONGEST_REASON and value.isprintable()
+
 
 def _is_sound(team: Team) -> bool:
     digests = _is_digest(team.final) and _is_digest(team.latest)
     whole = all(type(count) is int for count in (team.received, team.charged, team.chosen))
     counts = whole and 1 <= team.received <= _MOST and 0 <= team.charged <= _MOST and 0 <= team.chosen <= _MOST
-    return _is_name(team.name) and digests and counts and _is_public(team.public)
+    return (
+        _is_name(team.name)
+        and digests
+        and counts
+        and (team.out == "" or is_reason(team.out))
+        and _is_public(team.public)
+    )
 
 
 def _is_name(value: object) -> TypeGuard[str]:

@@ -55,7 +55,16 @@ from everhold.operations.operation import (
 from everhold.queries.metrics.row_scores import risk
 from everhold.queries.metrics.scores import metric as scored
 from everhold.queries.predictions.arrays import PredictionTable
-from everhold_competitions.operations import CheckSubmission, ChooseFinal, ListSubmissions, ReadLeaderboard, Submit
+from everhold_competitions.operations import (
+    CheckSubmission,
+    ChooseFinal,
+    Disqualify,
+    ListSubmissions,
+    ListTeams,
+    MoveDeadline,
+    ReadLeaderboard,
+    Submit,
+)
 from everhold_server.wire.answers import received
 from everhold_server.wire.connection import Connection, Part
 from everhold_server.wire.files import PARQUET_TYPE, parquet_of, row_files
@@ -74,7 +83,7 @@ if TYPE_CHECKING:
     from everhold.gates.history import GateHistory
     from everhold.values.base import Schema
     from everhold_competitions.leaderboard import Leaderboard
-    from everhold_competitions.submission_result import FormatReport, Submission
+    from everhold_competitions.submission_result import FormatReport, Submission, TeamList
 
 Result = TypeVar("Result")
 
@@ -279,6 +288,18 @@ class _Competition:
     def submissions(self) -> list[dict[str, Any]]:
         """Return the submissions, see `HoldoutCompetition.submissions`. An analyst gets those of the own team."""
         return self._transport.perform(ListSubmissions())
+
+    def teams(self) -> TeamList:
+        """Return the teams with the submissions that they used, see `HoldoutCompetition.teams`."""
+        return self._transport.perform(ListTeams())
+
+    def disqualify(self, *, team: str, reason: str) -> None:
+        """Take a team off the board, see `HoldoutCompetition.disqualify`."""
+        self._transport.perform(Disqualify(team=team, reason=reason))
+
+    def move_deadline(self, deadline: str) -> None:
+        """Move the deadline, see `HoldoutCompetition.move_deadline`."""
+        self._transport.perform(MoveDeadline(deadline=deadline))
 
     def choose(self, *, number: int, team: str | None = None) -> None:
         """Choose a team's final submission, see `HoldoutCompetition.choose`. Analysts choose for their own team."""
