@@ -55,6 +55,17 @@ def test_seal_then_challenge(session, tmp_path):
     assert ids[0] == "test_suite.py::test_case[0]"
 
 
+def test_a_crash_counts_as_the_worst_where_the_suite_says_so(session, tmp_path):
+    crashing = SUITE.replace(
+        "    assert n <", "    if n == 39 and os.environ['RIGHT'] == '10': raise OSError\n    assert n <"
+    )
+    (tmp_path / "test_suite.py").write_text(crashing)
+    assert session("--everhold-seal=main", "--everhold-missing=worst") == 0, session.output
+    assert session("--everhold-gate=main") == 1
+    assert session("--everhold-gate=main", right=40) == 0
+    assert "no result counts as the worst" in session.output
+
+
 def test_no_outcome_of_a_sealed_test_is_shown(session, tmp_path):
     (tmp_path / "test_suite.py").write_text(SUITE.replace("    assert n <", "    print('output')\n    assert n <"))
     assert session("--everhold-seal=main", "--junitxml=j.xml", "-rA", "-vv", "--durations=0", right=10) == 0

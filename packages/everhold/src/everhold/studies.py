@@ -16,7 +16,6 @@ from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import LedgerStore
 from everhold.mechanisms import MECHANISMS, GuessAndCheck
 from everhold.sealing.configuration import DEALT, schema_from
-from everhold.sealing.intake.request import DealtPart
 from everhold.sealing.sealed_files import sealed_note, write_note
 from everhold.sealing.storage import KEY_FILE, StewardKey, rows_folder
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from everhold.asking.creation import StudyRequest
     from everhold.ledger import HoldoutRecord
     from everhold.operations.operation import HoldoutOperation
-    from everhold.sealing.intake.request import SealRequest
+    from everhold.sealing.intake.request import DealtPart, SealRequest
     from everhold.values.base import Schema
 
 STUDY_FILE = "study.json"
@@ -150,6 +149,8 @@ def parts_for_studies(name: str, studies: Any, request: SealRequest, study: Stud
         HoldoutRejected: If the rows cannot be dealt so. Nothing was created.
         ValueError: If the number of studies cannot be used.
     """
+    from everhold.sealing.intake.request import DealtPart
+
     number = as_whole(studies)
     if number is None or not 2 <= number <= _MOST:
         raise ValueError(f"studies is {brief(studies)}. Use a whole number from 2 to {_MOST}.")
