@@ -67,7 +67,7 @@ def test_public_rows_give_scores_and_the_final_board_is_about_the_others(teams, 
     assert "public rows. The final board is about the other rows" in made.stderr
     for team in ("owls", "larks", "wrens"):
         told = everhold("submit", *CONTEST, f"{team}.csv", "--team", team).stdout
-        assert "the public score is" in told
+        assert "The public score is" in told
     told = json.loads(everhold("submit", *CONTEST, "wrens.csv", "--team", "owls", "--format", "json").stdout)
     assert told["low"] < told["value"]
     assert told["source"] == "standing"
@@ -223,7 +223,7 @@ def test_hostile_files_cost_nothing(teams, everhold):
 def test_options_of_a_competition_belong_to_one(teams, everhold):
     assert "--metric is only for a competition" in everhold(*MADE, "--metric", "error", code=2).stderr
     assert "--loss is only for --metric risk" in everhold(*MADE, "--feedback", "none", "--loss", "log", code=2).stderr
-    assert "the metric is 'auc'" in everhold(*MADE, "--feedback", "none", "--metric", "auc", code=2).stderr
+    assert "metric is 'auc'" in everhold(*MADE, "--feedback", "none", "--metric", "auc", code=2).stderr
     assert "teams is 1" in everhold(*MADE, "--feedback", "none", "--teams", "1", code=2).stderr
     said = everhold(*MADE, "--feedback", "leader", "--mechanism", "gaussian", code=3).stderr
     assert "cannot be chosen for a competition" in said

@@ -23,5 +23,5 @@ def test_splitting_is_hoeffding_on_a_part():
     "call", [lambda: hoeffding_radius(0, confidence=0.9), lambda: hoeffding_radius(10, queries=0, confidence=0.9)]
 )
 def test_bad_arguments_are_refused(call):
-    with pytest.raises(ValueError, match="expected"):
+    with pytest.raises(ValueError, match=r"expected|Pass"):
         call()

@@ -206,5 +206,5 @@ def test_azuma_covers_the_exact_tail_of_a_fair_walk(steps):
 def test_azuma_refuses_bad_arguments():
     for wrong in ({"steps": 0}, {"size": 0.0}, {"excess": -1.0}):
         chosen = {"steps": 5, "size": 1.0, "excess": 1.0} | wrong
-        with pytest.raises(ValueError, match="expected"):
+        with pytest.raises(ValueError, match=r"expected|Pass"):
             azuma_failure(**chosen)

@@ -184,7 +184,7 @@ WRONG = [{"epsilon": 0.0}, {"epsilon": math.nan}, {"size": 0}, {"size": 2.5}, {"
 
 @pytest.mark.parametrize("wrong", [*WRONG, {"limit": 0}, {"rows": 2**26, "size": 200}], ids=str)
 def test_wrong_parameters_are_refused(wrong):
-    with pytest.raises(ValueError, match="expected"):
+    with pytest.raises(ValueError, match=r"expected|Pass"):
         maker(**wrong)
 
 

@@ -229,7 +229,7 @@ def test_a_query_that_cannot_be_asked_costs_nothing(http_client, folder, what):
     response = http_client(STEWARD).post(STUDY + "/ask", content=body, headers={"content-type": "application/json"})
     status = {"an infinite number": 400, **dict.fromkeys(MALFORMED, 422)}.get(what, 409)
     assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
-    assert (head(folder), "othing was" in response.json()["detail"]) == (before, True)
+    assert head(folder) == before
 
 
 @pytest.mark.parametrize("where", ["quote", "ask", "ask-many", "transcript"])
