@@ -375,7 +375,7 @@ def test_public_rows_are_sealed_in_the_form_and_scored_without_a_guess(send, see
     handed_in = [("predictions", ("p.csv", "\n".join(["p", *map(str, late)]).encode(), "text/csv"))]
     told = send("/holdouts/open/submit", {"team": "owls", "act": "submit"}, files=handed_in).text
     assert "The interval of this file" in told
-    assert "the public score is 1" in told
+    assert "The public score is 1" in told
     assert "proves nothing" in see("/holdouts/open/leaderboard").text
 
 
