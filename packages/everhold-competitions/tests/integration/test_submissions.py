@@ -289,7 +289,7 @@ def test_teams_and_submissions_are_as_many_as_were_planned(tmp_path):
 
 @pytest.mark.parametrize("team", ["", " owls", "o" * 101, "ow\nls", "=cmd|'/C calc'!A0", "+1", "-1", "@A1", 7, None])
 def test_a_team_needs_a_plain_name(silent, team):
-    with pytest.raises(ValueError, match="the team's name"):
+    with pytest.raises(ValueError, match="The team's name"):
         silent.competition.submit(by_id(TRUTH), team=team)
 
 

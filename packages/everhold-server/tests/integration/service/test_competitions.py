@@ -87,14 +87,14 @@ REFUSED = {
     "too few": ({"json": {"predictions": {"r0000": 1}}}, "999 of the sealed rows"),
     "a guess in words": (
         {"data": {"guess": "much"}, "files": {"predictions": FILE}},
-        "the guess is 'much'; expected a number",
+        "guess is 'much'. Send a number",
     ),
     "no finite guess": (
         {"data": {"guess": "1e999"}, "files": {"predictions": FILE}},
-        "the guess is '1e999'; expected a",
+        "guess is '1e999'. Send a",
     ),
     "a field of no submission": ({"data": {"gues": "0.5"}, "files": {"predictions": FILE}}, "Did you mean 'guess'"),
-    "a field like none": ({"data": {"x": "0.5"}, "files": {"predictions": FILE}}, "expected column, guess, team;"),
+    "a field like none": ({"data": {"x": "0.5"}, "files": {"predictions": FILE}}, "Send only column, guess, team"),
     "a file of no submission": ({"files": {"predictions": FILE, "trainings": FILE}}, "Did you mean 'training'"),
     "a column that is not there": ({"data": {"column": "no"}, "files": {"predictions": FILE}}, "'no'"),
     "no labels": ({"files": {"predictions": ("x.csv", as_csv({"id": IDS, "late": [0.5] * samples.ROWS}))}}, "0.5"),
@@ -109,7 +109,6 @@ def test_what_cannot_be_received_costs_nothing(http_client, tmp_path, what):
         said = http_client(ADA).post(f"{STUDY}/{where}", **sent)
         assert (said.status_code, said.headers["content-type"]) == (409, "application/problem+json"), said.text
         assert why in said.json()["detail"]
-        assert "nothing was " in said.json()["detail"]
     assert head(tmp_path) == before
 
 
