@@ -7,7 +7,7 @@ import pytest
 from ledger_nights import LedgerNight
 
 
-@pytest.mark.parametrize("world", ["cases", "groups", "runs", "guards", "ratios", "arrivals"])
+@pytest.mark.parametrize("world", ["cases", "groups", "runs", "guards", "ratios", "crashes", "arrivals"])
 def test_a_night_through_the_ledger_has_no_wrong_promotion(tmp_path, world):
     assert LedgerNight(world, challenges=5).wrong(tmp_path, seed=0) == 0
 
@@ -19,6 +19,7 @@ def test_a_night_through_the_ledger_has_no_wrong_promotion(tmp_path, world):
         ("groups", "order", 3),
         ("guards", "guard", 0),
         ("ratios", "ratio", 0),
+        ("crashes", "crashes", 5),
         ("arrivals", "arrivals", 0),
     ],
 )

@@ -19,8 +19,9 @@ class LedgerNight:
     Attributes:
         world: ``"cases"`` (new cases, none of them open), ``"groups"`` (new cases in groups of 6 that win or lose
             together), ``"runs"`` (new runs of these cases, four each), ``"guards"`` (a success that is true, and a
-            guard that is violated by a hair), ``"ratios"`` (the cost of a success) or ``"arrivals"`` (new cases; after
-            each fourth of the night as many are added as there were at first).
+            guard that is violated by a hair), ``"ratios"`` (the cost of a success), ``"crashes"`` (versions that crash
+            where they would fail) or ``"arrivals"`` (new cases; after each fourth of the night as many are added as
+            there were at first).
         challenges: Challenges in the night.
         stops: Every so many challenges one may be stopped for futility, which costs a surprise.
     """
@@ -49,6 +50,8 @@ class LedgerNight:
             patch.setattr(case_evidence, "groups_of", lambda executor, _: np.arange(executor.schema.rows))
         elif protection == "fresh runs":  # each draw of a case looks at all of its runs
             patch.setattr(case_units, "run_chunks", lambda runs: [slice(0, runs)] * 12)
+        elif protection == "crashes":  # what one version alone lacks is left out, too
+            patch.setattr(case_units.PairedResults, "_kept", _both_have)
         elif protection == "guard":  # a guard by its score alone
             patch.setattr(case_units, "first_proof", _guards_by_score)
 
@@ -60,6 +63,8 @@ class LedgerNight:
         wanted = {"better": "a", **({"not_worse": {"cost": 0.25}} if self.world == "guards" else {})}
         if self.world == "ratios":
             wanted = {"better": "cost / a"}
+        if self.world == "crashes":
+            wanted["missing"] = "drop-case"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", eh.EverholdWarning)
             suite = eh.seal_cases(
@@ -105,6 +110,9 @@ class LedgerNight:
         if self.world == "guards":
             dear = rng.random(self.cases) < (0.0 if first else 0.25)  # the mean is what the guard allows at most
             return {f"t{n}": {"a": int(not first), "cost": float(bad)} for n, bad in enumerate(dear)}
+        if self.world == "crashes":
+            return {f"t{n}": {"a": 1 if won else 0 if first else None} for n, won in
+                    enumerate(rng.integers(0, 2, self.cases))}  # fmt: skip
         if self.world == "ratios":
             won, cost = rng.integers(0, 2, self.cases), rng.random(self.cases)
             return {f"t{n}": {"a": int(a), "cost": c} for n, (a, c) in enumerate(zip(won, cost, strict=True))}
@@ -124,3 +132,8 @@ def _lower_score(units, claim, *, looks, **known):
 def _guards_by_score(claims, units, **known):
     proved = [values.sums.sum() > claim.null * values.sizes.sum() for claim, values in zip(claims, units, strict=True)]
     return 0 if all(proved) else None
+
+
+def _both_have(results, claim):
+    """Of a gate with one success and no guard."""
+    return 1.0 - (np.isinf(results.challenger) | np.isinf(results.champion))[:, :, 0]
