@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -430,7 +429,7 @@ def likeness(path: Path, *, groups: str, label: str | None) -> float:
     """
     if label is None or label == groups:
         return UNKNOWN
-    with closing(Embedded(path)) as engine:
+    with Embedded.of_open_rows(path) as engine:
         file = OpenFile(engine, label=label, also=(groups,))
         if not {groups, label} <= file.kinds.keys():
             return UNKNOWN

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -176,7 +175,7 @@ def diagnose_file(
     Raises:
         EverholdError: If the file cannot be read.
     """
-    with progress("looking for dependence"), closing(Embedded(path)) as engine:
+    with progress("looking for dependence"), Embedded.of_open_rows(path) as engine:
         file = OpenFile(engine, label=label)
         rows, notes = file.first(_MOST_ROWS), file.notes
         if drawn_from is not None:

@@ -18,19 +18,26 @@ import os
 import threading
 import time
 import weakref
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from everhold.errors import EverholdError, EverholdWarning, HoldoutRejected
 from everhold.sealing.fingerprints import UnchangedFile
-from everhold.sealing.intake.duckdb_files import POSITION, column_kinds, file_pattern, without_progress_bar
+from everhold.sealing.intake.duckdb_files import (
+    POSITION,
+    column_kinds,
+    file_pattern,
+    spilling_into,
+    without_progress_bar,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import TracebackType
+    from typing import Self
 
     from numpy.typing import NDArray
 
@@ -132,6 +139,16 @@ class Embedded:
         self._lock = threading.Lock()  # a DuckDB connection serves one thread at a time
         self._connection: duckdb.DuckDBPyConnection | None = None
         _engines.add(self)
+
+    @classmethod
+    @contextmanager
+    def of_open_rows(cls, path: Path) -> Iterator[Self]:
+        """Context with an engine for training rows, on the connection that a creation has open, if it has one."""
+        with spilling_into(path.parent) as connection, closing(cls(path)) as engine:
+            with engine_errors_hidden:
+                _view(connection, file_pattern(path.resolve()))
+            engine._connection = connection
+            yield engine
 
     @property
     def path(self) -> Path:
@@ -251,15 +268,19 @@ def locked_connection(
             rewriting = ",".join(name for name in names if name not in _KEPT_OPTIMIZERS)
             settings["disabled_optimizers"] = _text(rewriting)
             connection.execute("; ".join(f"SET {name} = {value}" for name, value in settings.items()))
-            # refuses a file with a column of that name; a folder called delay=5 is no column
-            rows = f"read_parquet({_text(pattern)}, {POSITION} = true, hive_partitioning = false)"
-            connection.execute(f"CREATE VIEW {SEALED} AS SELECT * FROM {rows}")
+            _view(connection, pattern)
             connection.execute("SET lock_configuration = true")
             _check_names(connection, pattern)
         except BaseException:
             connection.close()
             raise
     return connection
+
+
+def _view(connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
+    """Make the view `SEALED` of a file. A file with a column `POSITION` is refused."""
+    rows = f"read_parquet({_text(pattern)}, {POSITION} = true, hive_partitioning = false)"  # delay=5/ is no column
+    connection.execute(f"CREATE VIEW {SEALED} AS SELECT * FROM {rows}")
 
 
 def fetched(
