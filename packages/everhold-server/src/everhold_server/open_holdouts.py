@@ -20,8 +20,14 @@ if TYPE_CHECKING:
     from everhold_server.principals import Principal
 
 
+_MOST_OPEN = 16
+
+
 class OpenHoldouts:
-    """Cache of the open holdouts of a storage, opened when first asked for. Thread-safe."""
+    """Cache of the open holdouts of a storage, opened when first asked for. Thread-safe.
+
+    Those that were used last stay open. Any other is let go, and whoever still works with it goes on.
+    """
 
     def __init__(self, storage: str) -> None:
         self.storage = storage
@@ -40,17 +46,22 @@ class OpenHoldouts:
             raise _not_found(name)
         with self._lock:
             if name in self._open:
+                self._open[name] = self._open.pop(name)  # the last one to be let go
                 return self._open[name]
             opening = self._opening.setdefault(name, threading.Lock())
         with opening:
-            if name not in self._open:
+            if (found := self._open.get(name)) is None:
                 try:
-                    self._open[name] = Holdout.open(self.storage, name)
+                    found = Holdout.open(self.storage, name)
                 except HoldoutNotFound:  # its own message names others
                     raise _not_found(name) from None
                 finally:
                     self._opening.pop(name, None)
-            return self._open[name]
+                with self._lock:
+                    self._open[name] = found
+                    for oldest in [*self._open][:-_MOST_OPEN]:
+                        self._open.pop(oldest)._executor.store.close()  # idle connections alone
+            return found
 
     def asked_by(self, name: str, principal: Principal) -> Holdout:
         """Return a holdout with the rights of a principal: all of it for a steward, the allotment for an analyst.
