@@ -315,9 +315,7 @@ def test_other_wrong_numbers_are_refused_at_once(wrong):
 def test_a_sensitivity_with_a_counterexample_is_refused_and_costs_nothing(holdout, function, sensitivity, high):
     query, before = low_sensitivity(function, sensitivity, low=-high, high=high), holdout.remaining
     for attempt in (holdout.ask, holdout.quote):
-        with pytest.raises(
-            QueryRejected, match=r"Replacing one row moves the statistic by .*nothing was charged"
-        ) as caught:
+        with pytest.raises(QueryRejected, match=r"Replacing one row moves the statistic by ") as caught:
             attempt(query)
     assert caught.value.data["difference"] > sensitivity == caught.value.data["sensitivity"]
     assert holdout.remaining == before
