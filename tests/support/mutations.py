@@ -1046,6 +1046,14 @@ MUTATIONS = [
         (f"{_INTERVALS}/test_arms.py",),
     ),
     Mutation(
+        "Boards of open results",
+        "pairs of models share the level",
+        "everhold/boards.py",
+        "if chance > beta / left:",
+        "if chance > beta:",
+        ("everhold/integration/cli/test_boards.py",),
+    ),
+    Mutation(
         "S18",
         "the share of a judge is known only within the pool's interval",
         "everhold/families/pool.py",

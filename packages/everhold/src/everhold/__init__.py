@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "everhold.answers": "Answer Transcript",
+    "everhold.boards": "board",
     "everhold.gates.gate": "Gate",
     "everhold.certificate": "Certificate verify_certificate",
     "everhold.dependence": "DependenceModel GaussianAR1 Groups InOrder Independent MarkovChain",

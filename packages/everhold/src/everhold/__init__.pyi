@@ -4,6 +4,7 @@ from typing import Any
 
 from everhold.answers import Answer as Answer
 from everhold.answers import Transcript as Transcript
+from everhold.boards import board as board
 from everhold.certificate import Certificate as Certificate
 from everhold.certificate import verify_certificate as verify_certificate
 from everhold.dependence import DependenceModel as DependenceModel

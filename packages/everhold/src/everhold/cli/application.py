@@ -28,6 +28,7 @@ OWN = {
         "Ask how much better or larger the score of one file of predictions is than that of another.",
     ),
     "quote": ("asking", "Say what a query would cost and how wide its interval would be, for free."),
+    "board": ("board", "Rank models by open results: proved tiers, rank intervals, and who is first."),
     "status": ("holdouts", "Print rows, mechanism, promise, what was asked and what is left."),
     "transcript": ("holdouts", "Print every query with its answer, in order."),
     "list": ("holdouts", "Print all holdouts of a storage."),
