@@ -20,10 +20,10 @@ import scipy
 from everhold.arguments import as_float, brief
 from everhold.display import Display, at_least, at_most, html_table
 from everhold.errors import HoldoutRejected
-from everhold.guarantees.intervals.bets.betting import NO_STAKE, side_of
-from everhold.guarantees.intervals.bets.joint import ratio_bets, upper_end
-from everhold.guarantees.intervals.composites.parts import units_of
-from everhold.guarantees.intervals.shares.means import ClopperPearson
+from everhold.guarantees.intervals.betting import NO_STAKE, side_of
+from everhold.guarantees.intervals.joint import ratio_bets, upper_end
+from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.parts import units_of
 from everhold.sealing.intake.duckdb_files import column_kinds, spilling_into
 from everhold.sealing.intake.reading import read_rows
 from everhold.values.expressions.tree import ColumnKind, quoted
