@@ -68,3 +68,19 @@ def test_acts_on_the_storage_are_in_the_log(study, everhold):
         ("command line", "make a token"),
     ]
     assert made["secret"] not in str(acts)
+
+
+def test_each_team_of_a_csv_gets_a_token_and_two_of_one_name_get_none(study, everhold):
+    (study / "teams.csv").write_text("team,city\nowls,Oslo\nlarks,Lima\n")
+    told = everhold("token", "register", "s.db", "teams.csv", "tokens.csv", "--holdout", "flights")
+    rows = [line.split(",") for line in (study / "tokens.csv").read_text().split()]
+    assert rows[0] == ["name", "token"]
+    assert {recognised(token).name for _, token in rows[1:]} == {"owls", "larks"}
+    assert rows[1][1] not in told.stdout + told.stderr
+    assert (study / "tokens.csv").stat().st_mode & 0o077 == 0
+    (study / "twice.csv").write_text("team\nowls\nOwls\n")
+    before = everhold("token", "list", "s.db", "--format", "json").stdout
+    for arguments, said in ((("twice.csv", "new.csv"), "'owls' twice"), (("teams.csv", "tokens.csv"), "there already")):
+        assert said in everhold("token", "register", "s.db", *arguments, code=2).stderr
+    assert everhold("token", "list", "s.db", "--format", "json").stdout == before
+    assert not (study / "new.csv").exists()

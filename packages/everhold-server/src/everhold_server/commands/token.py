@@ -1,16 +1,21 @@
-"""Commands about who may use the service: token create, list, revoke."""
+"""Commands about who may use the service: token create, register, list, revoke."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
+import os
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
 
+from everhold.asking.budget import checked_name
 from everhold.cli.arguments import (
     FormatOption,
     StorageArgument,
@@ -22,6 +27,7 @@ from everhold.cli.arguments import (
 )
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
+from everhold.private_files import create_private
 from everhold.remote import is_address
 from everhold_server.commands.serve import service_package
 
@@ -46,7 +52,7 @@ class RoleOption(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the group `token`."""
-    app.add_typer(group, name="token", help="Who may use the service: create, list, revoke.")
+    app.add_typer(group, name="token", help="Who may use the service: create, register, list, revoke.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +125,54 @@ def create(
         made = tokens.make(name, role=rights.role.value, holdouts=rights.holdout, days=rights.days, part=part)
     show_record(_described(made), form)
     note("the secret is printed this once and is kept nowhere")
+
+
+@group.command(name="register")
+@with_option_groups
+def register_names(
+    storage: StorageArgument,
+    names: Annotated[
+        Path, typer.Argument(metavar="FILE", help="CSV whose first column has one name in each row, below its title.")
+    ],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="New CSV for the names and their secrets.")],
+    *,
+    rights: RightOptions,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Make a token for each name of a CSV file, such as the teams of a competition.
+
+    Example:
+      everhold token register birds.db teams.csv tokens.csv --holdout birds
+
+    The secrets are written to OUTPUT, for your eyes alone, and kept nowhere else.
+    Names are checked before the first token is made: each is there once.
+
+    Exit codes:
+      0  made
+      1  a file cannot be read or written
+      2  wrong usage, a name is there twice, or OUTPUT is there already
+      4  no such holdout or storage
+      5  a name or a holdout cannot be used
+    """
+    with names.open(newline="", encoding="utf-8-sig") as file:
+        listed = [row[0].strip() for row in csv.reader(file) if row][1:]
+    twice = [name for name, count in Counter(map(str.casefold, listed)).items() if count > 1]
+    if not listed or twice:
+        found = f"has the name {twice[0]!r} twice" if twice else "has no names below its title"
+        raise Misuse(f"{names.name} {found}. Give each name once. No token was made")
+    with arguments_checked():
+        for name in listed:
+            checked_name(name)
+    if output.exists():
+        raise Misuse(f"{output} is there already. Name a new file. No token was made")
+    with os.fdopen(create_private(output), "w", newline="", encoding="utf-8") as file, _tokens(storage) as tokens:
+        written = csv.writer(file)
+        written.writerow(["name", "token"])
+        for name in listed:
+            made = tokens.make(name, role=rights.role.value, holdouts=rights.holdout, days=rights.days, part=None)
+            written.writerow([name, made["secret"]])
+            file.flush()
+    show_record({"tokens": len(listed), "file": str(output)}, form)
 
 
 @group.command(name="list")
