@@ -56,6 +56,14 @@ def test_the_threshold_of_the_largest_net_benefit_is_chosen_for_arrays_and_model
         assert holdout.ask(eh.choose(asked, best="highest")).index == int(np.argmax(benefits))
 
 
+def test_candidates_of_different_metrics_are_refused(holdout):
+    sealed, trained, before = chances(SEALED) >= 0.5, chances(TRAINED) >= 0.5, holdout.remaining
+    candidates = [eh.metric(name, sealed, training=trained) for name in ("f1", "matthews_corrcoef")]
+    with pytest.raises(eh.QueryRejected, match="f1, matthews_corrcoef"):
+        holdout.ask(eh.choose(candidates, best="highest"))
+    assert holdout.remaining == before
+
+
 def test_several_metrics_are_one_call(holdout):
     before = holdout.remaining["queries"]
     names = ["accuracy", "roc_auc", "neg_log_loss", "roc_auc_ovr"]

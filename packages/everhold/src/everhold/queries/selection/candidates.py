@@ -112,6 +112,10 @@ class Compared:
             DependenceWarning: If the values of one on the training rows are worth fewer rows than is promised.
         """
         asked, mechanism, numbers = list(queries), compiler.mechanism, tuple[OneNumber, ...]()
+        if len(names := {query.metric.name for query in asked if isinstance(query, MetricQuery)}) > 1:
+            raise QueryRejected(
+                f"The {what} are of different metrics, {', '.join(sorted(names))}. Pass one metric for all of them."
+            )
         means = [query for query in asked if isinstance(query, RowwiseQuery)]
         if len(means) == len(asked):
             prepared = tuple(compiler.silently().prepare(means, None))
