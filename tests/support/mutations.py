@@ -1081,7 +1081,7 @@ MUTATIONS = [
         "S18",
         "a part of a pool is another pool",
         "everhold/queries/means/assisted.py",
-        "if self.pool in (each.name, each.pool.content)), None)",
+        "if self.pool in (each.name, each.content)), None)",
         "if self.pool), None)",
         ("everhold/integration/queries/test_assisted.py",),
     ),
