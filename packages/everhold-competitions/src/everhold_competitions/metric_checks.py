@@ -44,7 +44,7 @@ def check_metric(metric: str | Mapping[str, Any], score: Score | None, schema: S
         else:
             _check_score(score, schema)
     except QueryRejected as reason:
-        raise _not_created(reason) from None
+        raise HoldoutRejected(reason.message) from None
 
 
 def check_mechanism(score: Score | None, mechanism: Mechanism) -> None:
@@ -60,7 +60,7 @@ def check_mechanism(score: Score | None, mechanism: Mechanism) -> None:
     try:
         check_kind(METRICS[score[0]], mechanism)
     except QueryRejected as reason:
-        raise _not_created(reason) from None
+        raise HoldoutRejected(reason.message) from None
 
 
 def of_gate(metric: str | Mapping[str, Any]) -> str | Callable[..., LabelQuery]:
@@ -85,10 +85,6 @@ def _check_score(score: Score, schema: Schema) -> None:
         from everhold.queries.metrics.label_query import check_split
 
         check_split(asked.metric.title or asked.metric.name, schema, by_rank=True)
-
-
-def _not_created(reason: QueryRejected) -> HoldoutRejected:
-    return HoldoutRejected(reason.message.replace("nothing was charged", "nothing was created"))
 
 
 def named(score: Score, predictions: Any, training: Any) -> MetricQuery:

@@ -40,7 +40,7 @@ def board(everhold):
 @pytest.mark.parametrize("metric", ["accuracy", "error"])
 def test_a_competition_from_the_first_file_to_the_final_board(teams, everhold, metric):
     made = everhold(*MADE, "--feedback", "none", "--metric", metric, "--teams", "5", "--submissions", "2")
-    assert made.stdout.startswith("Nothing is told before the study is unsealed; then every one of up to 15 answers")
+    assert made.stdout.startswith("Nothing is told before the study is unsealed. Then every one of up to 15 answers")
     assert "on the final leaderboard a score is within" in made.stderr
     for team in ("owls", "larks", "wrens"):
         told = everhold("submit", *CONTEST, f"{team}.csv", "--team", team).stdout
@@ -197,7 +197,7 @@ HOSTILE = [
     (changed(lambda lines: [*lines[:-1], f"{lines[-1].split(',')[0]},7"]), "are no labels"),
     (changed(lambda lines: [lines[0], *(line.replace(",", ",0.") for line in lines[1:])]), "are no labels"),
     (changed(lambda lines: ["id,prediction,other", *(f"{line},1" for line in lines[1:])]), "one column"),
-    (changed(lambda lines: ["number,prediction", *lines[1:]]), "none of them is 'id'"),
+    (changed(lambda lines: ["number,prediction", *lines[1:]]), "no 'id'"),
     (changed(lambda lines: lines * 4), "more than 2,000 lines"),
     (written(""), "bad.csv"),
     (written("id,prediction\n1,é\n", "latin-1"), "UTF-8"),

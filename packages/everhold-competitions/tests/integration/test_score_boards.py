@@ -63,7 +63,7 @@ def test_the_promise_is_about_the_metric_of_the_board(tmp_path, metric, feedback
 def test_a_score_of_numbers_needs_their_range(tmp_path):
     labels = np.random.default_rng(3).normal(0, 1, ROWS)
     rows = {"x": np.arange(ROWS) * 0.5, "y": labels}
-    with pytest.raises(eh.HoldoutRejected, match="range of labels"):
+    with pytest.raises(eh.HoldoutRejected, match="the range of the labels"):
         contest(tmp_path, "open", feedback="none", metric="r2", holdout=rows)
     metric = {"score": "r2", "low": -4, "high": 4}
     with contest(tmp_path, feedback="none", metric=metric, holdout=rows) as holdout:
@@ -95,7 +95,7 @@ def test_what_is_not_promised_is_refused_at_creation(tmp_path):
     with pytest.raises(ValueError, match="has no guarantee"):
         eh.Competition(metric="average_precision")
     groups = {"x": np.arange(ROWS) * 0.5, "y": TRUTH, "who": np.repeat(np.arange(ROWS // 10), 10)}
-    with pytest.raises(eh.HoldoutRejected, match="nothing was created"):
+    with pytest.raises(eh.HoldoutRejected):
         eh.Holdout.create(
             address(tmp_path), "contest", holdout=groups, label="y", dependence=eh.Groups("who"),
             rows=eh.Rows(features="public"), competition=eh.Competition(metric="recall_at_fpr"),

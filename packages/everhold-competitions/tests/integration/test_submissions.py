@@ -248,12 +248,12 @@ def test_groups_of_rows_are_wider_and_hold(tmp_path):
 HOSTILE = [
     ({"id": IDS, "prediction": np.where(TRUTH == 1, np.nan, 0.0)}, "nan or infinite"),
     ({"id": IDS, "prediction": TRUTH * 0.3}, "are no labels"),
-    ({"id": IDS, "prediction": np.array(["yes", "no"])[TRUTH]}, "expected 0 and 1, or False and True"),
+    ({"id": IDS, "prediction": np.array(["yes", "no"])[TRUTH]}, "are texts, and the labels are 0 and 1"),
     ({"id": IDS[:-1], "prediction": TRUTH[:-1]}, "not at all"),
     ({"id": np.append(IDS[:-1], IDS[0]), "prediction": TRUTH}, "more than once"),
     ({"id": np.append(IDS[:-1], "zebra"), "prediction": TRUTH}, "no sealed row has"),
     ({"id": np.arange(ROWS), "prediction": TRUTH}, "are text"),
-    ({"prediction": TRUTH}, "none of them is 'id'"),
+    ({"prediction": TRUTH}, "no 'id'"),
     ({"id": IDS, "a": TRUTH, "b": TRUTH}, "one column of predictions"),
     ({"id": IDS, **{f"c{number}": TRUTH for number in range(300)}}, "one column of predictions"),
     ({"id": IDS, "prediction": TRUTH[:, None]}, "shape"),
@@ -452,7 +452,7 @@ def test_the_latest_submission_again_is_no_new_try_against_a_new_leader(tmp_path
 
 def test_scores_are_answers_as_usual(tmp_path):
     with contest(tmp_path, feedback="score") as holdout:
-        with pytest.raises(eh.QueryRejected, match="needs a prior estimate"):
+        with pytest.raises(eh.QueryRejected, match="needs a guess"):
             holdout.competition.submit(by_id(model(0.8, 1)), team="owls")
         told = holdout.competition.submit(by_id(model(0.8, 1)), team="owls", guess=0.8)
         assert (told.answer.source, told.answer.charged) == ("guess", 0)

@@ -148,7 +148,7 @@ def test_a_fault_while_telling_says_that_the_submission_was_received(tmp_path, m
 
 def test_what_cannot_be_told_is_refused_before_it_is_received(tmp_path):
     with contest(tmp_path, feedback="score") as holdout:
-        with pytest.raises(eh.QueryRejected, match="needs a prior estimate"):
+        with pytest.raises(eh.QueryRejected, match="needs a guess"):
             holdout.competition.submit(model(0.8, 1), team="owls")
         assert teams_of(holdout) == {}
     with contest(tmp_path, "led", feedback="leader") as holdout:

@@ -90,14 +90,14 @@ def test_a_team_that_spent_its_share_needs_no_guess_and_one_that_gets_more_has_i
         assert (told.refused, told.answer.source) == (False, "guess")
         holdout.allot("owls", queries=20, charges=0)
         assert submit(model(0.8, 7), team="owls").refused  # it was told nothing, and never will be
-        with pytest.raises(eh.QueryRejected, match="needs a prior estimate"):
+        with pytest.raises(eh.QueryRejected, match="needs a guess"):
             submit(model(0.8, 8), team="larks")
         assert findings(holdout) == []
 
 
 def test_a_team_that_was_never_told_anything_needs_no_guess_once_the_budget_of_all_is_spent(tmp_path, monkeypatch):
     with contest(tmp_path, feedback="score") as holdout:
-        with pytest.raises(eh.QueryRejected, match="needs a prior estimate"):
+        with pytest.raises(eh.QueryRejected, match="needs a guess"):
             holdout.competition.submit(model(0.8, 1), team="larks")
         monkeypatch.setattr(GuessAccounting, "leaves_capacity", lambda *_, **__: False)
         assert holdout.competition.submit(model(0.5, 2), team="owls", guess=0.5).refused

@@ -136,7 +136,7 @@ BAD = {
     "unknown": ("INSERT INTO models (id, m1) VALUES (99999, 1)", "m1", r"1 ids that no sealed row has \(99999\)"),
     "empty id": ("UPDATE models SET id = NULL WHERE id = 9", "m1", "1 ids in"),
     "ids of text": ("ALTER TABLE models ALTER id TYPE VARCHAR", "m1", "of the table 'models' are no numbers"),
-    "no ids": ("ALTER TABLE models RENAME id TO row", "m1", "none of them is 'id'.*row_id="),
+    "no ids": ("ALTER TABLE models RENAME id TO row", "m1", "no 'id'.*row_id="),
     "missing": ("UPDATE models SET m1 = NULL WHERE id = 9", "m1", "column 'm1' of the table 'models' lack 1 rows"),
     "nan": ("UPDATE models SET p = 'nan' WHERE id = 9", "p", "column 'p' of the table 'models' lack 1 rows"),
     "class": ("UPDATE models SET m1 = 3 WHERE id < 9", "m1", r"are no labels: 2 are such as 3; expected one of 0, 1 "),

@@ -135,7 +135,7 @@ def test_what_is_no_such_field_is_refused(matrix, reason):
 
 @pytest.mark.parametrize("faulty", [{"width": 0.0}, {"epsilon": -1.0}, {"epsilon": math.inf}, {"width": True}])
 def test_faulty_numbers_are_refused(faulty):
-    with pytest.raises(ValueError, match="expected a finite number above 0"):
+    with pytest.raises(ValueError, match="Pass a finite number above 0"):
         GaussianFieldMechanism([[1.0]], **{"width": 1.0, "epsilon": 1.0} | faulty)
 
 

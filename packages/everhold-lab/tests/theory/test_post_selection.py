@@ -338,7 +338,7 @@ def test_a_model_that_does_not_say_how_far_its_training_rows_are_is_refused():
             look(MarkovChain([[0.9, 0.1], [0.1, 0.9]], groups="patient", gap=100))
     told = {"order_by": "visit", "state": "state", "groups": "patient"}
     for look in SECOND_LOOKS.values():
-        with pytest.raises(DependenceError, match=r"gap .* is not known; expected the number of unseen rows"):
+        with pytest.raises(DependenceError, match=r"gap .* is not known. Declare how many rows"):
             look(MarkovChain.fit(training, **told))
         with pytest.raises(DependenceError, match=r"number of series in column 'patient' .* give lengths"):
             look(MarkovChain.fit(training, **told, gap=100))

@@ -84,7 +84,7 @@ class RequestLogMiddleware:
             except EverholdError as fault:
                 seen.fault = fault
                 if not seen.status:
-                    await problem(fault.http_status, type(fault).__name__, fault.message)(scope, receive, seen.send)
+                    await problem(fault.http_status, type(fault).__name__, fault.told)(scope, receive, seen.send)
             except Exception as fault:
                 seen.fault = fault
                 if not seen.status:

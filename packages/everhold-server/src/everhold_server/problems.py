@@ -92,7 +92,7 @@ def _own(request: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, EverholdError)
     if fault.http_status >= 500:
         request.state.fault = place_of(fault)  # for the log
-    response = problem(fault.http_status, type(fault).__name__, fault.message, **_plain(fault.data))
+    response = problem(fault.http_status, type(fault).__name__, fault.told, **_plain(fault.data))
     if fault.http_status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     if fault.http_status == 503:

@@ -117,7 +117,7 @@ def test_a_withdrawn_challenge_is_kept(asked):
     assert not opened.withdraw().promoted
     with pytest.raises(eh.QueryRejected, match="has ended"):
         opened.withdraw()
-    with pytest.raises(eh.QueryRejected, match="no such challenge"):
+    with pytest.raises(eh.QueryRejected, match="has no open challenge"):
         type(opened)(asked, "never").next_cases()
 
 

@@ -53,7 +53,7 @@ def test_the_folder_of_the_rows_is_needed_and_may_come_from_the_environment(post
     with sealed(url) as study:
         study.ask("delay > 15")
     assert [path.name.partition("-")[0] for path in (tmp_path / "mine").iterdir()] == ["study"]
-    with pytest.raises(AuthError, match="beside the sealed rows"):
+    with pytest.raises(AuthError, match="not accepted from another machine"):
         Holdout.open(f"{url}?rows={tmp_path}/another", "study")
 
 

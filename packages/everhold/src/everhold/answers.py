@@ -203,8 +203,8 @@ class Answer(Display):
             whose = "" if self.analyst is None else " of the allotment or the budget"
             return f"refused: what is left{whose} may not cover it ({left} left)"
         return (
-            f"{rounded(self.value)} in [{at_least(self.low)}, {at_most(self.high)}], from {self.source}, "
-            f"charged {self.charged}, {left} left{f'; {unsealed}' if unsealed else ''}{self._which_rows('; ')}"
+            f"{rounded(self.value)} in [{at_least(self.low)}, {at_most(self.high)}], from {self.source}, charged "
+            f"{self.charged}, {left} left{f'; {unsealed}' if unsealed else ''}{self._which_rows('; ')}"
         )
 
     def _which_rows(self, before: str) -> str:
@@ -228,16 +228,18 @@ class Answer(Display):
             return self._explain_sealed()
         if self.value is None or self.low is None or self.high is None:
             return (
-                "The query was refused because what is left of the budget may not cover it, whatever the "
-                "sealed rows say. An answer now could not be trusted together with the earlier ones. Nothing was "
-                "charged. Seal new rows, or plan for more queries or surprises next time; of what is made of several "
-                "queries, some may still be answered one by one."
+                "The query was refused because what is left of the budget may not cover it, whatever the sealed rows "
+                "say. An answer now could not be trusted together with the earlier ones. Nothing was charged. Seal "
+                "new rows, or plan for more queries or surprises next time. If it is made of several queries, some of "
+                "them may still be answered one by one."
             )
         sources = {
             "training": "The training estimate agreed with the sealed rows, so it was confirmed and cost nothing.",
             "guess": "Your guess agreed with the sealed rows, so it was confirmed and cost nothing.",
-            "standing": "The answer is the best score so far, which this submission does not beat by enough to show; "
-            "the interval is about the submission itself and bounds it from one side. It cost nothing.",
+            "standing": (
+                "The answer is the best score so far, which this submission does not beat by enough to show. The "
+                "interval is about the submission itself and bounds it from one side. It cost nothing."
+            ),
             "holdout": "The answer was paid for from the budget. The value is near what the sealed rows say, and need "
             "not be equal to it: it is the likeliest value after what was told of them, which is rounded or has noise.",
             "declared": f"{_EXACT if self.exact else _NEARLY} The query is a member of a declared family, so it costs "
@@ -256,8 +258,10 @@ class Answer(Display):
         validity = (
             "The interval is wide enough to stay true however the next queries depend on the answers before."
             if self.adaptive
-            else "That is so only if all queries were fixed before the first answer was seen; otherwise nothing is "
-            "promised."
+            else (
+                "That is so only if all queries were fixed before the first answer was seen. Otherwise nothing is "
+                "promised."
+            )
         )
         narrower = (
             "A smaller tolerance= for more credits, more sealed rows or fewer planned queries make it narrower."
@@ -511,9 +515,9 @@ class Unsealed(Display):
         counted = f"{len(self.rows):,} answer{'s' * (len(self.rows) != 1)}"
         missing = [f"{count:,} {what}" for count, what in ((self.not_kept, "not kept"), (self.lost, "lost")) if count]
         return (
-            f"unsealed {self.unsealed_at}: {counted}{', ' * bool(missing)}{' and '.join(missing)}; with probability "
-            f"{100.0 * self.confidence:.8g}% all intervals hold together (statement {self.statement}); the study is "
-            "closed, and no new query is answered"
+            f"Unsealed {self.unsealed_at}: {counted}{', ' * bool(missing)}{' and '.join(missing)}. With probability "
+            f"{100.0 * self.confidence:.8g}% all intervals hold together (statement {self.statement}). The study is "
+            "closed, and no new query is answered."
         )
 
     def to_dict(self) -> dict[str, Any]:

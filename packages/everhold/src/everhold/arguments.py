@@ -43,7 +43,7 @@ def positive(value: object, name: str) -> float:
     """Return an argument as a float, or raise ValueError unless it is finite and above 0."""
     number = as_float(value)
     if not 0.0 < number < math.inf:
-        raise ValueError(f"{name} is {brief(value)}; expected a finite number above 0, such as 1")
+        raise ValueError(f"{name} is {brief(value)}. Pass a finite number above 0, such as 1.")
     return number
 
 
@@ -51,7 +51,7 @@ def fraction(value: object, name: str) -> float:
     """Return an argument as a float, or raise ValueError unless it lies strictly between 0 and 1."""
     number = as_float(value)
     if not 0.0 < number < 1.0:
-        raise ValueError(f"{name} is {brief(value)}; expected a number strictly between 0 and 1, such as 0.05 or 0.95")
+        raise ValueError(f"{name} is {brief(value)}. Pass a number strictly between 0 and 1, such as 0.05 or 0.95.")
     return number
 
 

@@ -268,7 +268,7 @@ def plain(value: Any) -> Any:
 
 def _cut(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a remark for below a table that was cut, or an empty text."""
-    return f"... {len(rows):,} lines in all; to_rows() and to_pandas() have them" if len(rows) > _MOST_LINES else ""
+    return f"... {len(rows):,} lines in all, which to_rows() and to_pandas() have" if len(rows) > _MOST_LINES else ""
 
 
 def at_most(bound: float) -> str:
@@ -405,7 +405,7 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows as Parquet. Columns are booleans, integers, numbers or text, and lists become JSON text."""
     if not rows:
-        raise ValueError("there are no rows to write; expected at least one")
+        raise ValueError("There are no rows to write. Pass at least one.")
     types = {name: _column_type([row.get(name) for row in rows]) for name in columns_of(rows)}
     lines = (json.dumps({name: _cell(row.get(name), kind) for name, kind in types.items()}) for row in rows)
     part = path.with_name(f"{path.name}.part")

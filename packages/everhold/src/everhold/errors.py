@@ -20,8 +20,8 @@
     ├── BudgetWarning                            the last surprise is spent, or the next one is the last
     └── DependenceWarning                        rows seem to depend on each other more than was declared
 
-Bad arguments of pure functions stay ``ValueError`` and ``TypeError``. A message says in lower case what was
-wrong, what was expected and what to do next; it never quotes sealed rows.
+Bad arguments of pure functions stay ``ValueError`` and ``TypeError``. A message says what is wrong, with the value that
+was given, and what to do. It never quotes sealed rows.
 """
 
 from __future__ import annotations
@@ -41,27 +41,30 @@ class EverholdError(Exception):
     """Base of all errors. Carries data, an exit code for shells and a status for HTTP.
 
     Args:
-        message: What was wrong, what was expected, what to do next. A class whose errors change nothing adds that to a
-            message without it.
-        whole: True for a message that stays as it is, such as that of another process.
+        message: What is wrong, and what to do.
         data: Public facts about the error, safe to log and to return to an analyst.
     """
 
     exit_code: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
-    unchanged: ClassVar[str] = ""
+    unchanged: str = ""
 
-    def __init__(self, message: str, *, whole: bool = False, **data: Any) -> None:
-        is_sentence = message.endswith(".") and not message.endswith("...")
-        if self.unchanged and not (whole or is_sentence or "othing was" in message):
-            message = f"{message}; {self.unchanged}"
+    def __init__(self, message: str, **data: Any) -> None:
         super().__init__(message)
         self.message = message
         self.data = data
 
+    @property
+    def told(self) -> str:
+        """The message, and that nothing was charged or created if no error of this class changes anything."""
+        if not self.unchanged or "othing was" in self.message:
+            return self.message
+        end = "" if self.message.endswith((".", "?")) else "."
+        return f"{self.message}{end} {self.unchanged.capitalize()}."
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain data: ``{"error", "message", **data}``."""
-        return {"error": type(self).__name__, "message": self.message, **self.data}
+        """Return the error as plain data: ``{"error", "message", **data}``, with `told` as the message."""
+        return {"error": type(self).__name__, "message": self.told, **self.data}
 
 
 class HoldoutRejected(EverholdError, ValueError):

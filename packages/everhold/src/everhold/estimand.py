@@ -38,10 +38,7 @@ PUBLIC: Final = "public"
 FEATURES = (SEALED, PUBLIC)
 """Possible declarations about the features."""
 
-_SERIES = (
-    "once the features are known, the labels of such rows no longer follow the declared law; what holds for the rows "
-    "need not hold for labels drawn anew on them"
-)
+_SERIES = "the labels of such rows do not follow the declared dependence once the features are known"
 
 
 def check_features(features: str, *, label: str | None, mechanism: Mechanism) -> None:
@@ -53,24 +50,23 @@ def check_features(features: str, *, label: str | None, mechanism: Mechanism) ->
         DependenceError: If they are public, and the rows depend on each other in any way other than groups.
     """
     if features not in FEATURES:
-        raise ValueError(f"features is {features!r}; expected 'sealed' or 'public'; nothing was created")
+        raise ValueError(f"features is {features!r}. Pass 'sealed' or 'public'.")
     if features == SEALED:
         return
     if label is None:
         raise HoldoutRejected(
-            "the features are public and there is no label, so nothing is left to ask; expected label=... for the "
-            "column that stays sealed; nothing was created"
+            "The features are public and there is no label, so nothing is left to ask. Name the column that stays "
+            "sealed with label=..."
         )
     if not mechanism.dependence.holds_given_features:
         raise DependenceError(
-            f"the features are public and the rows are declared as {mechanism.dependence.to_dict()['kind']!r}: "
-            f"{_SERIES}; expected eh.Independent() or eh.Groups(...) given the features; keep the features sealed, or "
-            "declare groups; nothing was created"
+            f"The features are public and the rows are declared as {mechanism.dependence.to_dict()['kind']!r}, and "
+            f"{_SERIES}. Keep the features sealed, or declare eh.Independent() or eh.Groups(...)."
         )
     if mechanism.traits.one_law:
         raise HoldoutRejected(
-            f"{mechanism.name} needs rows of one law, and given their features, which are public, rows differ; "
-            "expected another mechanism; nothing was created"
+            f"The mechanism {mechanism.name} needs rows of one distribution, and rows with public features have one "
+            "each. Choose another mechanism, or keep the features sealed."
         )
 
 
@@ -89,23 +85,22 @@ def check_stratified(
         return
     if column not in columns:
         raise HoldoutRejected(
-            f"There is no column {column!r:.100} to be stratified by. Name one of {', '.join(columns)}; nothing was "
-            "created"
+            f"There is no column {column!r:.100} to be stratified by. Name one of {', '.join(columns)}."
         )
     if mechanism.dependence.to_dict()["kind"] != "independent":
         raise HoldoutRejected(
-            "A stratified split fixes class counts, and rows that depend on each other are then no independent groups "
-            "or series. Split by chance, whole groups or time without classes; nothing was created"
+            "The split is stratified, and the rows were declared to depend on each other. Split by chance, by whole "
+            "groups or by time."
         )
     if mechanism.traits.one_law:
         raise HoldoutRejected(
-            f"{mechanism.name} needs rows of one law, and rows of a stratified split are drawn from one law for each "
-            "class. Choose another mechanism; nothing was created"
+            f"The mechanism {mechanism.name} needs rows of one distribution, and a stratified split draws each class "
+            "from its own. Choose another mechanism."
         )
     if features == PUBLIC and column == label:
         raise HoldoutRejected(
             f"The rows were split by their labels ({column!r}), so with public features the labels tell of each "
-            "other. Keep the features sealed, or split by chance; nothing was created"
+            "other. Keep the features sealed, or split by chance."
         )
 
 
@@ -123,20 +118,19 @@ def check_estimand(bound: Sequence[BoundQuery], schema: Schema, mechanism: Mecha
     for query in bound:
         if query.by_position and mechanism.traits.one_law:
             raise QueryRejected(
-                f"{mechanism.name} answers from a part of the rows, and predictions as arrays or files belong to their "
-                "rows by position, so that no part stands for the whole; expected an estimator or a text expression, "
-                "or a holdout with another mechanism; nothing was charged"
+                f"The mechanism {mechanism.name} answers from a part of the rows, and predictions in an array or a "
+                "file belong to all rows. Pass an estimator or a text expression."
             )
         if query.by_position and not mechanism.dependence.holds_given_features:
             raise QueryRejected(
-                f"predictions as arrays or files are about labels drawn anew on these rows, and {_SERIES} (rows are "
-                f"declared as {mechanism.dependence.to_dict()['kind']!r}); expected the estimator itself, or a text "
-                "expression; nothing was charged"
+                "Predictions in an array or a file are about labels drawn anew on these rows, declared as "
+                f"{mechanism.dependence.to_dict()['kind']!r}, and {_SERIES}. Pass the estimator itself, or a text "
+                "expression."
             )
         if mechanism.traits.one_law and schema.row_id is not None and schema.row_id in (query.columns or ()):
             raise QueryRejected(
-                f"{mechanism.name} needs rows of one law, and the column {schema.row_id!r} names the rows; expected a "
-                "query about the other columns; nothing was charged"
+                f"The mechanism {mechanism.name} needs rows of one distribution, and the column {schema.row_id!r} "
+                "names each row. Ask about the other columns."
             )
     if schema.features_public and all(query.columns is not None for query in bound):
         check_label_is_read({name for query in bound for name in query.columns or ()}, schema)
@@ -150,9 +144,8 @@ def check_label_is_read(columns: Iterable[str], schema: Schema) -> None:
     """
     if schema.features_public and schema.label not in tuple(columns):
         raise QueryRejected(
-            f"the features of these rows are public and the query does not read the label {schema.label!r}: it "
-            "needs no holdout; expected a query about the label; compute this one from the public file; "
-            "nothing was charged"
+            f"The query does not read the label {schema.label!r}, and all other columns are public. Compute it from "
+            "the public columns, or ask about the label."
         )
 
 

@@ -296,9 +296,7 @@ class Holdout:
 
     def _session(self, what: str) -> HoldoutSession:
         if (session := self._transport.session) is None:
-            raise QueryRejected(
-                f"{what} works only where the sealed rows are. Use a holdout that Holdout.open opens on that machine"
-            )
+            raise QueryRejected(f"{what} works only where the sealed rows are. Use Holdout.open on that machine.")
         return session
 
     @property
@@ -834,8 +832,8 @@ class Holdout:
         session = self._session("diagnose")
         if session.executor.training is None:
             raise DependenceError(
-                "there are no training rows to look at, and the sealed ones are not looked at; expected a holdout "
-                "that was created with training=...; judge the dependence by how the rows were collected"
+                "There are no training rows to look at, and the sealed rows are not looked at. Pass training=... when "
+                "you create a holdout, and judge the dependence by how the rows were collected."
             )
         return diagnose_file(
             session.folder / TRAINING_FILE, label=self.schema.label, mechanism=self.mechanism,

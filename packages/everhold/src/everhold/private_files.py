@@ -136,9 +136,8 @@ def make_private(path: Path) -> None:
         path.chmod(stat.S_IMODE(path.stat().st_mode) & ~_OTHERS)
     if _is_open(path):
         raise AuthError(
-            f"{path.name} is open to other users and its permissions cannot be changed; expected a file or folder of "
-            "its owner alone; let the owner close it with chmod go-rwx, or move the storage to a file system that "
-            "keeps permissions; nothing was charged"
+            f"{path.name} is open to other users, and its permissions cannot be changed. Let the owner close it with "
+            "chmod go-rwx, or move the storage to a file system that keeps permissions."
         )
 
 
@@ -150,9 +149,9 @@ def check_private(path: Path) -> None:
     """
     if _is_open(path):
         raise AuthError(
-            f"{path.name} is open to other users (mode {stat.S_IMODE(path.stat().st_mode):04o}); expected 0400; if "
-            f"nobody else has read it, close it with chmod 400 {path.name}, else its certificates prove nothing any "
-            "more and new rows have to be sealed; nothing was charged"
+            f"{path.name} is open to other users (mode {stat.S_IMODE(path.stat().st_mode):04o}). If nobody else has "
+            f"read it, close it with chmod 400 {path.name}. Otherwise its certificates prove nothing any more, so "
+            "seal new rows."
         )
 
 

@@ -136,7 +136,7 @@ class KeyedNoise(_ExactNoise):
 
     def __init__(self, key: bytes) -> None:
         if len(key) != _KEY_BYTES:
-            raise ValueError(f"the key has {len(key)} bytes; expected {_KEY_BYTES}")
+            raise ValueError(f"The key has {len(key)} bytes. Pass {_KEY_BYTES} bytes.")
         self._key = key
         self._streams: dict[str, _Keystream] = {}
 
@@ -152,7 +152,7 @@ class KeyedNoise(_ExactNoise):
         return self._streams[stream].words
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("keyed noise cannot be pickled or copied; expected to be used where it was made")
+        raise TypeError("Keyed noise cannot be pickled or copied. Use it where it was made.")
 
 
 class _Keystream:
@@ -203,7 +203,7 @@ class SeededNoise:
     def __init__(self, seed: int) -> None:
         self._seed = operator.index(seed)
         if self._seed < 0:
-            raise ValueError(f"seed is {self._seed}; expected a non-negative integer")
+            raise ValueError(f"seed is {self._seed}. Pass a non-negative integer.")
         self._generators: dict[str, np.random.Generator] = {}
 
     @property
@@ -245,9 +245,9 @@ class SeededNoise:
 def _checked(scale: int, size: int) -> tuple[int, int]:
     scale, size = operator.index(scale), operator.index(size)
     if not 1 <= scale <= LARGEST_SCALE:
-        raise ValueError(f"scale is {scale}; expected an integer from 1 to 2**56, in units of the grid")
+        raise ValueError(f"scale is {scale}. Pass an integer from 1 to 2**56, in units of the grid.")
     if size < 0:
-        raise ValueError(f"size is {size}; expected a non-negative integer")
+        raise ValueError(f"size is {size}. Pass a non-negative integer.")
     return scale, size
 
 

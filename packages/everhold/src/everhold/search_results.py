@@ -139,7 +139,7 @@ def checked_index(index: Any, count: int) -> int:
     """Check the index that a function of the table chose, and return it."""
     if not isinstance(index, int | np.integer) or isinstance(index, bool) or not 0 <= index < count:
         raise ValueError(
-            f"refit says that configuration {brief(index)} is the best; expected a whole number from 0 to {count - 1}"
+            f"refit returns {brief(index)} as the best configuration. Return a whole number from 0 to {count - 1}."
         )
     return int(index)
 
@@ -220,8 +220,8 @@ def _answers(holdout: Holdout, queries: Sequence[Any], guesses: Sequence[float |
         return [*holdout.ask_many(queries, guesses=guesses, silent=silent, reveal=told)]  # type: ignore[arg-type]
     if reveal == "all":
         raise QueryRejected(
-            "everything is told of means only, such as accuracy, error, brier and risk; expected reveal='checked' for "
-            "this metric"
+            "reveal='all' is for means only, such as accuracy, error, brier and risk. Pass reveal='checked' for this "
+            "metric."
         )
     found: Told = []
     for query, guess in zip(queries, guesses, strict=True):

@@ -77,8 +77,8 @@ def _refitted_has(name: str) -> Callable[[SealedSearchCV], bool]:
     def check(search: SealedSearchCV) -> bool:
         if not search.refit:
             raise AttributeError(
-                f"the search was made with refit=False, so it has no best estimator and no {name!r}; expected "
-                "refit=True, or fit the estimator with best_params_ yourself"
+                f"The search was made with refit=False, so it has no best estimator and no {name!r}. Pass refit=True, "
+                "or fit the estimator with best_params_ yourself."
             )
         getattr(search.best_estimator_ if hasattr(search, "best_estimator_") else search.estimator, name)
         return True
@@ -212,15 +212,15 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             EverholdWarning: If the budget ended before the search.
         """
         if y is None:
-            raise ValueError("the search requires y to be passed, but the target y is None; expected the labels")
+            raise ValueError("This search requires y to be passed, but the target y is None. Pass the labels as y.")
         if sklearn.get_config()["enable_metadata_routing"] and (groups is not None or fit_params):
             raise ValueError(
-                "metadata routing is switched on and the search does not route; expected groups= and arguments of fit "
-                "without sklearn.set_config(enable_metadata_routing=True); nothing was charged"
+                "Metadata routing is switched on, and this search does not route metadata. Pass groups= and arguments "
+                "of fit without sklearn.set_config(enable_metadata_routing=True)."
             )
         check_reveal(self.reveal)
         if (as_whole(self.n_iter) or 0) < 1:
-            raise ValueError(f"n_iter is {brief(self.n_iter)}; expected a whole number of at least 1")
+            raise ValueError(f"n_iter is {brief(self.n_iter)}. Pass a whole number of at least 1.")
         rows, labels, groups = indexable(X, y, groups)
         judge = Judge(self.metric if self.scoring is None else self.scoring, self.holdout.schema)
         own = are_training_rows(self.holdout, labels)
@@ -286,9 +286,8 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         }
         if wrong := [what for what, is_other in different.items() if is_other]:
             raise QueryRejected(
-                f"the declared space has other {', '.join(wrong)}; expected its own estimator, "
-                f"metric={space.metric!r}, and fit(*holdout.training_rows()), because everhold fits the models of a "
-                "declared space itself"
+                f"The declared space has other {', '.join(wrong)}. Pass its own estimator, metric={space.metric!r}, "
+                "and fit(*holdout.training_rows()), because everhold fits the models of a declared space itself."
             )
 
     def _ask_declared(self, space: GridFamily) -> None:
@@ -326,13 +325,11 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         if not self.budget_ended_:
             return
         if len(failed) == len(lines):
-            raise BudgetExhausted(
-                "the remaining budget may not cover a single configuration; nothing was charged; seal new rows"
-            )
+            raise BudgetExhausted("The remaining budget may not cover a single configuration. Seal new rows.")
         warn_caller(
             EverholdWarning(
-                f"the budget ended after {len(lines)} of {planned} configurations; cv_results_ holds these, and the "
-                "best one is among them; for more, plan more queries or surprises when you seal rows"
+                f"The budget ended after {len(lines)} of {planned} configurations. cv_results_ holds these, and the "
+                "best one is among them. To ask about more, plan more queries or surprises when you seal rows."
             )
         )
 

@@ -145,13 +145,13 @@ def add_cases(
     found = holdout.gate(name=gate)
     if (repeated := _repeated(holdout, found, results, baseline, groups)) is not None:
         return repeated
-    cases, added = _added(found, results, "the champion")
-    _, fixed = ([], None) if baseline is None else _added(found, baseline, "the baseline", cases)
+    cases, added = _added(found, results, "The champion")
+    _, fixed = ([], None) if baseline is None else _added(found, baseline, "The baseline", cases)
     found.check_addition(fixed)
     if not is_suite(holdout):
         raise QueryRejected(
-            "the holdout has columns that seal_cases does not make; expected a suite of seal_cases; append the rows "
-            "with append(), and pass the champion's results to complete(); nothing was changed"
+            "The holdout has columns that seal_cases does not make. Append the rows with append(), and pass the "
+            "champion's results to complete()."
         )
     arrived = holdout.append(_table(cases, groups, first=len(found.suite.ids)))
     found.complete(added, baseline=fixed)
@@ -190,7 +190,7 @@ def _added(
     known = {*gate.suite.ids, *gate.open_cases}
     added = {case: runs for case, runs in runs_by_case(results).items() if case not in known}
     if not added:
-        raise QueryRejected(f"{whose} has no result of a new case; expected some; nothing was changed")
+        raise QueryRejected(f"{whose} has no result of a new case. Pass the results of at least one new case.")
     wanted = list(added) if cases is None else list(cases)
     gate.suite.values(added, wanted)
     return wanted, added
@@ -202,8 +202,7 @@ def _table(ids: Sequence[Any], groups: Mapping[Any, Any] | None, *, first: int) 
     if groups is not None:
         if missing := [case for case in ids if case not in groups]:
             raise QueryRejected(
-                f"groups name no group of case {brief(missing[0])}; expected one for each of {len(ids)} cases; nothing "
-                "was changed"
+                f"groups names no group of case {brief(missing[0])}. Name one for each of {len(ids)} cases."
             )
         table[_GROUP] = [str(groups[case]) for case in ids]
     return table

@@ -124,7 +124,7 @@ def test_a_repeat_needs_no_guess_and_ignores_one(alone):
 
 
 def test_without_training_rows_and_guess_a_query_is_rejected(alone):
-    with pytest.raises(QueryRejected, match=r"needs a prior estimate.*such as guess=0\.8.*nothing was charged"):
+    with pytest.raises(QueryRejected, match=r"needs a guess.*Pass guess=0\.8"):
         alone.ask("delay > 15")
     with pytest.raises(QueryRejected, match="training="):
         alone.ask(accuracy(np.zeros(ROWS)))
@@ -139,16 +139,16 @@ def test_predictions_for_sealed_rows_only_need_a_guess_although_there_are_traini
 
 @pytest.mark.parametrize("guess", [-0.01, 1.01, float("nan"), float("inf")])
 def test_a_guess_outside_the_range_is_rejected(alone, guess):
-    with pytest.raises(QueryRejected, match="outside the query's range"):
+    with pytest.raises(QueryRejected, match="the range of the query"):
         alone.ask("delay > 15", guess=guess)
-    with pytest.raises(QueryRejected, match=r"expected a number in \[-60\.0, 180\.0\]"):
+    with pytest.raises(QueryRejected, match=r"Pass a number from -60\.0 to 180\.0"):
         alone.ask(mean("delay", low=-60, high=180), guess=181)
     assert alone.ask(mean("delay", low=-60, high=180), guess=180).charged == 1
 
 
 @pytest.mark.parametrize("query", [None, 5, b"delay > 1", ["delay > 1"], mean("delay > 1", given="late = 1")])
 def test_what_is_not_a_query_is_rejected(holdout, query):
-    with pytest.raises(QueryRejected, match="is not a query"):
+    with pytest.raises(QueryRejected, match="is no query about single rows"):
         holdout.ask_many([query])
 
 
@@ -326,9 +326,9 @@ def test_a_conditional_mean_is_one_query_where_guesses_are_confirmed(holdout):
     assert answer.low < answer.value < answer.high
     assert len(holdout.transcript()) == 1
     assert holdout.ask(mean("delay > 15", given="carrier = 'UA'"), guess=0.5).repeated
-    with pytest.raises(QueryRejected, match=r"'delay' is a number and its range is not known.*such as 'delay > 0'"):
+    with pytest.raises(QueryRejected, match=r"'delay' is a number without a known range.*such as 'delay > 0'"):
         holdout.ask(mean("delay", given="late = 1"))
-    with pytest.raises(QueryRejected, match="a number; expected a condition that selects rows"):
+    with pytest.raises(QueryRejected, match=r"a number\. Pass a condition that selects rows"):
         holdout.ask(mean("late = 1", given="delay"))
 
 

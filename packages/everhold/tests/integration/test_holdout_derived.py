@@ -102,11 +102,11 @@ def test_a_part_that_occurs_twice_is_asked_once(holdout):
 
 
 def test_a_single_guess_is_rejected_and_guesses_for_the_parts_make_the_whole_free(alone):
-    with pytest.raises(QueryRejected, match="a variance is two queries and takes no guess of the whole"):
+    with pytest.raises(QueryRejected, match=r"\(a variance\) takes two queries, so one guess does not fit"):
         alone.ask(SPREAD, guess=100.0)
-    with pytest.raises(QueryRejected, match="needs a prior estimate"):
+    with pytest.raises(QueryRejected, match="needs a guess"):
         alone.ask(SPREAD)
-    with pytest.raises(QueryRejected, match="takes no guess of the whole"):
+    with pytest.raises(QueryRejected, match="one guess does not fit"):
         alone.quote(SPREAD, guess=100.0)
     assert len(alone.transcript()) == 0
     for part, guess in zip(SPREAD.parts(alone.schema), (5.0, 0.2), strict=True):

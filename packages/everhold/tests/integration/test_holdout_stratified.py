@@ -121,8 +121,8 @@ def test_false_alarms_on_splits_by_chance_are_as_rare_as_promised():
 
 REFUSED = {
     "no such column": ({"stratified": "d"}, "There is no column 'd'"),
-    "groups": ({"dependence": eh.Groups("g")}, "rows that depend on each other"),
-    "one law": ({"mechanism": "sample_splitting"}, "one law for each class"),
+    "groups": ({"dependence": eh.Groups("g")}, "declared to depend on each other"),
+    "one law": ({"mechanism": "sample_splitting"}, "draws each class from its own"),
     "public labels": ({"features": "public", "label": "c", "stratified": "c"}, "the labels tell of each other"),
 }
 

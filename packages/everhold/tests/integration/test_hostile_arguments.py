@@ -1,5 +1,6 @@
 """Whatever stands where a number, a text or a list is expected: the error says what was expected, and costs nothing."""
 
+import re
 from decimal import Decimal
 from fractions import Fraction
 
@@ -117,10 +118,11 @@ def fault_of(call):
 
 
 def is_spoken(fault):
-    """Whether an error is one of everhold's, or says what was expected."""
+    """Whether an error is one of everhold's, or says what to do."""
     if fault is None or isinstance(fault, eh.EverholdError):
         return True
-    return isinstance(fault, (TypeError, ValueError)) and "expected" in str(fault)
+    said = re.search(r"expected|\. [A-Z][a-z]+ .*\.$", str(fault))
+    return isinstance(fault, (TypeError, ValueError)) and said is not None
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning", BEFORE_NUMPY_2_3)
@@ -137,7 +139,7 @@ def test_arguments_of_queries_end_in_typed_errors(holdouts, query):
 
 @pytest.mark.parametrize("guess", ["10**400", "Fraction", "Decimal", "True", "text", "nan", "bool of NumPy"])
 def test_a_guess_that_is_no_number_is_rejected(holdouts, guess):
-    with pytest.raises(eh.QueryRejected, match=r"expected a number in.*nothing was charged"):
+    with pytest.raises(eh.QueryRejected, match=r"Pass a number from"):
         holdouts[0].ask("late = 1", guess=NASTY[guess])
 
 
@@ -148,7 +150,7 @@ def test_guesses_of_numpy_are_numbers(holdouts):
 
 @pytest.mark.parametrize("guesses", [0.5, "0.5", np.array(0.5), {"late = 1": 0.5}])
 def test_guesses_that_are_no_list_are_rejected(holdouts, guesses):
-    with pytest.raises(eh.QueryRejected, match="expected a list"):
+    with pytest.raises(eh.QueryRejected, match="Pass a list"):
         holdouts[0].ask_many(["late = 1"], guesses=guesses)
 
 

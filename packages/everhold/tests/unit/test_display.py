@@ -45,7 +45,7 @@ def test_what_is_printed_of_a_long_table_is_cut_and_says_so():
     short, long = (Transcript([{"sequence": number} for number in range(count)]) for count in (60, 61))
     assert str(short).count("\n") == 60 == short.to_text().count("\n")
     assert "in all" not in short._repr_html_()
-    assert str(long).splitlines()[-1] == "... 61 lines in all; to_rows() and to_pandas() have them"
+    assert str(long).splitlines()[-1] == "... 61 lines in all, which to_rows() and to_pandas() have"
     assert long.to_text().count("\n") == 61
     assert long._repr_html_().count("<tr>") == 61
     assert "61 lines in all" in long._repr_html_()

@@ -77,7 +77,7 @@ def split_game(folder, name, seed):
 
 
 def test_predictions_by_position_are_refused_where_queries_share_the_rows(tmp_path, monkeypatch):
-    with pytest.raises(QueryRejected, match="by position"):
+    with pytest.raises(QueryRejected, match="belong to all rows"):
         split_game(tmp_path, "protected", 0)
     unprotected(monkeypatch)
     assert all(split_game(tmp_path, f"h{seed}", seed) for seed in range(5))
@@ -89,7 +89,7 @@ def test_sample_splitting_refuses_every_door_for_predictions_by_position_and_cha
         holdout.allot("a", queries=2)
         for query in (eh.accuracy(array), eh.error(array), eh.brier(array), risk(array)):
             for ask in (holdout.ask, holdout.quote, holdout.analyst("a").ask, lambda query: holdout.ask_many([query])):
-                with pytest.raises(QueryRejected, match=r"by position.*nothing was charged"):
+                with pytest.raises(QueryRejected, match=r"belong to all rows"):
                     ask(query)
         assert holdout.remaining == {"queries": 3}
         assert holdout.ask(eh.accuracy(Rule())).source == holdout.ask("y = 1").source == "holdout"
@@ -99,9 +99,9 @@ def test_sample_splitting_refuses_queries_about_the_names_of_rows(tmp_path):
     sealed = {**rows(0), "id": np.arange(ROWS)}
     mechanism = SampleSplitting(rows=ROWS, queries=2)
     with create(tmp_path, holdout=sealed, row_id="id", mechanism=mechanism) as holdout:
-        with pytest.raises(QueryRejected, match="ids are public and name these very rows"):
+        with pytest.raises(QueryRejected, match="an id says nothing about other rows"):
             holdout.ask("id < 1000")
-        with pytest.raises(QueryRejected, match="ids are public and name these very rows"):
+        with pytest.raises(QueryRejected, match="an id says nothing about other rows"):
             holdout.ask(eh.mean("y = 1", given="id < 1000"))
 
 
@@ -158,7 +158,7 @@ def contest(tmp_path_factory):
 def test_a_query_about_public_features_alone_is_refused(contest, query):
     before = contest.remaining
     for ask in (contest.ask, contest.quote):
-        with pytest.raises(QueryRejected, match=r"does not read the label 'y'.*nothing was charged"):
+        with pytest.raises(QueryRejected, match=r"does not read the label 'y'"):
             ask(query)
     assert contest.remaining == before
 
@@ -341,7 +341,7 @@ def chain_game(folder, name, seed):
 
 
 def test_arrays_for_rows_of_a_chain_are_refused_because_given_the_features_it_is_another_law(tmp_path, monkeypatch):
-    with pytest.raises(QueryRejected, match=r"labels drawn anew.*'markov_chain'.*nothing was charged"):
+    with pytest.raises(QueryRejected, match=r"labels drawn anew.*'markov_chain'"):
         chain_game(tmp_path, "protected", 0)
     unprotected(monkeypatch)
     assert all(chain_game(tmp_path, f"h{seed}", seed) for seed in range(5))
@@ -350,9 +350,9 @@ def test_arrays_for_rows_of_a_chain_are_refused_because_given_the_features_it_is
 @pytest.mark.parametrize(
     ("wanted", "fault", "reason"),
     [
-        ({"features": "open"}, ValueError, "expected 'sealed' or 'public'"),
+        ({"features": "open"}, ValueError, "Pass 'sealed' or 'public'"),
         ({"label": None}, HoldoutRejected, "nothing is left to ask"),
-        ({"mechanism": "sample_splitting", "queries": 3}, HoldoutRejected, "rows of one law"),
+        ({"mechanism": "sample_splitting", "queries": 3}, HoldoutRejected, "rows of one distribution"),
         (
             {"mechanism": checked(dependence=turning()), "holdout": hidden_bit(0)},
             DependenceError,
@@ -361,7 +361,7 @@ def test_arrays_for_rows_of_a_chain_are_refused_because_given_the_features_it_is
     ],
 )
 def test_public_features_that_nothing_could_be_promised_for_create_nothing(tmp_path, wanted, fault, reason):
-    with pytest.raises(fault, match=rf"{reason}.*nothing was created"):
+    with pytest.raises(fault, match=reason):
         create(tmp_path, **{"features": "public", **wanted})
     assert not list(tmp_path.iterdir())
 

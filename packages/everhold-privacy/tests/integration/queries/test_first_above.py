@@ -186,17 +186,17 @@ def test_the_certificate_and_the_ledger_know_it(study, tmp_path):
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        (AboveQuery([], 0.5), "there are 0 queries"),
-        (AboveQuery("delay > 5", 0.5), "expected a list of 1 to 100,000"),
+        (AboveQuery([], 0.5), "There are 0 queries"),
+        (AboveQuery("delay > 5", 0.5), "Pass a list of 1 to 100,000"),
         (AboveQuery(["late = 1"] * 100_001, 0.5), "100,001 queries"),
         (AboveQuery(["late = 1"], 1.5), "threshold is 1.5. Pass a number from 0 to 1"),
         (AboveQuery(["late = 1"], math.nan), "threshold is nan"),
         (AboveQuery(["late = 1"], "high"), "threshold is 'high'"),
         (AboveQuery(["late = 1"], True), "threshold is True"),
         (AboveQuery(["late = 1"], 0.5, price=0), "price is 0"),
-        (AboveQuery(["late = 1", eh.mean("delay", low=0, high=9)], 0.5), "different units"),
+        (AboveQuery(["late = 1", eh.mean("delay", low=0, high=9)], 0.5), "different ranges"),
         (AboveQuery(["speed > 3"], 0.5), "speed"),
-        (AboveQuery([eh.variance("delay", low=0, high=1)], 0.5), "not a query"),
+        (AboveQuery([eh.variance("delay", low=0, high=1)], 0.5), "no query about single rows"),
     ],
 )
 def test_what_cannot_be_asked_costs_nothing(study, query, reason):

@@ -271,7 +271,7 @@ def test_rows_on_which_an_estimator_fails_do_not_move_the_others(tmp_path):
 
 @pytest.mark.parametrize("sensitivity", [0, 0.0, -0.1, math.nan, math.inf, "1", None, True])
 def test_a_sensitivity_that_makes_no_sense_is_refused_at_once(sensitivity):
-    with pytest.raises(ValueError, match=r"sensitivity is .*; expected a positive finite number"):
+    with pytest.raises(ValueError, match=r"sensitivity is .*\. Pass a positive finite number"):
         low_sensitivity(spread, sensitivity)
 
 
@@ -376,7 +376,7 @@ def test_a_true_sensitivity_passes_and_a_slightly_smaller_one_does_not():
         (low_sensitivity(spread, 1e-12), "too wide for a sensitivity"),
         (auc(np.zeros(3), positives=1, negatives=1), "shape"),
         (auc(np.full(ROWS, np.nan), positives=1, negatives=1), "not all finite"),
-        (f1(np.full(ROWS, 0.5), least=100), "the predictions are no labels"),
+        (f1(np.full(ROWS, 0.5), least=100), "The predictions are no labels"),
         (auc(DummyClassifier(), positives=1, negatives=1), "fitted"),
     ],
 )

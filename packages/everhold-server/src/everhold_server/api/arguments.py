@@ -122,7 +122,7 @@ def families_of(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
             f"at most {_MOST_FAMILIES} families with {_MOST_LISTED:,} listed queries, or "
             "declare more where the storage is."
         )
-    return {name: family_from(table, what=f"the family {name!r}") for name, table in given.items()}
+    return {name: family_from(table, what=f"Family {name!r}") for name, table in given.items()}
 
 
 _OF_RISK, _OF_SCORE = {"loss", "low", "high"}, {"name", "low", "high", "clip"}

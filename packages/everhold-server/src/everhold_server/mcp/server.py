@@ -314,8 +314,7 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
                 told = method(**arguments)
             return {**told, "warnings": [*map(str, warned)]} if warned and isinstance(told, dict) else told
         except EverholdError as fault:
-            unsaid = fault.unchanged and "othing was" not in fault.message
-            message = f"{fault.message} {fault.unchanged.capitalize()}." if unsaid else fault.message
+            message = fault.told
         except Exception:
             message = _UNEXPECTED
         raise ToolError(message)

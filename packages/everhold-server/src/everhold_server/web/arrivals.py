@@ -43,7 +43,7 @@ def append(request: Request, name: HoldoutName, holdouts: Holdouts, principal: S
         with warned_of():
             append_rows(request, holdouts, principal, name, Append(until=fields.some("until")), fields.chosen)
     except EverholdError as fault:
-        return _timeline(request, holdouts, view, fields, fault=fault.message)
+        return _timeline(request, holdouts, view, fields, fault=fault.told)
     return RedirectResponse(place("holdouts", name, "arrivals"), 303)
 
 

@@ -67,7 +67,7 @@ def quote(request: Request, name: HoldoutName, holdouts: Holdouts, principal: An
         with warned_of():
             price = _price(holdouts.asked_by(name, principal), fields, of_any=of_any)
     except EverholdError as fault:
-        return page(request, "quote.html", price=None, fault=fault.message, of_any=of_any)
+        return page(request, "quote.html", price=None, fault=fault.told, of_any=of_any)
     return page(request, "quote.html", price=price, fault="", of_any=of_any)
 
 

@@ -52,7 +52,7 @@ def _card(holdouts: OpenHoldouts, name: str, principal: Principal) -> dict[str, 
     try:
         return {"name": name, "view": View.of(holdouts, name, principal), "fault": ""}
     except EverholdError as fault:
-        return {"name": name, "view": None, "fault": fault.message}
+        return {"name": name, "view": None, "fault": fault.told}
 
 
 @router.get("/seal")
@@ -69,7 +69,7 @@ def create(request: Request, holdouts: Holdouts, principal: Steward, fields: For
             settings = _settings(fields)
             seal(request, holdouts, principal, settings, fields.chosen)
     except EverholdError as fault:
-        return _form(request, fields, fault=fault.message, status=422)
+        return _form(request, fields, fault=fault.told, status=422)
     return RedirectResponse(place("holdouts", settings.name), 303)
 
 
@@ -138,7 +138,7 @@ def declare(
             holdouts.whole(name, principal).declare_all(families_of({family: _family(fields)}))
         noted(request, "declare", families=[family])
     except EverholdError as fault:
-        return _page(request, View.of(holdouts, name, principal), published, fields=fields, fault=fault.message)
+        return _page(request, View.of(holdouts, name, principal), published, fields=fields, fault=fault.told)
     return RedirectResponse(place("holdouts", name) + "#declared", 303)
 
 
@@ -210,5 +210,5 @@ def verify(request: Request, _: Viewer, fields: Form) -> Response:
             raise QueryRejected("There is no file. Choose a certificate, .json or .html.")
         report = report_on(path, key or None)
     except EverholdError as fault:
-        return page(request, "verify.html", status=422, report=None, fault=fault.message, key=key)
+        return page(request, "verify.html", status=422, report=None, fault=fault.told, key=key)
     return page(request, "verify.html", report=report, fault="", key=key)

@@ -88,7 +88,7 @@ def performed(
             holdout, operation = asked()
             done = holdout.perform(operation)
     except EverholdError as fault:
-        return None, fault.message, []
+        return None, fault.told, []
     noted(request, operation.act, **operation.facts(done))
     return done, "", [str(warning) for warning in warned]
 

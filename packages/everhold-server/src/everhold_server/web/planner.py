@@ -67,7 +67,7 @@ def study(
     try:
         made = _studied(protocol, rows)
     except (EverholdError, ValueError) as reason:
-        fault = reason.message if isinstance(reason, EverholdError) else str(reason)
+        fault = reason.told if isinstance(reason, EverholdError) else str(reason)
     return page(
         request, "plan_protocol.html", status=422 if fault else 200, rows=rows, protocol=protocol, fault=fault,
         lines=[] if made is None else made.to_rows(), explanation="" if made is None else made.explain(),

@@ -40,7 +40,7 @@ def make_token(request: Request, principal: Steward, token_store: Tokens, holdou
         with warned_of():
             made = api.make(request, principal, token_store, holdouts, _token_request(fields))
     except EverholdError as fault:
-        return _tokens(request, principal, token_store, fields=fields, fault=fault.message)
+        return _tokens(request, principal, token_store, fields=fields, fault=fault.told)
     return _tokens(request, principal, token_store, made=made)
 
 
@@ -160,7 +160,7 @@ def unseal(request: Request, name: HoldoutName, holdouts: Holdouts, principal: S
         with warned_of():
             told = view.whole.perform(asked)
     except EverholdError as reason:
-        return _unseal(request, holdouts, view, fault=reason.message)
+        return _unseal(request, holdouts, view, fault=reason.told)
     noted(request, "unseal")
     return _unseal(request, holdouts, View.of(holdouts, name, principal), told=told)
 
@@ -175,7 +175,7 @@ def _unseal(request: Request, holdouts: OpenHoldouts, view: View, *, told: Any =
         with warned_of():
             losing = [holdouts.shown_to(view.principal, text) for text in view.whole.affected_holdouts()]
     except EverholdError as reason:
-        why_not = reason.message
+        why_not = reason.told
     return page(
         request,
         "unseal.html",

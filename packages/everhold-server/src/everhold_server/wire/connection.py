@@ -289,12 +289,12 @@ def error_from(status: int, document: Any) -> EverholdError:
         document: What it says; anything but a problem document comes from something between here and the service.
     """
     if not isinstance(document, dict) or not isinstance(document.get("detail"), str):
-        return _BY_STATUS.get(status, EverholdError)(
-            f"The service answered with the status {status} and without a reason. Check "
-            "that the address is that of an everhold service. If a query was asked, ask "
-            "it again: what was answered already is free.",
-            whole=True,
+        return {401: AuthError, 403: AuthError, 404: HoldoutNotFound}.get(status, EverholdError)(
+            f"The service answered with the status {status} and without a reason. Check the address. If you asked a "
+            "query, ask it again, because a repeated query costs nothing."
         )
     kind = _CLASSES.get(str(document.get("title")), _BY_STATUS.get(status, EverholdError))
     facts = {name: value for name, value in document.items() if name not in (*_ABOUT_IT, "message")}
-    return kind(document["detail"], **{**facts, "whole": True})
+    fault = kind(document["detail"], **facts)
+    fault.unchanged = ""  # only the service knows, and its reason says it
+    return fault

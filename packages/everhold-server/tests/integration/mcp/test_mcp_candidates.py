@@ -111,8 +111,8 @@ def test_without_a_folder_no_file_is_read(public):
     ("content", "said"),
     [
         ("id,late\n1,1\n", "not at all"),
-        ("", "cannot be read|none of them is 'id'"),
-        ("late\n1\n", "none of them is 'id'"),
+        ("", "cannot be read|no 'id'"),
+        ("late\n1\n", "no 'id'"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(public, folder, content, said):

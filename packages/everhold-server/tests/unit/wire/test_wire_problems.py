@@ -38,6 +38,6 @@ def test_what_says_nothing_is_no_answer_of_the_service(document):
 
 
 def test_nothing_is_said_of_the_charge_where_the_service_says_nothing():
-    assert "nothing was charged" in str(QueryRejected("there is no such column"))
+    assert "Nothing was charged." in QueryRejected("there is no such column").told
     assert "nothing was" not in str(error_from(422, None))
     assert str(error_from(422, {"title": "query rejected", "detail": "it ended early"})) == "it ended early"

@@ -41,7 +41,7 @@ def _wrong_with(kind: str, model: Any) -> str:
     if inspect.isabstract(model):
         return f"it does not define {', '.join(sorted(model.__abstractmethods__))}."
     called = getattr(model, "kind", None)
-    return "" if called == kind else f"its kind is {called!r}; expected the name of its entry point."
+    return "" if called == kind else f"its kind is {called!r}. Give it the name of its entry point."
 
 
 MODELS: Final[Registry[type[DependenceModel]]] = Registry(
@@ -99,31 +99,29 @@ def dependence_from_dict(data: Mapping[str, Any]) -> DependenceModel:
     """
     if not isinstance(data, Mapping):
         raise DependenceError(
-            f"a dependence model is not of type {type(data).__name__}; expected plain data such as "
-            '{"kind": "groups", "column": "household"}; see docs/reference/models.md'
+            f'The dependence is of type {type(data).__name__}. Pass plain data such as {{"kind": "groups", '
+            '"column": "household"}.'
         )
     kind = data.get("kind")
     model = MODELS.get(kind) if isinstance(kind, str) else None
     if model is None:
         if kind is None:
-            raise DependenceError(f"the data name no kind of dependence model; expected one of {', '.join(MODELS)}")
+            raise DependenceError(f"The dependence has no kind. Add a kind, one of {', '.join(MODELS)}.")
         raise DependenceError(f"The dependence model {kind!r} is unknown here. {MODELS.missing(str(kind))}")
     unknown = [repr(entry) for entry in data if entry != "kind" and entry not in model.entries]
     if unknown:
         known = ", ".join(map(repr, sorted({*model.entries, "kind"})))
         raise DependenceError(
-            f"the data of kind {kind!r} have the unknown {'entry' if len(unknown) == 1 else 'entries'} "
-            f"{', '.join(unknown)}; expected only {known}; check its spelling, or leave it out"
+            f"The dependence of kind {kind!r} has the unknown {'entry' if len(unknown) == 1 else 'entries'} "
+            f"{', '.join(unknown)}. Use only {known}."
         )
     try:
         return model.from_dict(data)
     except DependenceError:
         raise
     except KeyError as fault:
-        raise DependenceError(
-            f"the data of kind {kind!r} lack the entry {fault.args[0]!r}; expected it; see docs/reference/models.md"
-        ) from None
+        raise DependenceError(f"The dependence of kind {kind!r} lacks the entry {fault.args[0]!r}. Add it.") from None
     except (TypeError, ValueError, AttributeError, OverflowError) as fault:
         raise DependenceError(
-            f"the data do not describe a model of kind {kind!r}: {fault}; expected what docs/reference/models.md shows"
+            f"The dependence of kind {kind!r} cannot be used: {fault}. Write it as in docs/reference/models.md."
         ) from None

@@ -133,7 +133,10 @@ class DependenceModel(ABC):
         super().__init_subclass__(**settings)
         silent = [name for name in ("title", "rows_are", "how_to_tell", "entries") if not hasattr(cls, name)]
         if hasattr(cls, "kind") and silent:
-            raise TypeError(f"the dependence model {cls.__name__} says nothing as {', '.join(silent)}; expected all")
+            raise TypeError(
+                f"The dependence model {cls.__name__} does not define {', '.join(silent)}. Define all of title, "
+                "rows_are, how_to_tell and entries."
+            )
 
     @abstractmethod
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
@@ -293,4 +296,4 @@ def require_rows(rows: int) -> None:
         ValueError: If there is no row.
     """
     if not rows >= 1:
-        raise ValueError(f"the number of rows is {rows}; expected at least 1")
+        raise ValueError(f"The number of rows is {rows}. Pass at least 1.")

@@ -168,12 +168,12 @@ def warn_of_long_memory(model: DependenceModel, outcomes: Sequence[NDArray[np.fl
         if float(found.p_values[0]) <= _LEVEL / len(outcomes):
             block = math.ceil(float(found.at_most[0]))
             text = (
-                f"the model fitted to column {state!r} says that the {rows:,} training rows are worth "
-                f"{rows / promised:,.0f} independent ones, and long blocks of them vary as if it were about "
-                f"{rows / float(found.design_effects[0]):,.0f}: the rows remember longer than neighbours show, as a "
-                "noisy record of something slow does; expected a state that tells all about the next row; do not "
-                f"declare this model; number blocks of at least {block:,} rows in a row in a column and declare "
+                f"The model fitted to column {state!r} says that the {rows:,} training rows are worth "
+                f"{rows / promised:,.0f} independent rows. Long blocks of them vary as if they were worth about "
+                f"{rows / float(found.design_effects[0]):,.0f}, so the rows depend on rows further back. Do not "
+                f"declare this model. Number blocks of at least {block:,} consecutive rows in a column 'block', and "
+                "declare "
             )
-            told = (f"{text}{declared}" for declared in ("Groups('block')", "--groups block"))
+            told = (f"{text}{declared}." for declared in ("Groups('block')", "--groups block"))
             warn_caller(DependenceWarning(next(told), for_shell=next(told)))
             return

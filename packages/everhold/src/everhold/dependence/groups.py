@@ -96,8 +96,8 @@ class Groups(RowUnits):
         shared = structure.shared_groups(self.column)
         if shared:
             raise DependenceError(
-                f"{shared} groups of column {self.column!r} have rows in the holdout and in the training set; expected "
-                "none, for rows of one group tell about each other; put whole groups on one side",
+                f"{shared} groups of column {self.column!r} have rows in the holdout and in the training set, and "
+                "rows of one group depend on each other. Put each group on one side.",
                 shared=shared,
             )
         return self.sized(structure)
@@ -106,10 +106,13 @@ class Groups(RowUnits):
         """Return the assumption as one plain sentence."""
         of = "" if self.column is None else f" (equal values of column {self.column!r})"
         if not self.counts:
-            return f"rows of different groups{of} are independent; inside a group anything is allowed"
+            return (
+                f"rows of different groups{of} are independent, and rows inside a group may depend on each other in "
+                "any way"
+            )
         largest = self.counts[-1][0]
         return (
-            f"the sealed rows form {self.groups:,} groups{of} of at most {largest:,} rows; rows of different groups "
-            "are independent of each other and of the training set; inside a group anything is allowed; population "
-            "values are for groups of these sizes"
+            f"the sealed rows form {self.groups:,} groups{of} of at most {largest:,} rows, rows of different groups "
+            "are independent of each other and of the training set, rows inside a group may depend on each other in "
+            "any way, and population values are for groups of these sizes"
         )

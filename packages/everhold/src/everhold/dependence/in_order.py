@@ -93,6 +93,6 @@ class InOrder(RowUnits):
         units = f"{sum(number for _, number in self.counts):,} units" if self.counts else "units"
         return (
             f"the sealed rows are {units} in order of time{of}, after all training rows, and may depend on each other "
-            "in any way; a population value is the average of what was to be expected on the sealed units, given all "
-            "that came before each of them (statement S15)"
+            "in any way, and a population value is the average of what was to be expected on the sealed units, given "
+            "all that came before each of them (statement S15)"
         )

@@ -30,9 +30,9 @@ class Independent(DependenceModel):
     how_to_tell: ClassVar[tuple[str, ...]] = (
         "The assumption is wrong if some rows share a source: several visits of one patient, days that follow each "
         "other, members of one household, copies of one record.",
-        "To check, look for an identifier that occurs in more than one row or on both sides, holdout and training; "
-        "look for an order in time or space; and ask how the rows were collected. The answers themselves cannot "
-        "show it.",
+        "To check, look for an identifier that occurs in more than one row, or on both sides, holdout and training. "
+        "Look for an order in time or space, and ask how the rows were collected. The answers themselves cannot show "
+        "it.",
         "If it is wrong, the intervals are too narrow. Declare the dependence when the holdout is created.",
     )
     entries: ClassVar[Mapping[str, str]] = {}

@@ -39,13 +39,17 @@ class Spread:
     def __post_init__(self) -> None:
         counts, weights = np.asarray(self.counts), np.asarray(self.weights)
         if not len(counts) == len(weights) > 0 or np.any(np.diff(counts) <= 0) or np.any(counts < 1):
-            raise ValueError(
-                "the numbers of rows are none, not increasing from 1 on, or do not match their probabilities"
-            )
+            raise ValueError("The numbers of rows must increase from 1 on, with one probability for each of them.")
         if np.any(weights < 0) or math.fsum(self.weights) > 1 + 1e-9:
-            raise ValueError(f"the probabilities sum to {math.fsum(self.weights)}; expected at most 1, none negative")
+            raise ValueError(
+                f"The probabilities sum to {math.fsum(self.weights)}. Pass probabilities that are not negative and "
+                "sum to at most 1."
+            )
         if not (0.0 <= self.influence < math.inf and 0.0 <= self.lost <= 1.0 + 1e-12):
-            raise ValueError(f"influence is {self.influence} and lost is {self.lost}; expected b >= 0, eta in [0, 1]")
+            raise ValueError(
+                f"influence is {self.influence} and lost is {self.lost}. Pass influence of at least 0 and lost from 0 "
+                "to 1."
+            )
 
     @classmethod
     def quilt(cls, *, nearby: int, influence: float = 0.0) -> Spread:
@@ -83,7 +87,7 @@ class LeakageCurve(PrivacyCurve):
     def __post_init__(self) -> None:
         total = math.fsum(rows.share for rows in self.classes)
         if not math.isclose(total, 1.0, rel_tol=1e-9):
-            raise ValueError(f"the shares of the rows sum to {total}; expected 1")
+            raise ValueError(f"The shares of the rows sum to {total}. Pass shares that sum to 1.")
 
     def _log_delta(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         with np.errstate(divide="ignore"):

@@ -36,15 +36,13 @@ class RowUnits(DependenceModel):
         if isinstance(units, str):
             if not units:
                 raise DependenceError(
-                    f"the column of the {self.unit}s has no name; expected the name of a column, or sizes"
+                    f"The column of the {self.unit}s has no name. Pass the name of a column, or sizes."
                 )
             self._set(units, {})
         else:
             self._set(None, Counter(map(self._whole, units if isinstance(units, Iterable) else [units])))
             if not self.counts:
-                raise DependenceError(
-                    f"there are no {self.unit}s; expected at least one size; name a column or give sizes"
-                )
+                raise DependenceError(f"There are no {self.unit}s. Name a column, or pass at least one size.")
 
     @classmethod
     def of_counts(cls, counts: Mapping[int, int], *, column: str | None = None) -> Self:
@@ -73,8 +71,8 @@ class RowUnits(DependenceModel):
         if not self.counts:
             name = type(self).__name__
             raise DependenceError(
-                f"the {self.unit}s of column {self.column!r} have no sizes until rows are sealed; expected sizes to "
-                f"plan with, such as {name}(5) for {self.unit}s of five or {name}([3, 2, 5])"
+                f"The {self.unit}s of column {self.column!r} have no sizes until rows are sealed. Pass sizes to plan "
+                f"with, such as {name}(5) for {self.unit}s of five, or {name}([3, 2, 5])."
             )
         return self.counts
 
@@ -104,8 +102,8 @@ class RowUnits(DependenceModel):
         times, rest = divmod(structure.rows, self.rows)
         if rest:
             raise DependenceError(
-                f"the {self.unit}s have {self.rows} rows and the holdout has {structure.rows}; expected as many, or a "
-                f"multiple; name the column of the {self.unit}s instead of their sizes"
+                f"The {self.unit}s have {self.rows} rows in all, and the holdout has {structure.rows}. Name the "
+                f"column of the {self.unit}s instead of their sizes."
             )
         return self.of_counts({size: times * number for size, number in self.counts})
 
@@ -120,15 +118,15 @@ class RowUnits(DependenceModel):
         if "sizes" in data:
             if isinstance(data["sizes"], str) or counts or column is not None:
                 raise DependenceError(
-                    f"sizes of {cls.unit}s are numbers and stand alone; expected no column or counts, too"
+                    f"sizes of {cls.unit}s are given together with a column or counts. Pass one of them."
                 )
             return cls(data["sizes"])
         if not isinstance(column, str | None):
-            raise DependenceError(f"the column of the {cls.unit}s is {column!r}; expected the name of a column")
+            raise DependenceError(f"The column of the {cls.unit}s is {column!r}. Pass the name of a column.")
         if counts:
             return cls.of_counts(dict(counts), column=column)
         if column is None:
-            raise DependenceError(f"the data say nothing about the {cls.unit}s; expected a column, sizes or counts")
+            raise DependenceError(f"The {cls.unit}s are not described. Pass a column, sizes or counts.")
         return cls(column)
 
     def _set(self, column: str | None, counts: Mapping[int, int]) -> None:
@@ -142,7 +140,5 @@ class RowUnits(DependenceModel):
         except TypeError:
             number = 0
         if number < 1:
-            raise DependenceError(
-                f"the size {size!r} of a {cls.unit} is not valid; expected whole numbers of at least 1"
-            )
+            raise DependenceError(f"The size of a {cls.unit} is {size!r}. Pass whole numbers of at least 1.")
         return number

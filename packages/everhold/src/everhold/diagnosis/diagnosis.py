@@ -30,10 +30,10 @@ _MOST_ROWS = 100_000
 _MOST_OUTCOMES = 8  # in long files, besides the label
 _MOST_RADII = 6  # some mechanisms take a second to be tuned for groups
 _USELESS = 0.5
-_NOTHING = "no column groups or orders the rows"
+_NOTHING = "No column groups or orders the rows."
 _DRAWN = (
-    "the training rows that were looked at are some of {:,}; where they were drawn one by one, rows of one group and "
-    "neighbours in an order hardly meet among them, and that these depend on each other does not show"
+    "The training rows that were looked at are some of {:,}. If they were drawn one by one, rows of one group and "
+    "neighbours in an order hardly meet among them, so dependence between such rows does not show."
 )
 
 
@@ -81,8 +81,8 @@ class Diagnosis(Display):
             if found.column == column:
                 return found
         raise ValueError(
-            f"nothing was found about a column {column!r}; expected one of "
-            f"{', '.join(repr(found.column) for found in self.findings) or 'none'}"
+            f"Nothing was found about a column {column!r}. Name one of "
+            f"{', '.join(repr(found.column) for found in self.findings) or 'none'}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -278,10 +278,10 @@ def warn_of_whole_groups(columns: Sequence[str], diagnosis: Diagnosis) -> None:
         return
     named, others = wanted[0], ", ".join(map(repr, wanted[1:4]))
     text, for_shell = (
-        f"no value of column {named!r} is among both the training and the sealed rows, so whole groups of it were put "
-        f"on one side{f' (and of {others})' if others else ''}; rows of one group may depend on each other, also in "
-        f"what no column shows, such as a model's errors; declare {declare}; if the rows were drawn independently and "
-        f"{named!r} only decided on which side they are, silence DependenceWarning"
+        f"No value of column {named!r} is among both the training and the sealed rows, so whole groups of it were put "
+        f"on one side{f' (and of {others})' if others else ''}. Rows of one group may depend on each other, also in "
+        f"what no column shows, such as a model's errors. Declare {declare}, or silence DependenceWarning if the rows "
+        "were drawn independently."
         for declare in (f"dependence=eh.Groups({named!r})", f"--groups {shlex.quote(named)}")
     )  # fmt: skip
     warn_caller(DependenceWarning(text, for_shell=for_shell))
@@ -305,12 +305,11 @@ def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) ->
         drawn_from: Number of all training rows.
         apart: Columns whose values repeat among these and are not among the sealed rows.
     """
-    known = f"; no value of {', '.join(map(repr, sorted(apart)))} is on both sides, as of ids of whole groups"
+    known = f" No value of {', '.join(map(repr, sorted(apart)))} is on both sides, as of ids of whole groups."
     text, for_shell = (
-        f"nothing was declared about how rows depend on each other, and it cannot be seen: the {copied:,} training "
-        f"rows that are looked at were drawn one by one from {drawn_from:,}, and rows of one group hardly meet among "
-        f"them{known if apart else ''}; expected a declaration; if rows belong together, declare {groups}, and if they "
-        f"were drawn independently, {independent}"
+        f"Nothing was declared about how rows depend on each other, and it cannot be seen, because the {copied:,} "
+        f"training rows that are looked at were drawn one by one from {drawn_from:,}.{known if apart else ''} If rows "
+        f"belong together, declare {groups}. If they were drawn independently, declare {independent}."
         for groups, independent in (
             ("eh.Groups(column)", "dependence=eh.Independent()"), ("--groups COLUMN", "--independent")
         )
@@ -322,9 +321,9 @@ def informed(declared: DependenceModel, outcomes: Sequence[str]) -> str:
     """Return the warning that group sizes go together with some outcomes on the training rows."""
     of = "" if declared.group_column is None else f" of column {declared.group_column!r}"
     return (
-        f"the size of the groups{of} goes together with {', '.join(map(repr, outcomes))} on the training rows; answers "
-        "are about groups of the sizes that were sealed, and for groups of other sizes, such as those of a new sample, "
-        "nothing is promised; if that is what you want to know, seal equally many rows of each group"
+        f"The size of the groups{of} goes together with {', '.join(map(repr, outcomes))} on the training rows. "
+        "Answers are about groups of the sizes that were sealed, and nothing is promised for groups of other sizes. "
+        "If you want to know about those, seal equally many rows of each group."
     )
 
 
@@ -334,19 +333,19 @@ def _warning(diagnosis: Diagnosis, *, shell: bool) -> str:
         f"in {found.outcome!r} (correlation {found.correlation:.2f}): their average is worth that of about "
         f"{rows * found.measured_share:,.0f} rows, and {rows / found.promised:,.0f} are promised"
     )
-    would = "; the promise would then be worth nothing"
+    would = " The promise would then be worth nothing."
     if found.radius is not None and found.radius < _USELESS:
-        would = f"; the radius would be about {found.radius:.2g}, not {diagnosis.radius:.2g}"
+        would = f" The radius would then be about {found.radius:.2g}, not {diagnosis.radius:.2g}."
     only = "the order of the file means nothing" if found.column == FILE_ORDER else (
         f"{found.column!r} is only a property of rows that were drawn independently"
     )  # fmt: skip
     silent = "this may be left as it is" if shell else "silence DependenceWarning"
-    text = f"{found.claim(alike, found.suggestion(shell=shell), would)}; if {only}, {silent}"
+    text = f"{found.claim(alike, found.suggestion(shell=shell), would)} If {only}, {silent}."
     also = ", ".join(repr(other.column) for other in suspects[1:4])
     look = "'everhold diagnose'" if shell else "holdout.diagnose()"
     if found.apart and not (found.of_label or found.in_file):  # which sealing alone finds: it may look at both sides
-        return text + (f"; look at {also}, too" if also else "")
-    return text + (f"; look at {also}, too, with {look}" if also else f"; {look} shows more")
+        return text + (f" Look at {also}, too." if also else "")
+    return text + (f" Look at {also}, too, with {look}." if also else f" See {look} for more.")
 
 
 # Every check that a diagnosis makes of columns; their p-values are corrected together.

@@ -63,8 +63,8 @@ class CopiesFinding(GroupFinding):
     def claim(self, alike: str, advice: str | None, would: str) -> str:
         """Return the warning that rows may be copies of one row with a little noise."""
         return (
-            f"many training rows are nearly equal to another one in all measurements and resemble it {alike}; if they "
-            f"are copies with noise, such as augmented or repeated measurements, declare {advice}{would}"
+            f"Many training rows are nearly equal to another one in all measurements and resemble it {alike}. If they "
+            f"are copies with noise, such as augmented or repeated measurements, declare {advice}.{would}"
         )
 
 
@@ -161,8 +161,8 @@ class PlaceFinding(SeriesFinding):
     def claim(self, alike: str, advice: str | None, would: str) -> str:
         """Return the warning that neighbours on the map may share a cause."""
         return (
-            f"training rows that are near each other in {self.column} resemble each other {alike}; if neighbours share "
-            f"a cause, as houses of one street do, seal whole blocks of the map and declare {advice}{would}"
+            f"Training rows that are near each other in {self.column} resemble each other {alike}. If neighbours "
+            f"share a cause, as houses of one street do, seal whole blocks of the map and declare {advice}.{would}"
         )
 
 
@@ -247,9 +247,9 @@ class CrossedFinding(GroupFinding):
     def claim(self, alike: str, advice: str | None, would: str) -> str:
         """Return the warning that values of the column may have been drawn, as the declared groups were."""
         return (
-            f"training rows with equal {self.column!r} resemble each other {alike}, also across the declared groups; "
-            f"if its values were drawn, too, as raters or sites are, seal other values of it and declare {advice}"
-            f"{would}; if answers are to be about these very values, the declaration is right"
+            f"Training rows with equal {self.column!r} resemble each other {alike}, also across the declared groups. "
+            "If its values were drawn, too, as raters or sites are, seal other values of it and declare "
+            f"{advice}.{would} If answers are to be about these very values, the declaration is right."
         )
 
 

@@ -552,10 +552,10 @@ class GroupFinding(Finding):
 
     def claim(self, alike: str, advice: str | None, would: str) -> str:
         """Return the warning that rows with equal values may have been drawn together."""
-        apart = "; no value of it stands on both sides, as where whole groups were sealed" if self.apart else ""
+        apart = " No value of it is on both sides, as where whole groups were sealed." if self.apart else ""
         return (
-            f"training rows with equal {self.column!r} resemble each other {alike}; if they were drawn together, as "
-            f"visits of a patient are, declare {advice}{would}{apart}"
+            f"Training rows with equal {self.column!r} resemble each other {alike}. If they were drawn together, as "
+            f"visits of a patient are, declare {advice}.{would}{apart}"
         )
 
 
@@ -598,8 +598,8 @@ class SeriesFinding(Finding):
         """Return the warning that rows may be a series."""
         follow = "in the file" if self.column == FILE_ORDER else f"in {self.column!r}"
         return (
-            f"training rows that follow each other {follow} resemble each other {alike}; if they are a "
-            f"series, declare {advice}, and leave a gap between training and sealed rows{would}"
+            f"Training rows that follow each other {follow} resemble each other {alike}. If they are a series, "
+            f"declare {advice}, and leave a gap between training and sealed rows.{would}"
         )
 
 

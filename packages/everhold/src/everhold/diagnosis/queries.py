@@ -356,19 +356,20 @@ def _warning(shown: str, found: QueryWorth, advice: str) -> str:
         ordered = f", by groups of {found.groups!r},"
     column = found.groups or found.order_by
     apart = (
-        "if the rows were drawn independently and only sorted, shuffle them before they are sealed"
+        "If the rows were drawn independently and only sorted, shuffle them before they are sealed."
         if column is None
-        else f"if {column!r} is only a property of rows that were drawn independently, silence DependenceWarning"
+        else f"If {column!r} is only a property of rows that were drawn independently, silence DependenceWarning."
     )
     declare = (
-        f"declare {advice} when the rows are sealed"
+        f"Declare {advice} when the rows are sealed."
         if found.groups is not None
-        else f"seal rows with a column that numbers blocks of at least {found.block:,} rows in a row and declare "
-        f"{advice}"
+        else (
+            f"Seal rows with a column that numbers blocks of at least {found.block:,} consecutive rows, and declare "
+            f"{advice}."
+        )
     )
     return (
-        f"the values of this query ({shown[:80]}) on the training rows{ordered} are worth about {found.worth:,.0f} "
-        f"rows, and the declared dependence promises {found.promised:,.0f}, so its interval is too narrow if the "
-        "sealed rows are like these; nothing was charged yet; expected values that depend on each other as declared; "
-        f"{declare}, or, {apart}"
+        f"The values of this query ({shown[:80]}) on the training rows{ordered} are worth about {found.worth:,.0f} "
+        f"rows, and the declared dependence promises {found.promised:,.0f}. If the sealed rows are like these, the "
+        f"interval is too narrow. Nothing was charged yet. {declare} {apart}"
     )

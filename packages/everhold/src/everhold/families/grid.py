@@ -67,8 +67,8 @@ class GridFamily(Family):
         fits = {self.fit_digest(compiler, model) for model in models}
         if len(fits) > 1:
             raise QueryRejected(
-                f"two fits at {brief(first)} differ, so something besides the point decides the model; expected an "
-                "estimator that is deterministic given its parameters, with random_state= for all randomness"
+                f"Two fits at {brief(first)} differ. Pass an estimator that is deterministic given its parameters, "
+                "with random_state= for all randomness."
             )
         self.bound(compiler, models[0])  # refused where the label has no such metric
         return BoundGrid(self.facts)
@@ -87,8 +87,8 @@ class GridFamily(Family):
         found = share.placed(compiler).as_one(compiler)
         if found is None:
             raise QueryRejected(
-                f"the {self.metric} of a search space is a ratio, which this holdout does not take as one query; "
-                "expected guess_and_check with training rows and without a slack, or metric='accuracy'"
+                f"The metric {self.metric} of a search space is a ratio, which this holdout does not take as one "
+                "query. Pass metric='accuracy', or use a holdout with guess_and_check, training rows and no slack."
             )
         return found
 
@@ -119,8 +119,8 @@ class GridFamily(Family):
             raise
         except Exception as fault:
             raise QueryRejected(
-                f"the estimator cannot be fitted at {brief(dict(point))}: {brief(str(fault))}; expected a space of "
-                "parameters that it takes"
+                f"The estimator cannot be fitted at {brief(dict(point))}: {brief(str(fault))}. Pass a space of "
+                "parameters that the estimator takes."
             ) from None
 
     def _pinned(self, model: Any, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,8 +215,8 @@ class PointQuery(RowwiseQuery):
     def bind(self, schema: Schema) -> BoundQuery:
         """Refuse to bind without training rows, because a point is never a part of another query."""
         raise QueryRejected(
-            "a point of a declared space is asked for itself, not as a part of another query; expected "
-            "ask(space.at(...)) or ask_many([...])"
+            "A point of a declared space cannot be part of another query. Ask it alone with ask(space.at(...)), or "
+            "several with ask_many([...])."
         )
 
     def bound_to(self, compiler: CompileContext, *, part: bool = False) -> BoundQuery:
@@ -237,8 +237,8 @@ class PointQuery(RowwiseQuery):
         level = compiler.families.level_if_released if compiler.silent else compiler.families.level_of
         if level(made) is None and not compiler.before.answered(made.query):
             raise QueryRejected(
-                "this space is not declared on this holdout as it is now: estimator, parameters, seeds, code and "
-                "versions of packages count. Declare it with holdout.declare(name, space)"
+                "This space is not declared on this holdout as it is now, with this estimator, these parameters, "
+                "seeds, code and versions of packages. Declare it with holdout.declare(name, space)."
             )
         return made
 
@@ -262,8 +262,8 @@ def _versions(estimator: Any) -> dict[str, str]:
             continue
         if (content := content_digest(kind)) is None:
             raise QueryRejected(
-                f"the code of {kind.__qualname__} cannot be told from other code, so it cannot be declared; expected a "
-                "class of an installed package, or one whose code uses functions and plain values"
+                f"The code of {kind.__qualname__} cannot be told from other code, so it cannot be declared. Use a "
+                "class of an installed package, or one whose code uses functions and plain values."
             )
         found[f"{kind.__module__}.{kind.__qualname__}"] = content
     return dict(sorted(found.items()))
@@ -307,20 +307,20 @@ def grid(
     """
     require_sklearn("declaring a search space")
     if as_whole(seed) is None or not 0 <= seed < 2**32:
-        raise QueryRejected(f"seed is {brief(seed)}; expected a whole number of at least 0")
+        raise QueryRejected(f"seed is {brief(seed)}. Pass a whole number from 0 to {2**32 - 1:,}.")
     known = [each.name for each in METRICS.own.values() if each.mean or each.rate]
     if metric not in known:
-        raise QueryRejected(f"the metric is {brief(metric)}; expected one of {', '.join(map(repr, known))}")
+        raise QueryRejected(f"metric is {brief(metric)}. Pass one of {', '.join(map(repr, known))}.")
     listed = space_of(space)
     usable = not isinstance(estimator, type) and hasattr(estimator, "get_params") and hasattr(estimator, "fit")
     known = estimator.get_params(deep=True) if usable else {}
     if not known:
         raise QueryRejected(
-            f"{brief(estimator)} is no estimator with parameters; expected one of scikit-learn, unfitted"
+            f"{brief(estimator)} is no estimator with parameters. Pass an unfitted estimator of scikit-learn."
         )
     if any(isinstance(value, np.random.RandomState | np.random.Generator) for value in known.values()):
         raise QueryRejected(
-            "a random_state of the estimator is a generator, which changes with every fit; expected a whole number"
+            "A random_state of the estimator is a generator, which changes with every fit. Pass a whole number."
         )
     from sklearn.base import clone
 

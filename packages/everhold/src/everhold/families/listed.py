@@ -72,8 +72,7 @@ class ListedFamily(Family):
             try:
                 found.append(check(asked))
             except QueryRejected as fault:
-                why = fault.message.removesuffix(f"; {fault.unchanged}")
-                refused.append({"entry": entry, "query": name_of(asked), "why": why.removesuffix(".")})
+                refused.append({"entry": entry, "query": name_of(asked), "why": fault.message.removesuffix(".")})
         if refused:
             shown = " ".join(f"Entry {each['entry']}, {each['query']}: {each['why']}." for each in refused[:_SHOWN])
             more = f" {len(refused) - _SHOWN:,} more are refused." if len(refused) > _SHOWN else ""
@@ -105,14 +104,14 @@ class ListedFamily(Family):
         """
         queries, weights = self.queries, self.weights
         if isinstance(queries, (str, bytes)) or not isinstance(queries, Sequence) or not 1 <= len(queries) <= _MOST:
-            raise QueryRejected(f"queries is {brief(queries)}; expected a list of 1 to {_MOST:,} queries")
+            raise QueryRejected(f"queries is {brief(queries)}. Pass a list of 1 to {_MOST:,} queries.")
         if weights is None:
             return [1.0 / len(queries)] * len(queries)
         given = [as_float(weight) for weight in items_of(weights) or ()]
         if len(given) != len(queries) or not all(0.0 < weight <= 1.0 for weight in given) or sum(given) > 1.0 + 1e-9:
             raise QueryRejected(
-                f"weights is {brief(weights)}; expected a positive number for each of the {len(queries)} queries, "
-                "which sum to at most 1"
+                f"weights is {brief(weights)}. Pass a positive number for each of the {len(queries)} queries, which "
+                "sum to at most 1."
             )
         return [weight / max(sum(given), 1.0) for weight in given]
 
@@ -183,9 +182,7 @@ def name_of(query: object) -> str:
 
 
 def _listed_twice(query: object) -> QueryRejected:
-    return QueryRejected(
-        f"{brief(query)} is listed twice; expected each query once, whatever its spelling; leave one of them out"
-    )
+    return QueryRejected(f"{brief(query)} is listed twice, perhaps in another spelling. Leave one of them out.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +210,8 @@ class BoundList(BoundFamily):
         """See `BoundFamily.check_training`."""
         if bound.query in self.members and self.trained.get(bound.query) != _values_digest(bound, training):
             raise QueryRejected(
-                f"{bound.shown} was declared with other predictions for the training rows; expected the same ones, "
-                "because they say how its interval is made"
+                f"{bound.shown} was declared with other predictions for the training rows. Pass the same predictions, "
+                "because its interval is made from them."
             )
 
     def to_dict(self) -> dict[str, Any]:

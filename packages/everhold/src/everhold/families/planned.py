@@ -27,10 +27,7 @@ class PlannedFamily(Family):
 
     def __post_init__(self) -> None:
         if (as_whole(self.members) or 0) < 1:
-            raise QueryRejected(
-                f"{self.what} has {brief(self.members)} members; expected a whole number of at least 1; nothing was "
-                "changed"
-            )
+            raise QueryRejected(f"{self.what} has {brief(self.members)} members. Pass a whole number of at least 1.")
 
     def bind(self, compiler: QueryCompiler) -> BoundFamily:
         """Refuse to bind, because declaring needs the members and a plan only counts them.
@@ -39,8 +36,8 @@ class PlannedFamily(Family):
             QueryRejected: Always.
         """
         raise QueryRejected(
-            f"{self.what} says how many members it has and not which; expected listed, subgroups or texts in place of "
-            "members; nothing was changed"
+            f"{self.what} says how many members it has and not which, so it can only be planned. Use listed, "
+            "subgroups or texts in place of members."
         )
 
     def planned_nats(self, *, training: bool) -> float | None:

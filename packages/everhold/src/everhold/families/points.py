@@ -63,8 +63,8 @@ class Space:
                 if self not in found.values():
                     return found
         raise QueryRejected(
-            f"{brief(dict(given))} is no point of the declared space; expected one of the listed values for each of "
-            f"{', '.join(self.names)}"
+            f"{brief(dict(given))} is no point of the declared space. Pass one of the listed values for each of "
+            f"{', '.join(self.names)}."
         )
 
     def read(self, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,16 +92,17 @@ def space_of(given: Any) -> Space:
     grids = [given] if isinstance(given, Mapping) else given
     if isinstance(grids, str) or not isinstance(grids, Sequence) or not grids:
         raise QueryRejected(
-            f"the space is {brief(given)}; expected lists of values by parameter, such as {{'max_depth': [3, 5, 8]}}"
+            f"The space is {brief(given)}. Pass lists of values by parameter, such as {{'max_depth': [3, 5, 8]}}."
         )
     listed = []
     for grid in grids:
         if not isinstance(grid, Mapping) or not grid or not all(isinstance(name, str) for name in grid):
-            raise QueryRejected(f"the space holds {brief(grid)}; expected lists of values by parameter")
+            raise QueryRejected(f"The space holds {brief(grid)}. Pass lists of values by parameter.")
         listed.append({name: _values(name, values) for name, values in grid.items()})
     if sum(len(values) for grid in listed for values in grid.values()) > _MOST_VALUES:
         raise QueryRejected(
-            f"the space lists more than {_MOST_VALUES:,} values; expected fewer for each parameter, with larger steps"
+            f"The space lists more than {_MOST_VALUES:,} values. Pass fewer values for each parameter, with larger "
+            "steps."
         )
     return Space(listed)
 
@@ -111,11 +112,11 @@ def _values(name: str, values: Any) -> list[Any]:
     if hasattr(values, "rvs"):
         values = _steps(name, values)
     if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
-        raise QueryRejected(f"{name} is {brief(values)}; expected a list of its values")
+        raise QueryRejected(f"{name} is {brief(values)}. Pass a list of its values.")
     found = [value.item() if isinstance(value, np.generic) else value for value in values]
     if not found or len({canonical({"": described(value)}) for value in found}) < len(found):
         raise QueryRejected(
-            f"{name} lists {'no value' if not found else 'a value twice'}; expected each of its values once"
+            f"{name} lists {'no value' if not found else 'a value twice'}. Pass each of its values once."
         )
     return found
 
@@ -125,8 +126,8 @@ def _steps(name: str, distribution: Any) -> Any:
     least, most = distribution.support() if hasattr(distribution, "support") else (0.0, math.inf)
     if not hasattr(getattr(distribution, "dist", None), "pmf") or not math.isfinite(most - least):
         raise QueryRejected(
-            f"{name} is a distribution without steps, of which no list can be declared; expected its values, such as "
-            "numpy.geomspace(0.01, 1.0, 50).round(4)"
+            f"{name} is a distribution without steps, whose values cannot be listed. Pass its values, such as "
+            "numpy.geomspace(0.01, 1.0, 50).round(4)."
         )
     return range(int(least), min(int(most), int(least) + _MOST_VALUES) + 1)
 
@@ -156,12 +157,12 @@ def described(value: Any) -> Any:
         fitted = [name for name in vars(value) if name.endswith("_") and not name.startswith("_")]
         if fitted:
             raise QueryRejected(
-                f"a {type(value).__name__} is fitted already (it has {fitted[0]}), and may know the rows; expected "
-                "unfitted estimators"
+                f"A {type(value).__name__} is fitted already (it has {fitted[0]}), and may know the rows. Pass "
+                "unfitted estimators."
             )
         parameters = value.get_params(deep=False)
         return {"class": described(type(value))["class"], "parameters": described(parameters)}
     raise QueryRejected(
-        f"{brief(value)} cannot be declared: it has no description that would tell it from others; expected numbers, "
-        "texts, lists, arrays and estimators"
+        f"{brief(value)} cannot be declared, because nothing describes it. Pass numbers, texts, lists, arrays and "
+        "estimators."
     )

@@ -130,7 +130,7 @@ def from_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as fault:  # a TOMLDecodeError is a ValueError, and so is a number too long
-        raise QueryRejected(f"the protocol is no TOML: {brief(str(fault))}; nothing was changed") from None
+        raise QueryRejected(f"The protocol is no TOML: {brief(str(fault))}. Correct the file.") from None
 
 
 def from_yaml(text: str) -> Any:
@@ -144,7 +144,7 @@ def from_yaml(text: str) -> Any:
         import yaml  # type: ignore[import-untyped]  # without the package that has its types
     except ModuleNotFoundError:
         raise QueryRejected(
-            "a protocol in YAML needs PyYAML; install it, or write the protocol in TOML; nothing was changed"
+            "A protocol in YAML needs PyYAML. Install it with: pip install pyyaml, or write the protocol in TOML."
         ) from None
     root: list[Any] = []
     inside: list[tuple[Any, list[str]]] = [(root, [])]  # what is open, and of a mapping the key that waits for a value
@@ -204,28 +204,25 @@ def protocol_from(said: object) -> Protocol:
         QueryRejected: If it says what no protocol says. Nothing is changed.
     """
     if not isinstance(said, Mapping):
-        raise QueryRejected(f"the protocol is {brief(said)}; expected families by name; nothing was changed")
+        raise QueryRejected(f"The protocol is {brief(said)}. Write families by name.")
     known = {"families", "share", "queries", "surprises", "confidence", "groups", "missing", "arms"}
-    _check_keys("the protocol", said, known)
+    _check_keys("The protocol", said, known)
     families, arms = said.get("families"), said.get("arms", {})
     if not isinstance(families, Mapping) or not families:
-        raise QueryRejected(
-            "the protocol declares nothing; expected families, such as [families.texts] with texts = 40; nothing was "
-            "changed"
-        )
+        raise QueryRejected("The protocol declares nothing. Add a family, such as [families.texts] with texts = 40.")
     if not isinstance(arms, Mapping):
-        raise QueryRejected(f"arms is {brief(arms)}; expected a table with arm, treated and control")
+        raise QueryRejected(f"arms is {brief(arms)}. Write a table with arm, treated and control.")
     _check_keys("arms", arms, {"arm", "treated", "control"})
     confidence, groups = said.get("confidence"), said.get("groups")
     if confidence is not None and not 0.0 < as_float(confidence) < 1.0:
-        raise QueryRejected(f"confidence is {brief(confidence)}; expected a number between 0 and 1, such as 0.95")
+        raise QueryRejected(f"confidence is {brief(confidence)}. Write a number between 0 and 1, such as 0.95.")
     if groups is not None and not isinstance(groups, str):
-        raise QueryRejected(f"groups is {brief(groups)}; expected the name of a column")
+        raise QueryRejected(f"groups is {brief(groups)}. Write the name of a column.")
     try:
         missing = checked_missing(said["missing"]) if "missing" in said else None
     except (HoldoutRejected, ValueError) as fault:
-        raise QueryRejected(str(fault).partition(";")[0]) from None
-    found = {str(name): family_from(table, what=f"the family {str(name)!r}", arms=arms)
+        raise QueryRejected(str(fault)) from None
+    found = {str(name): family_from(table, what=f"Family {str(name)!r}", arms=arms)
              for name, table in families.items()}  # fmt: skip
     return Protocol(
         found, checked_share(said.get("share", SHARE)), _count(said, "queries"), _count(said, "surprises"),
@@ -237,19 +234,14 @@ def checked_share(share: object) -> float:
     """Check and return the part of the failure probability that a protocol sets apart for its families."""
     part = share_of(share)
     if part is None:
-        raise QueryRejected(
-            f"share is {brief(share)}; expected a number above 0 and at most {MOST_SHARE}, such as 0.5; nothing was "
-            "changed"
-        )
+        raise QueryRejected(f"share is {brief(share)}. Pass a number above 0 and at most {MOST_SHARE}, such as 0.5.")
     return part
 
 
 def _count(said: Mapping[str, Any], name: str) -> int | None:
     count = as_whole(said.get(name))
     if name in said and (count or 0) < 1:
-        raise QueryRejected(
-            f"{name} is {brief(said[name])}; expected a whole number of at least 1; nothing was changed"
-        )
+        raise QueryRejected(f"{name} is {brief(said[name])}. Write a whole number of at least 1.")
     return count
 
 
@@ -264,7 +256,7 @@ def family_from(table: object, *, what: str, arms: Mapping[str, Any] | None = No
     _check_depth(table, what)
     kinds = [kind for kind in _KEYS if isinstance(table, Mapping) and kind in table]
     if not isinstance(table, Mapping) or len(kinds) != 1:
-        raise QueryRejected(f"{what} is {brief(table)}; expected one of {', '.join(_KEYS)} in it; nothing was changed")
+        raise QueryRejected(f"{what} is {brief(table)}. Write a table with one of {', '.join(_KEYS)}.")
     (kind,) = kinds
     _check_keys(what, table, {kind, *_KEYS[kind]})
     if kind == "texts":
@@ -273,9 +265,9 @@ def family_from(table: object, *, what: str, arms: Mapping[str, Any] | None = No
         return PlannedFamily(what, table["members"])
     if kind == "listed":
         if not isinstance(table["listed"], list):
-            raise QueryRejected(f"{what} lists {brief(table['listed'])}; expected a list; nothing was changed")
+            raise QueryRejected(f"{what} lists {brief(table['listed'])}. Write a list of queries.")
         entries = enumerate(table["listed"], 1)
-        read = [_query(f"entry {entry} of {what}", each, arms or {}) for entry, each in entries]
+        read = [_query(f"{what}, entry {entry}", each, arms or {}) for entry, each in entries]
         return listed(read, weights=table.get("weights"))
     ranged = {end: table[end] for end in ("low", "high") if end in table}
     of = _query(what, {"mean": table.get("of"), **ranged}, {})
@@ -291,7 +283,7 @@ def _check_depth(said: object, what: str) -> None:
             for part in (each.values() if isinstance(each, Mapping) else each)
         ]  # fmt: skip
     if found:
-        raise QueryRejected(f"{what.capitalize()} is nested more than {_DEEPEST} deep. Flatten it.")
+        raise QueryRejected(f"{what} is nested more than {_DEEPEST} deep. Flatten it.")
 
 
 def _query(what: str, said: object, arms: Mapping[str, Any]) -> Any:
@@ -305,9 +297,9 @@ def _query(what: str, said: object, arms: Mapping[str, Any]) -> Any:
     kinds = [kind for name in said if (kind := KINDS.named(str(name)))] if isinstance(said, Mapping) else []
     if not isinstance(said, Mapping) or len(kinds) != 1 or kinds[0].form in (Form.CODE, Form.CELLS):
         raise QueryRejected(
-            f"{what} holds {brief(said)}; expected a text such as 'delay > 15', or one of "
-            f"{', '.join(kind.name for kind in KINDS if kind.form not in (Form.CODE, Form.CELLS))}, such as "
-            "{mean = 'delay', low = -60, high = 180}; nothing was changed"
+            f"{what} holds {brief(said)}. Write a text such as 'delay > 15', or one of "
+            f"{', '.join(kind.name for kind in KINDS if kind.form not in (Form.CODE, Form.CELLS))}, such as {{mean = "
+            "'delay', low = -60, high = 180}."
         )
     (kind,) = kinds
     details = {spelled(option): option for option in kind.details if DETAILS[option].form is not Form.PREDICTIONS}
@@ -321,25 +313,25 @@ def _query(what: str, said: object, arms: Mapping[str, Any]) -> Any:
             return kind.make(_value(what, kind.form, of, kind.name, arms), **given)
         if not isinstance(of, list) or (kind.form is Form.FLAG and len(of) != 2):
             many = "two" if kind.form is Form.FLAG else "queries"
-            raise QueryRejected(f"{what} holds a {kind.name} of {brief(of)}; expected a list of {many}")
+            raise QueryRejected(f"{what} holds a {kind.name} of {brief(of)}. Write a list of {many}.")
         queries = [_query(what, each, arms) for each in of]
         if kind.form is Form.FLAG:
             return kind.make(*queries, **given)
         return kind.make(queries, **{kind.several: _value(what, kind.form, said.get(kind.several), kind.several, arms)},
                          **given)  # fmt: skip
     except (ValueError, TypeError, ArithmeticError) as fault:
-        raise QueryRejected(f"{what} holds {brief(dict(said))}: {fault}") from None
+        raise QueryRejected(f"{what} holds {brief(dict(said))}. {fault}") from None
 
 
 def _value(what: str, form: Form, value: Any, name: str, arms: Mapping[str, Any]) -> Any:
     """Check and return one subject or detail of a query, where predictions have to be a rule."""
     if form in SCALARS:
-        return SCALARS[form](value, f"{name} of {what}")
+        return SCALARS[form](value, f"{name} ({what})")
     if form is Form.EXPRESSION and isinstance(value, Mapping):
         return _query(what, value, arms)
     if not isinstance(value, str):
         wanted = "a rule, such as 'x > 3'" if form is Form.PREDICTIONS else "a text, such as 'delay > 15'"
-        raise QueryRejected(f"{what} holds the {name} of {brief(value)}; expected {wanted}; nothing was changed")
+        raise QueryRejected(f"{what} holds the {name} of {brief(value)}. Write {wanted}.")
     return value
 
 
@@ -364,7 +356,7 @@ def written(family: Family) -> dict[str, Any]:
         weights = {} if family.weights is None else {"weights": [float(weight) for weight in family.weights]}
         return {"listed": [_written(query) for query in family.queries], **weights}
     raise QueryRejected(
-        f"{brief(family)} cannot be sent as plain data; declare it where the storage is; nothing was changed"
+        f"{brief(family)} cannot be sent as plain data. Declare it on the machine that holds the sealed rows."
     )
 
 
@@ -381,8 +373,8 @@ def _written(query: Any) -> Any:
     plainly = kind is not None and kind.form not in (Form.CODE, Form.CELLS)
     if kind is None or not plainly or (kind.form is Form.PREDICTIONS and not isinstance(spec.of, str)):
         raise QueryRejected(
-            f"{brief(query)} cannot be sent as plain data; expected queries of columns and of rules; declare other "
-            "queries where the storage is; nothing was changed"
+            f"{brief(query)} cannot be sent as plain data. Send queries of columns and of rules, and declare others "
+            "on the machine that holds the sealed rows."
         )
     given = {spelled(option): (DETAILS[option].form, spec.details[argument])
              for option, argument in kind.details.items() if spec.details.get(argument) is not None}  # fmt: skip
@@ -399,7 +391,7 @@ def in_words(family: Family) -> list[str]:
     if isinstance(family, ListedFamily):
         return [_in_words(query) for query in family.queries]
     try:
-        return ["; ".join(f"{name} {_plainly(value)}" for name, value in written(family).items())]
+        return [", ".join(f"{name} {_plainly(value)}" for name, value in written(family).items())]
     except QueryRejected:
         return []
 
@@ -459,7 +451,4 @@ def compared(planned: Protocol, document: Mapping[str, Any]) -> list[dict[str, A
 def _check_keys(what: str, said: Mapping[str, Any], known: set[str]) -> None:
     unknown = sorted(map(str, said.keys() - known))
     if unknown:
-        raise QueryRejected(
-            f"{what} has {', '.join(map(brief, unknown))}; expected only {', '.join(sorted(known))}; nothing was "
-            "changed"
-        )
+        raise QueryRejected(f"{what} has {', '.join(map(brief, unknown))}. Use only {', '.join(sorted(known))}.")

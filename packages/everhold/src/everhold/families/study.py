@@ -162,8 +162,8 @@ def plan(
     if protocol is None:
         return plan_mechanisms(rows=rows, **request)
     if rows is None or (others := request.keys() - _REQUESTS):
-        what = "rows" if rows is None else f"no {', '.join(sorted(others))}"
-        raise ValueError(f"a protocol is planned for a number of sealed rows; expected {what}")
+        what = "Pass rows, the number of sealed rows." if rows is None else f"Leave {', '.join(sorted(others))} out."
+        raise ValueError(f"A protocol is planned for a number of sealed rows. {what}")
     return plan_study(protocol, rows=rows, **request)
 
 
@@ -210,8 +210,8 @@ def _member(mechanism: PublicLevels, name: str, family: Family, base: float, tra
     nats = family.planned_nats(training=training)
     if nats is None:
         raise QueryRejected(
-            f"the number of members of the family {brief(name)} is not known before there are rows; expected its "
-            "categories (values = {carrier = ['AA', 'UA']}), or members = 200 in its place; nothing was changed"
+            f"The number of members of the family {brief(name)} is not known before there are rows. Write its "
+            "categories (values = {carrier = ['AA', 'UA']}), or members = 200."
         )
     level = mechanism.described(base + nats)
     widths = tuple(_exact(mechanism, value, level) for value in VALUES)

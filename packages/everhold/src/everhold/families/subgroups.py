@@ -45,8 +45,9 @@ class SubgroupFamily(Family):
         known = _known(self.of, schema)
         if not within and (known or value.expression.kind is not ColumnKind.BOOLEAN):
             raise QueryRejected(
-                f"{brief(self.of.text)} is {'a condition that rows lack' if known else 'a number'}, whose mean within "
-                "a subgroup needs guess_and_check with training rows; expected a condition, such as 'arr_delay > 15'"
+                f"{brief(self.of.text)} is {'a condition on rows that may lack a value' if known else 'a number'}, "
+                "whose mean in a subgroup needs guess_and_check with training rows. Pass a condition, such as "
+                "'arr_delay > 15'."
             )
         return BoundSubgroups(
             (self.of.text, value.low, value.high), self._categories(compiler), together, within, value, known
@@ -65,14 +66,14 @@ class SubgroupFamily(Family):
         for name in self.checked_columns():
             if name not in schema.asked:
                 known = ", ".join(schema.asked)
-                raise QueryRejected(f"there is no column {brief(name)}; expected one of {known}")
+                raise QueryRejected(f"There is no column {brief(name)}. Name one of {known}.")
             if name in given:
                 _check_kind(name, given[name], schema.asked[name])
             values = given.get(name) or categories_of(compiler, [name]).get(name)
             if not values:
                 raise QueryRejected(
-                    f"the categories of {name!r} are unknown: it is no column of at most 1,000 texts in training rows; "
-                    f"expected them as values={{{name!r}: [...]}}"
+                    f"The categories of {name!r} are not known, because the training rows do not show at most 1,000 "
+                    f"texts in it. Pass them as values={{{name!r}: [...]}}."
                 )
             found[name] = values
         return found
@@ -85,9 +86,7 @@ class SubgroupFamily(Family):
         """
         together = as_whole(self.together) or 0
         if not 1 <= together <= _MOST_TOGETHER:
-            raise QueryRejected(
-                f"together is {brief(self.together)}; expected a whole number from 1 to {_MOST_TOGETHER}"
-            )
+            raise QueryRejected(f"together is {brief(self.together)}. Pass a whole number from 1 to {_MOST_TOGETHER}.")
         return together
 
     def checked_columns(self) -> list[str]:
@@ -99,9 +98,7 @@ class SubgroupFamily(Family):
         columns = self.columns
         listed = isinstance(columns, Sequence) and not isinstance(columns, str)
         if not listed or not columns or not all(isinstance(name, str) for name in columns):
-            raise QueryRejected(
-                f"columns is {brief(columns)}; expected a list of names of columns, such as ['carrier']"
-            )
+            raise QueryRejected(f"columns is {brief(columns)}. Pass a list of names of columns, such as ['carrier'].")
         return list(dict.fromkeys(columns))
 
     def checked_values(self) -> Categories:
@@ -114,21 +111,21 @@ class SubgroupFamily(Family):
             return {}
         if not isinstance(self.values, Mapping):
             raise QueryRejected(
-                f"values is {brief(self.values)}; expected lists of categories by column, such as "
-                "{'carrier': ['AA', 'UA']}; nothing was charged"
+                f"values is {brief(self.values)}. Pass lists of categories by column, such as {{'carrier': ['AA', "
+                "'UA']}."
             )
         columns, found = self.checked_columns(), Categories()
         for name, values in self.values.items():
             if name not in columns:
                 raise QueryRejected(
-                    f"values names {brief(name)}, which is no column of these subgroups; expected some of "
-                    f"{', '.join(columns)}"
+                    f"values names {brief(name)}, which is no column of these subgroups. Name some of "
+                    f"{', '.join(columns)}."
                 )
             items = [value.item() if isinstance(value, np.generic) else value for value in items_of(values) or ()]
             if not items or not all(isinstance(item, (str, bool)) or math.isfinite(as_float(item)) for item in items):
                 raise QueryRejected(
-                    f"values of {name} is {brief(values)}; expected a list of its categories, each a text, a number or "
-                    f"a truth value, such as {{{name!r}: ['AA', 'UA']}}"
+                    f"values of {name} is {brief(values)}. Pass a list of its categories, each a text, a number or a "
+                    f"truth value, such as {{{name!r}: ['AA', 'UA']}}."
                 )
             found[name] = tuple(dict.fromkeys(items))
         return found
@@ -246,8 +243,8 @@ def _check_kind(name: str, values: Sequence[Any], kind: ColumnKind) -> None:
     for value in values:
         if not isinstance(value, usable) or (kind is ColumnKind.NUMBER and isinstance(value, bool)):
             raise QueryRejected(
-                f"values of {name} holds {brief(value)}, and the column is a {kind.value}; expected categories that it "
-                "can have"
+                f"values of {name} holds {brief(value)}, and the column is a {kind.value}. Pass categories that the "
+                "column can have."
             )
 
 

@@ -199,7 +199,7 @@ class TextFamily(Family):
         """
         bits = as_float(self.bits)
         if not 1.0 <= bits <= _MOST_BITS:
-            raise QueryRejected(f"bits is {brief(self.bits)}; expected a number from 1 to {_MOST_BITS:g}")
+            raise QueryRejected(f"bits is {brief(self.bits)}. Pass a number from 1 to {_MOST_BITS:g}.")
         return bits
 
 

@@ -232,7 +232,7 @@ def hoeffding_radius(*, rows: float, log_inverse_level: ArrayLike) -> NDArray[np
         0.009603
     """
     if rows <= 0:
-        raise ValueError(f"rows is {rows}; expected a positive number of effective rows")
+        raise ValueError(f"rows is {rows}. Pass a positive number of effective rows.")
     return np.sqrt((math.log(2.0) + np.asarray(log_inverse_level, dtype=np.float64)) / (2.0 * rows))
 
 

@@ -54,7 +54,7 @@ def _wrong_with(name: str, kind: Any) -> str:
     if kind.traits.public_levels and not issubclass(kind, PublicLevels):
         return "it declares public_levels and is no subclass of everhold.mechanisms.public_levels.PublicLevels."
     called = getattr(kind, "name", None)
-    return "" if called == name else f"its name is {called!r}; expected that of its entry point."
+    return "" if called == name else f"its name is {called!r}. Give it the name of its entry point."
 
 
 MECHANISMS: Registry[type[Mechanism]] = Registry(
@@ -93,8 +93,9 @@ def mechanism_from_dict(described: Mapping[str, Any], dependence: DependenceMode
     made = kind(**shared, **described["parameters"], dependence=dependence)
     if made.parameters().keys() != described["parameters"].keys():
         raise ValueError(
-            f"{made.name} has the parameters {', '.join(made.parameters())}, and {', '.join(described['parameters'])} "
-            "are given: another version of everhold made it, with another promise"
+            f"The mechanism {made.name} has the parameters {', '.join(made.parameters())}, and "
+            f"{', '.join(described['parameters'])} are given. Open it with the version of everhold that made it, "
+            "because another version makes another promise."
         )
     return made
 

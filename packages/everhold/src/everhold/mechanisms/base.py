@@ -85,23 +85,23 @@ class Mechanism(ABC):
     def __post_init__(self) -> None:
         whole(self, "rows", "queries")
         if self.rows > MOST_ROWS:
-            raise ValueError(f"rows is {brief(self.rows)}; expected at most {MOST_ROWS}")
+            raise ValueError(f"rows is {brief(self.rows)}. Pass at most {MOST_ROWS:,}.")
         if self.unit == FINEST:
             object.__setattr__(self, "unit", finest_unit(self.rows))
         whole(self, "unit")
         if not 0.0 < as_float(self.confidence) < 1.0:
             raise ValueError(
-                f"confidence is {brief(self.confidence)}; expected a number strictly between 0 and 1, such as 0.95"
+                f"confidence is {brief(self.confidence)}. Pass a number strictly between 0 and 1, such as 0.95."
             )
         if int(self.rows) * int(self.unit) > MOST_GRID_STEPS:
             raise ValueError(
-                f"rows is {brief(self.rows)}; expected at most {MOST_GRID_STEPS // self.unit} with this grid"
+                f"rows is {brief(self.rows)}. Pass at most {MOST_GRID_STEPS // self.unit:,} with unit={self.unit}."
             )
         if self.statement_confidence >= 1.0:
             raise DependenceError(
-                f"the dependence model fails with probability {self.statement_confidence - self.confidence:.3g}, "
-                f"and the promise may fail with probability {1.0 - self.confidence:.3g} at most; expected less; leave "
-                "a larger gap to the training rows, learn the model from more rows, or request less confidence"
+                f"The dependence model fails with probability {self.statement_confidence - self.confidence:.3g}, and "
+                f"the promise may fail with probability {1.0 - self.confidence:.3g} at most. Leave a larger gap to "
+                "the training rows, fit the model to more rows, or pass a smaller confidence."
             )
 
     @classmethod
@@ -344,7 +344,7 @@ def alike(procedures: Sequence[AnyProcedure]) -> Iterator[tuple[AnyProcedure, ND
 def _of_means(procedure: Procedure) -> OfMeans:
     if isinstance(procedure, OfMeans):
         return procedure
-    raise TypeError(f"the intervals of {procedure.name} are no functions of the mean")
+    raise TypeError(f"The intervals of {procedure.name} do not depend on the mean alone.")
 
 
 def finest_unit(rows: int) -> int:
@@ -365,7 +365,7 @@ def whole(mechanism: Mechanism, *names: str) -> None:
     for name in names:
         value = getattr(mechanism, name)
         if (as_whole(value) or 0) < 1:
-            raise ValueError(f"{name} is {brief(value)}; expected a whole number of at least 1")
+            raise ValueError(f"{name} is {brief(value)}. Pass a whole number of at least 1.")
 
 
 def usable_scales(mechanism: Mechanism, *names: str) -> None:
@@ -374,5 +374,5 @@ def usable_scales(mechanism: Mechanism, *names: str) -> None:
         value = getattr(mechanism, name)
         if not 0.0 < as_float(value) <= LARGEST_SCALE / mechanism.steps:
             raise ValueError(
-                f"{name} is {brief(value)}; expected a positive number of at most {LARGEST_SCALE / mechanism.steps:.3g}"
+                f"{name} is {brief(value)}. Pass a positive number of at most {LARGEST_SCALE / mechanism.steps:.3g}."
             )

@@ -64,10 +64,12 @@ def planned_surprises(surprises: int | None, queries: int) -> int:
 def check_surprises(surprises: int, queries: int) -> None:
     """Check a requested number of surprises against the number of queries."""
     if not 1 <= (as_whole(surprises) or 0) <= queries:
-        raise ValueError(f"surprises is {brief(surprises)}; expected a whole number from 1 to the {queries} queries")
+        raise ValueError(
+            f"surprises is {brief(surprises)}. Pass a whole number from 1 to {queries}, the number of queries."
+        )
 
 
 def check_slack(slack: float) -> None:
     """Check the slack: the share of the tolerance within which a guess must not cost budget."""
     if not 0.0 <= as_float(slack) < 1.0:
-        raise ValueError(f"slack is {brief(slack)}; expected a number in [0, 1)")
+        raise ValueError(f"slack is {brief(slack)}. Pass a number of at least 0 and below 1.")

@@ -66,4 +66,4 @@ def all_narrower(
 def check_text_bits(bits: int) -> None:
     """Check the length up to which texts have the level of their description."""
     if not 0 <= (-1 if (whole := as_whole(bits)) is None else whole) <= MOST_TEXT_BITS:
-        raise ValueError(f"text_bits is {brief(bits)}; expected a whole number of bits from 0 to {MOST_TEXT_BITS}")
+        raise ValueError(f"text_bits is {brief(bits)}. Pass a whole number of bits from 0 to {MOST_TEXT_BITS}.")

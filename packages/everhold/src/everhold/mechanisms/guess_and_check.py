@@ -95,7 +95,9 @@ class GuessAccounting(Accounting[PublicLevels]):
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """Return the state with lost answers counted, and lost labels counted as the dearest there are (S8)."""
         if asked is None or charged is None:
-            raise ValueError("the number of answers is lost, too, and the next interval depends on it")
+            raise ValueError(
+                "The state of the mechanism lacks the number of answers, on which the next interval depends."
+            )
         return state.after(asked=asked, charged=charged, labels=self.lost_labels_of(charged))
 
     @property
@@ -160,7 +162,7 @@ class GuessAndCheck(PublicLevels):
         endless=(
             "Queries that are asked together share one step: all of them are answered with the levels of its start, "
             "and surprises among them are paid for by later queries. When the budget is used up, queries are still "
-            "answered, with wider intervals; they are refused only where an interval would say nothing."
+            "answered, with wider intervals. They are refused only where an interval would say nothing."
         ),
         theorem=DESCRIPTION_LENGTH,
         sentence=(
@@ -169,10 +171,10 @@ class GuessAndCheck(PublicLevels):
         ),
         no_privacy="no noise is added to the answers",
         left=(
-            "Queries and surprises left are what is left of the plan: every new answer takes one query, and "
-            "every charge one surprise. As long as the half-width has room, queries are answered beyond the "
-            "plan. Without room no query is left; that can come before the plan is used up where values are no "
-            "yes or no, because what such a surprise tells may count for more."
+            "Queries and surprises left are what is left of the plan: every new answer takes one query, and every "
+            "charge one surprise. As long as the half-width has room, queries are answered beyond the plan. Without "
+            "room no query is left. That can come before the plan is used up where values are no yes or no, because "
+            "what such a surprise tells may count for more."
         ),
         left_endless=(
             "Queries and surprises left are what is left of the plan: every new answer takes one query, and "

@@ -152,7 +152,7 @@ class Offsets:
         halves = (_WIDEST * _RATIO**-width for width in range(_FINENESS, -1, -1))
         anywhere = _first_around(low, high, 0.0, halves)
         if anywhere is None:
-            raise ValueError("an interval has no label. Pass ends in order that meet [0, 1].")  # they are secret
+            raise ValueError("An interval has no label. Pass ends in order that meet [0, 1].")  # they are secret
         yield anywhere[0], anywhere[1], _SHARE_ANYWHERE / _LABELS
 
     def _half_width(self, width: int) -> float:

@@ -85,17 +85,21 @@ class PublicLevels(ChecksGuesses):
         check_slack(self.slack)
         whole(self, "grid")
         if not self.tolerance > 0.0:
-            raise ValueError(f"tolerance is {self.tolerance}; expected a positive half-width")
+            raise ValueError(f"tolerance is {self.tolerance}. Pass a positive half-width.")
         if not 0.0 < as_float(self.allowance) <= _MOST_ALLOWED:
             raise ValueError(
-                f"allowance is {brief(self.allowance)}; expected a number of standard errors of at most {_MOST_ALLOWED}"
+                f"allowance is {brief(self.allowance)}. Pass a positive number of standard errors of at most "
+                f"{_MOST_ALLOWED}."
             )
         if (-1 if (rows := as_whole(self.training_rows)) is None else rows) < 0:
-            raise ValueError(f"training_rows is {brief(self.training_rows)}; expected a whole number of at least 0")
+            raise ValueError(f"training_rows is {brief(self.training_rows)}. Pass a whole number of at least 0.")
         if not 0.0 <= as_float(self.share) < 1.0:
-            raise ValueError(f"share is {brief(self.share)}; expected a number of at least 0 and below 1")
+            raise ValueError(f"share is {brief(self.share)}. Pass a number of at least 0 and below 1.")
         if not isinstance(self.endless, bool) or (self.endless and self.slack):
-            raise ValueError(f"endless is {brief(self.endless)}; expected True or False, and False with a slack")
+            raise ValueError(
+                f"endless is {brief(self.endless)} and slack is {brief(self.slack)}. Pass endless=True or False, and "
+                "False with a slack."
+            )
         check_text_bits(self.text_bits)
 
     @cached_property

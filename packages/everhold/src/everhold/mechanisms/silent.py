@@ -65,8 +65,8 @@ class Silent(Mechanism):
             "no interval that is unsealed misses."
         ),
         sentence=(
-            "Nothing is told before the study is unsealed; then every one of up to {answers} is {reach}, all of "
-            "them at once, {holds}."
+            "Nothing is told before the study is unsealed. Then every one of up to {answers} is {reach}, all of them "
+            "at once, {holds}."
         ),
         no_privacy="no noise is added to what is unsealed",
         note="nothing is told before the end",
@@ -79,7 +79,7 @@ class Silent(Mechanism):
         super().__post_init__()
         if not 0 <= (-1 if (number := as_whole(self.first)) is None else number) <= self.queries:
             raise ValueError(
-                f"first is {brief(self.first)}; expected a whole number from 0 to the {self.queries} queries"
+                f"first is {brief(self.first)}. Pass a whole number from 0 to {self.queries}, the number of queries."
             )
 
     @classmethod

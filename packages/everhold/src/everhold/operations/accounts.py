@@ -34,7 +34,7 @@ class Allot(
     queries: Annotated[int, Param("Most new queries that may be answered.", least=0, example=200)]
     charges: Annotated[
         int | None,
-        Param("Most that may be charged: credits, surprises, otherwise answers; by default what so many queries can "
+        Param("Most that may be charged: credits, surprises, otherwise answers. By default what so many queries can "
               "cost.", least=0, example=5),
     ] = None  # fmt: skip
 
@@ -154,8 +154,8 @@ class Unseal(
 
         if self.confirm != (name := session.executor.record.name):
             raise QueryRejected(
-                f"'confirm' is not the holdout's name; expected {name!r}, because unsealing cannot be undone; nothing "
-                "was told or changed"
+                f"confirm is {self.confirm!r:.100}. Pass {name!r}, the holdout's name, because unsealing cannot be "
+                "undone."
             )
 
         def before() -> None:

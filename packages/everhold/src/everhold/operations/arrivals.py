@@ -34,10 +34,10 @@ class Append(
     """
 
     rows: Annotated[RowSource | None, Param("New rows to seal: Parquet, or CSV with named columns in UTF-8.")] = None
-    training: Annotated[RowSource | None, Param("New open rows of the same columns; they make guesses.")] = None
+    training: Annotated[RowSource | None, Param("New open rows of the same columns, which make guesses.")] = None
     until: Annotated[
         str | None,
-        Param("When these rows had come; never before an earlier one. Alone, it takes the rows of a table in an engine "
+        Param("When these rows had come, never before an earlier one. Alone, it takes the rows of a table in an engine "
               "up to then.", longest=100, example="2026-12-01"),
     ] = None  # fmt: skip
 
@@ -131,10 +131,10 @@ class CompareArrival(
     """
 
     arrival: Annotated[
-        int | None, Param("Number of the arrival; by default the latest one with sealed rows.", least=1)
+        int | None, Param("Number of the arrival, by default the latest one with sealed rows.", least=1)
     ] = None
     columns: Annotated[
-        Sequence[str] | None, Param("Columns to compare; by default the label and at most 19 others.", longest=100)
+        Sequence[str] | None, Param("Columns to compare, by default the label and at most 19 others.", longest=100)
     ] = None
     also: Annotated[Sequence[AnyQuery], Param("Further queries with one answer each.", longest=100)] = ()
 
@@ -167,7 +167,7 @@ class Retire(
     changes nothing. The status lists the trees with the arrivals at which they opened.
     """
 
-    before: Annotated[int, Param("An arrival at which a tree opened; earlier rows are opened.", least=1)]
+    before: Annotated[int, Param("An arrival at which a tree opened. Earlier rows are opened.", least=1)]
 
     def perform(self, session: HoldoutSession) -> Table:
         """End the trees and open the rows, after a warning of other holdouts that lose their promise."""

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 _Guess = Annotated[
     float | None,
-    Param("What you expect, computed on rows of your own, in the query's units. A guess that holds is confirmed and "
-          "costs none of the surprises; by default the training rows make it."),
+    Param(
+        "What you expect, computed on rows of your own, in the query's units. A guess that holds is confirmed and "
+        "costs none of the surprises. By default the training rows make it."
+    ),
 ]  # fmt: skip
 _Tolerance = Annotated[
-    float | None, Param("Half-width requested; sharper costs more. Only where the mechanism is privacy_budget.")
+    float | None, Param("Half-width requested. A smaller one costs more. Only where the mechanism is privacy_budget.")
 ]
 _Silent = Annotated[bool, Param("Only register it: nothing is told before the study is unsealed.")]
 
@@ -40,7 +42,9 @@ class QuoteQuery(HoldoutOperation["QuotedPrice"], verb="quote", role=Role.ANALYS
     def perform(self, session: HoldoutSession) -> QuotedPrice:
         """Compile the query, and price the plan."""
         if self.query is None and self.tolerance is not None:
-            raise QueryRejected("a tolerance needs a query; expected quote(query, tolerance=...); nothing was charged")
+            raise QueryRejected(
+                f"tolerance is {self.tolerance:g} and no query is given. Pass quote(query, tolerance=...)."
+            )
         if self.query is not None:
             session.check_queries()
         from everhold.asking.query_executor import quoted_price
@@ -113,8 +117,7 @@ class AskMany(
 
         if self.reveal not in ("checked", "all") or (self.silent and self.reveal == "all"):
             raise QueryRejected(
-                f"reveal is {brief(self.reveal)}; expected 'checked', or 'all' for queries that are not silent; "
-                "nothing was charged"
+                f"reveal is {brief(self.reveal)}. Pass 'checked', or 'all' for queries that are not silent."
             )
         session.check_queries()
         with progress("asking"):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _Gate = Annotated[str, Param("The gate's name.", longest=100, example="gate")]
 _Name = Annotated[str, Param("The gate's name.", longest=100, pattern=PRINTABLE)]
 _Margin = Annotated[float, Param("A challenger has to be better by more than this.")]
-_Challenges = Annotated[int | None, Param("Most challenges; by default as many as the budget pays.")]
+_Challenges = Annotated[int | None, Param("Most challenges, by default as many as the budget pays.")]
 _Challenger = Annotated[str, Param("Name of the challenger, such as a commit.", longest=100, pattern=PRINTABLE)]
 _Training = Annotated[AnyModel | None, Param("Its predictions for the training rows.")]
 _Results = Annotated[AnyResults, Param("AnyResults by case.")]
@@ -61,12 +61,12 @@ def _at(session: HoldoutSession, name: str, *, cases: bool | None = None) -> Gat
     try:
         checked_name(name)
     except QueryRejected:
-        raise NotFound(f"there is no gate named {brief(name)}; expected one of GET /gates") from None
+        raise NotFound(f"There is no gate named {brief(name)}. List the gates with GET /gates.") from None
     gate = open_gate(session, name, champion=None)
     if cases is not None and gate.about_cases != cases:
         raise QueryRejected(
-            f"gate {name!r} is not about cases; expected a candidate at its address /challenges" if cases else
-            f"gate {name!r} is about cases; expected results at its address /missing; nothing was changed"
+            f"The gate {name!r} is not about cases. Send a candidate to its address /challenges." if cases else
+            f"The gate {name!r} is about cases. Send results to its address /missing."
         )  # fmt: skip
     return gate
 
@@ -75,7 +75,7 @@ def _opened(session: HoldoutSession, gate: str, challenger: str) -> OpenChalleng
     """A challenge that is open, or was; none is opened here."""
     found = _at(session, gate, cases=True).find_open(challenger)
     if found is None:
-        raise QueryRejected("no such challenge is or was open; expected one to be opened first")
+        raise QueryRejected(f"The challenger {challenger!r} has no open challenge. Open one first.")
     return found
 
 
@@ -218,7 +218,7 @@ class OpenCaseGate(
     margin: _Margin = 0.0
     units: Annotated[Literal["cases", "runs"], Param("New cases, or new runs of these cases.")] = "cases"
     ranges: Annotated[
-        Mapping[str, tuple[float, float]] | None, Param("Range of each metric, low and high; 0 to 1 if none.")
+        Mapping[str, tuple[float, float]] | None, Param("Range of each metric, low and high, by default 0 to 1.")
     ] = None
     lower: Annotated[Sequence[str] | None, Param("Metrics of which less is better.")] = None
     missing: Annotated[

@@ -119,7 +119,8 @@ class HoldoutOperation(Generic[Result]):
         for name, value in facts.items():
             if name not in HoldoutOperation.__annotations__:
                 raise TypeError(
-                    f"{cls.__name__} says {name}=... An operation says {', '.join(HoldoutOperation.__annotations__)}"
+                    f"{cls.__name__} says {name}=... An operation may say "
+                    f"{', '.join(HoldoutOperation.__annotations__)}."
                 )
             setattr(cls, name, value)
 

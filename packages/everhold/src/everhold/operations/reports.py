@@ -77,7 +77,7 @@ class Certify(
 ):  # fmt: skip
     """The promise, rows, reasons, and all queries and charges so far; signed with the holdout's key."""
 
-    answers: Annotated[Any, Param("Answers of the first page by their names; by default the last ones.")] = None
+    answers: Annotated[Any, Param("Answers of the first page by their names, by default the last ones.")] = None
     queries: Annotated[bool, Param("Whether all queries are listed, with their answers.")] = True
     timestamp: Annotated[Any, Param("Who states when it was signed.")] = None
 
@@ -95,8 +95,8 @@ class Certify(
         """
         if self.timestamp is not None:
             raise QueryRejected(
-                "a trusted time is added where the certificate is signed; expected no timestamp from elsewhere; ask "
-                "the steward to save it with one; nothing was signed"
+                "A trusted time is added where the certificate is signed. Leave timestamp out, and ask the steward to "
+                "save the certificate with one."
             )
         given: Any = self.answers or ()
         named = given if isinstance(given, Mapping) else {_shown(answer): answer for answer in given}
@@ -121,7 +121,7 @@ def _choice(answer: Any) -> str | int:
 
     if isinstance(found, bool) or not isinstance(found, (str, int)):
         raise QueryRejected(
-            f"an answer is chosen as {brief(answer)}; expected an answer that was asked for, or its 'sequence' or "
-            "'query' in the transcript; nothing was signed"
+            f"The answer is chosen as {brief(answer)}. Pass an answer that you got, or its 'sequence' or 'query' in "
+            "the transcript."
         )
     return found

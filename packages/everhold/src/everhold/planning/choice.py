@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from everhold.dependence import require_listed
 from everhold.display import Display, at_most
 from everhold.errors import (
-    DependenceError,
     HoldoutRejected,
     NonAdaptiveWarning,
     SmallHoldoutWarning,
@@ -59,28 +58,25 @@ def bound_mechanism(mechanism: Mechanism, structure: RowStructure, dependence: D
     """
     if MECHANISMS.get(mechanism.name) is not type(mechanism):
         raise HoldoutRejected(
-            f"the mechanism {type(mechanism).__name__} is not one that a ledger can name; expected one of "
-            f"{', '.join(sorted(MECHANISMS))}"
+            f"The mechanism {type(mechanism).__name__} is none that a ledger can name. Pass one of "
+            f"{', '.join(sorted(MECHANISMS))}."
         )
     if mechanism.rows != structure.rows:
         raise HoldoutRejected(
-            f"the mechanism is planned for {mechanism.rows} rows and the holdout has {structure.rows}; expected the "
-            "same number; tune the mechanism for these rows"
+            f"The mechanism is planned for {mechanism.rows:,} rows, and the holdout has {structure.rows:,}. Plan it "
+            "for these rows, or pass its name."
         )
     if dependence is not None and dependence != mechanism.dependence:
         raise HoldoutRejected(
-            "the mechanism was planned for another dependence of the rows than the one declared; expected the same; "
-            "tune the mechanism with dependence=..."
+            "The mechanism was planned for another dependence than the one that is declared. Plan it with the same "
+            "dependence=..."
         )
     return replace(mechanism, dependence=_bound(mechanism.dependence, structure))
 
 
 def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceModel:
-    try:
-        require_listed(dependence)
-        return dependence.bind(structure)
-    except DependenceError as reason:
-        raise DependenceError(f"{reason.message}; nothing was created", **reason.data) from None
+    require_listed(dependence)
+    return dependence.bind(structure)
 
 
 def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | None = None) -> None:
@@ -104,7 +100,7 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
     raise HoldoutRejected(
         f"{mechanism.name} planned for queries={mechanism.queries} promises nothing:{guesses} answers around "
         f"{USUAL_VALUE:g} are expected within ±{expected:.2f}, and the guaranteed radius is {radius:.2f}, half the "
-        f"range or more; choose one of: {'; '.join(f'({place}) {way}' for place, way in enumerate(ways, 1))}",
+        f"range or more. Choose one of: {', or '.join(f'({place}) {way}' for place, way in enumerate(ways, 1))}.",
         radius=radius,
         expected=expected,
         rows=mechanism.rows,
@@ -180,15 +176,15 @@ def _rows_needed(mechanism: Mechanism, alike: float | None) -> int | None:
 def warn_of_weak_promise(mechanism: Mechanism, alike: float | None = None) -> None:
     """Warn if few rows are sealed, if the radius is vacuous, or if the promise excludes adaptive queries."""
     if mechanism.rows < _FEW_ROWS:
-        warn_caller(SmallHoldoutWarning(f"only {mechanism.rows} rows are sealed; {few_rows(mechanism, alike)}"))
+        warn_caller(SmallHoldoutWarning(f"Only {mechanism.rows:,} rows are sealed. {few_rows(mechanism, alike)}"))
     if worst := vacuous_in_words(mechanism, alike):
         more = sealed_units(mechanism.dependence)
-        warn_caller(VacuousGuaranteeWarning(f"{worst}; seal more {more}, or plan for fewer queries or surprises"))
+        warn_caller(VacuousGuaranteeWarning(f"{worst} Seal more {more}, or plan for fewer queries or surprises."))
     if not mechanism.traits.adaptive:
         warn_caller(
             NonAdaptiveWarning(
-                f"{mechanism.name} promises nothing to analysts whose queries depend on earlier answers; choose "
-                "another mechanism unless all queries are fixed in advance"
+                f"The mechanism {mechanism.name} promises nothing where queries depend on earlier answers. Choose "
+                "another mechanism, unless all queries are fixed in advance."
             )
         )
 
@@ -291,8 +287,8 @@ def three_ways(mechanism: Mechanism | None, *, at: float = USUAL_VALUE, alike: f
         return half_within(*mechanism.quotes.yes_no_at(at, nats, alike).expected(at, nats))
 
     lines = (
-        Way("declared", f"{queries:,} fixed beforehand; exact, for ever", fixed(beta * SHARE / queries)),
-        Way("silent", "asked during the work; exact, when the study is unsealed", first.unsealed),
+        Way("declared", f"{queries:,} fixed beforehand, exact, for ever", fixed(beta * SHARE / queries)),
+        Way("silent", "asked during the work, exact, when the study is unsealed", first.unsealed),
         Way("steered", "told as you go, while guesses hold", first.confirmed),
         Way("steered, after surprises", f"told as you go, after {most:,} surprises", last.confirmed),
         Way("one query", f"a single {100.0 * mechanism.confidence:g} % interval, no other query", fixed(beta)),

@@ -176,7 +176,9 @@ def published_bound(name: str, request: PlanRequest) -> PublishedBound:
 
 def _for_dependent(statement: PublishedStatement) -> tuple[Callable[..., PublishedBound], ...]:
     if statement.dependent is None:
-        raise ValueError(f"{statement.name} says nothing of dependent rows; see published_statements")
+        raise ValueError(
+            f"{statement.name} says nothing of dependent rows. Choose another one of published_statements(...)."
+        )
     return statement.dependent
 
 
@@ -212,8 +214,8 @@ def reaches(needed: dict[str, int | None], radius: float) -> None:
     """Raise ValueError if no mechanism that may be taken by default reaches the radius."""
     if all(rows is None for name, rows in needed.items() if MECHANISMS[name].recommendable()):
         raise ValueError(
-            f"radius is {radius}; no mechanism reaches it with the {MOST_ROWS:,} rows that a holdout can seal; "
-            "plan for a larger radius, fewer queries or fewer surprises"
+            f"radius is {radius}, which no mechanism reaches with {MOST_ROWS:,} rows, the most that a holdout can "
+            "seal. Plan for a larger radius, fewer queries or fewer surprises."
         )
 
 

@@ -127,7 +127,7 @@ class Plan(Display):
         for line in self.lines:
             if line.mechanism == mechanism:
                 return line
-        raise ValueError(f"there is no mechanism {mechanism!r}; expected one of {', '.join(answering())}")
+        raise ValueError(f"There is no mechanism {mechanism!r} in this plan. Name one of {', '.join(answering())}.")
 
     def request(self, *, rows: int | None = None) -> PlanRequest:
         """Return the plan's request, for its rows or other ones."""
@@ -151,7 +151,7 @@ class Plan(Display):
         """
         radius, at = check_radius(radius), None if at is None else check_value(at)
         if self.rows is None:
-            raise ValueError("the plan has no number of rows; expected rows=... when the plan was made")
+            raise ValueError("The plan has no number of rows. Pass rows=... when you make the plan.")
         request = self.request().with_queries(MOST_QUERIES)
         return by_mechanism(lambda name: queries_allowed_by(name, request, radius, at=at))
 
@@ -167,7 +167,7 @@ class Plan(Display):
         from everhold.charts.plans import plan_by_queries, plan_by_rows, plan_by_values
 
         if against not in ("queries", "rows", "values"):
-            raise ValueError(f"against is {brief(against)}; expected 'queries', 'rows' or 'values'")
+            raise ValueError(f"against is {brief(against)}. Pass 'queries', 'rows' or 'values'.")
         if against == "values":
             return plan_by_values(self.line("guess_and_check").tuned)
         drawn = plan_by_queries if against == "queries" else plan_by_rows
@@ -279,7 +279,10 @@ def plan(
         ('guess_and_check', 0.046, 0.013)
     """
     if rows is None and radius is None:
-        raise ValueError("neither rows nor radius is given; expected the rows at hand or the radius requested")
+        raise ValueError(
+            "Neither rows nor radius is given. Pass rows=..., how many you have, or radius=..., the half-width that "
+            "you need."
+        )
     request = PlanRequest.from_terms(rows=1 if rows is None else rows, queries=queries, **terms)
     at = check_value(at)
     if radius is not None:
@@ -296,12 +299,12 @@ def plan(
         steps=_steps(request, lines, disagreement, with_rows=rows is not None),
         published=tuple(published_line_of(name, request, radius, with_rows=rows is not None) for name in BOUNDS),
     )  # fmt: skip
-    advice = f"plan for more {sealed_units(made.dependence)}, fewer queries or fewer surprises"
+    advice = f"Plan for more {sealed_units(made.dependence)}, fewer queries or fewer surprises."
     said = "" if made.best.tuned is None else vacuous_in_words(made.best.tuned, made.alike)
     if not said and made.requested_radius is not None and made.requested_radius >= VACUOUS:
-        said = f"the radius {made.requested_radius:.2f} is half the range or more and promises nothing"
+        said = f"The radius {made.requested_radius:.2f} is half the range or more and promises nothing."
     if said:
-        warn_caller(VacuousGuaranteeWarning(f"{said}; {advice}"))
+        warn_caller(VacuousGuaranteeWarning(f"{said} {advice}"))
     return made
 
 
@@ -443,7 +446,7 @@ def published_line_of(name: str, request: PlanRequest, radius: float | None, *, 
 
 
 def _joined(*notes: str) -> str:
-    return "; ".join(filter(None, notes))
+    return ", ".join(filter(None, notes))
 
 
 # A plan in words: what it recommends, what the worst case would be, and when something else is better.
@@ -491,14 +494,14 @@ def _headline(plan: Plan, best: PlanLine) -> str:
         if not MECHANISMS[name].traits.needs_guess:
             return f"{needs}."
         worst = "no holdout can seal enough" if best.rows_needed is None else f"{best.rows_needed:,}"
-        return f"{needs} if its guesses hold {around}; for the worst case, after all planned surprises, {worst}."
+        return f"{needs} if its guesses hold {around}. For the worst case, after all planned surprises, {worst}."
     if best.tuned is None or best.radius is None or best.expected is None:
         return "No mechanism can serve the request."
     if not best.tuned.traits.needs_guess:
         return f"{name} has the smallest radius for adaptive queries: {at_most(best.radius)}, whatever is asked."
     return (
-        f"{name} has the narrowest answers for adaptive queries if guesses hold: {at_most(best.expected)} {around}; "
-        f"the worst case, after {_counted(plan.surprises, 'surprise')}, has {at_most(best.radius)}."
+        f"{name} has the narrowest answers for adaptive queries if guesses hold: {at_most(best.expected)} {around}. "
+        f"The worst case, after {_counted(plan.surprises, 'surprise')}, has {at_most(best.radius)}."
     )
 
 
@@ -508,8 +511,8 @@ def _of_guesses(plan: Plan, tuned: PublicLevels) -> Iterator[str]:
     usual = width_at(tuned, plan.at, 0, plan.alike)
     told = "nothing to say" if hardest.confirmed >= _HARDEST else at_most(hardest.confirmed)
     yield (
-        f"At the last planned query, around {_HARDEST:g}, it has {told} if guesses hold; "
-        f"unsealed, {at_most(hardest.unsealed)} there and {at_most(usual.unsealed)} around {plan.at:g}."
+        f"At the last planned query, around {_HARDEST:g}, it has {told} if guesses hold, and unsealed "
+        f"{at_most(hardest.unsealed)} there and {at_most(usual.unsealed)} around {plan.at:g}."
     )
     other = min(
         (line for line in plan._candidates() if not MECHANISMS[line.mechanism].traits.needs_guess),

@@ -113,20 +113,20 @@ class PlanRequest:
         _check_count("surprises", self.surprises, MOST_QUERIES)
         if self.surprises > self.queries:
             raise ValueError(
-                f"surprises is {self.surprises} and queries is {self.queries}; expected at most one surprise for each "
-                "query; plan for fewer surprises or more queries"
+                f"surprises is {self.surprises} and queries is {self.queries}. Plan for at most one surprise for each "
+                "query."
             )
         if not 0.0 < as_float(self.confidence) < 1.0:
             raise ValueError(
-                f"confidence is {brief(self.confidence)}; expected a number strictly between 0 and 1, such as 0.95"
+                f"confidence is {brief(self.confidence)}. Pass a number strictly between 0 and 1, such as 0.95."
             )
         if not 0.0 <= as_float(self.slack) < 1.0:
-            raise ValueError(f"slack is {brief(self.slack)}; expected a number in [0, 1), such as 1/3")
+            raise ValueError(f"slack is {brief(self.slack)}. Pass a number of at least 0 and below 1, such as 1/3.")
         training = 0 if self.training_rows is None else as_whole(self.training_rows)
         if training is None or training < 0:
-            raise ValueError(f"training_rows is {brief(self.training_rows)}; expected a whole number of at least 0")
+            raise ValueError(f"training_rows is {brief(self.training_rows)}. Pass a whole number of at least 0.")
         if self.alike is not None and not 0.0 <= as_float(self.alike) <= 1.0:
-            raise ValueError(f"alike is {brief(self.alike)}; expected a correlation in [0, 1], or None")
+            raise ValueError(f"alike is {brief(self.alike)}. Pass a correlation from 0 to 1, or None.")
         plain_types = {
             "rows": int, "queries": int, "surprises": int, "confidence": float, "slack": float, "training_rows": int,
         }  # fmt: skip
@@ -174,11 +174,10 @@ def check_radius(radius: float) -> float:
         ValueError: If no number of rows could reach it.
     """
     if not 0.0 < as_float(radius) < 1.0:
-        raise ValueError(f"radius is {brief(radius)}; expected a half-width strictly between 0 and 1, such as 0.05")
+        raise ValueError(f"radius is {brief(radius)}. Pass a half-width strictly between 0 and 1, such as 0.05.")
     if radius <= LEAST_RADIUS:
         raise ValueError(
-            f"radius is {radius}; no number of rows reaches it, as rounding rows to the grid alone costs "
-            f"{LEAST_RADIUS:.3g}; request a larger one"
+            f"radius is {radius}, and rounding rows to the grid alone costs {LEAST_RADIUS:.3g}. Pass a larger radius."
         )
     return float(radius)
 
@@ -190,15 +189,15 @@ def check_value(at: float) -> float:
         ValueError: If it is not in [0, 1].
     """
     if not 0.0 <= as_float(at) <= 1.0:
-        raise ValueError(f"at is {brief(at)}; expected a value in [0, 1] that a mean may have, such as 0.9")
+        raise ValueError(f"at is {brief(at)}. Pass a value from 0 to 1 that a mean may have, such as 0.9.")
     return float(at)
 
 
 def _check_count(name: str, value: int, most: int) -> None:
     if (as_whole(value) or 0) < 1:
-        raise ValueError(f"{name} is {brief(value)}; expected a whole number of at least 1")
+        raise ValueError(f"{name} is {brief(value)}. Pass a whole number of at least 1.")
     if value > most:
-        raise ValueError(f"{name} is {brief(value)}; expected at most {most}")
+        raise ValueError(f"{name} is {brief(value)}. Pass at most {most:,}.")
 
 
 def tuned_mechanism(name: str, request: PlanRequest) -> Mechanism:
@@ -208,7 +207,7 @@ def tuned_mechanism(name: str, request: PlanRequest) -> Mechanism:
         ValueError: If there is no mechanism of that name or it cannot serve the request.
     """
     if not isinstance(name, str) or name not in MECHANISMS:
-        raise ValueError(f"there is no mechanism {brief(name)}; expected one of {', '.join(sorted(MECHANISMS))}")
+        raise ValueError(f"There is no mechanism {brief(name)}. Name one of {', '.join(sorted(MECHANISMS))}.")
     requested = {each.name: getattr(request, each.name) for each in fields(request) if each.name != "alike"}
     requested |= {"training_rows": request.training_rows or 0}
     try:

@@ -199,16 +199,16 @@ def vacuous_in_words(mechanism: Mechanism, alike: float | None = None) -> str:
     if radius < _VACUOUS:
         return ""
     if expected >= least_vacuous(USUAL_VALUE):
-        return f"the radius {radius:.2f} is half the range or more and promises nothing"
+        return f"The radius {radius:.2f} is half the range or more and promises nothing."
     if alike is not None:
         return (
-            f"the guaranteed radius {radius:.2f} is half the range or more, because it allows for rows that are all "
-            f"alike in a group; each answer has an interval of its own that holds, expected within {at_most(expected)} "
-            f"around {USUAL_VALUE:g} while guesses hold"
+            f"The guaranteed radius {radius:.2f} is half the range or more, because it allows for rows that are all "
+            f"alike in a group. Each answer has its own interval that holds, expected within {at_most(expected)} "
+            f"around {USUAL_VALUE:g} while guesses hold."
         )
     return (
-        f"after all planned surprises the radius {radius:.2f} is half the range or more and promises nothing; only "
-        f"while guesses hold are answers narrower, with half-widths of {at_most(expected)} around {USUAL_VALUE:g}"
+        f"After all planned surprises the radius {radius:.2f} is half the range or more and promises nothing. Only "
+        f"while guesses hold are answers narrower, with half-widths of {at_most(expected)} around {USUAL_VALUE:g}."
     )
 
 
@@ -220,10 +220,10 @@ def sealed_units(dependence: DependenceModel) -> str:
 def few_rows(mechanism: Mechanism, alike: float | None = None) -> str:
     """Say which differences few rows can show at all."""
     expected = at_most(mechanism.expected_radius(USUAL_VALUE, alike))
-    said = f"expect wide intervals, such as ±{expected} around {USUAL_VALUE:g}"
+    said = f"Expect wide intervals, such as ±{expected} around {USUAL_VALUE:g}."
     if has_public_levels(mechanism) and mechanism.dependence.independent:
         seen = step_in_words(mechanism, USUAL_DISAGREEMENT)
-        return f"{said}; {seen}"
+        return f"{said} {seen[0].upper()}{seen[1:]}."
     return said
 
 
@@ -336,13 +336,14 @@ def _check(rows: int, disagreement: float, challenges: int, promotions: int, con
     ):  # fmt: skip
         whole = as_whole(value)
         if whole is None or not least <= whole <= most:
-            raise ValueError(f"{name} is {brief(value)}; expected a whole number from {least} to {most}")
+            raise ValueError(f"{name} is {brief(value)}. Pass a whole number from {least:,} to {most:,}.")
     if not 0.0 < as_float(disagreement) <= 1.0:
         raise ValueError(
-            f"disagreement is {brief(disagreement)}; expected the share of rows, in (0, 1], on which two models differ"
+            f"disagreement is {brief(disagreement)}. Pass the share of rows, above 0 and at most 1, on which two "
+            "models differ."
         )
     if not 0.0 < as_float(confidence) < 1.0:
-        raise ValueError(f"confidence is {brief(confidence)}; expected a number strictly between 0 and 1, such as 0.95")
+        raise ValueError(f"confidence is {brief(confidence)}. Pass a number strictly between 0 and 1, such as 0.95.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,7 +439,8 @@ class GrowthPlan(Display):
     def explain(self) -> str:
         """Explain the columns in words."""
         return (
-            f"half-widths at a true value of {self.at:g}; 'static' is unsealed, if the rows of the first month were all"
+            f"half-widths at a true value of {self.at:g}, where 'static' is unsealed as if the rows of the first "
+            "month were all"
         )
 
     def chart(self) -> alt.LayerChart:
@@ -474,9 +476,9 @@ def plan_growth(
     for name, value, most in (("rows_per_month", rows_per_month, 2**30), ("months", months, _MOST_MONTHS),
                               ("queries", queries, 10**6)):  # fmt: skip
         if not 1 <= (as_whole(value) or 0) <= most:
-            raise ValueError(f"{name} is {brief(value)}; expected a whole number from 1 to {most:,}")
+            raise ValueError(f"{name} is {brief(value)}. Pass a whole number from 1 to {most:,}.")
     if not 0.0 <= surprises <= queries:
-        raise ValueError(f"surprises is {brief(surprises)}; expected a number from 0 to the {queries} queries")
+        raise ValueError(f"surprises is {brief(surprises)}. Pass a number from 0 to {queries}, the number of queries.")
     check_value(at)
     every, asked = max(math.ceil(surprises * months), 1), queries * months
     trained = rows_per_month if training_rows is None else training_rows

@@ -114,7 +114,7 @@ _OWN = (
         "accuracy",
         "everhold.queries.metrics.row_scores:accuracy",
         Form.PREDICTIONS,
-        "The share of labels that the predictions in a file meet; they are joined by row id.",
+        "The share of labels that the predictions in a file meet, joined by row id.",
         _TRAINED,
         rowwise=True,
         recorded=("accuracy",),
@@ -337,12 +337,12 @@ _DETAILS = {
     "treated": Detail(Form.TEXT, "Its value for the first arm."),
     "control": Detail(Form.TEXT, "Its value for the arm that is subtracted, or divides."),
     "by": Detail(Form.TEXT, "Column of groups: the same for each of them."),
-    "groups": Detail(Form.LIST, "Values of the column of groups (--by); by default those of the training rows."),
+    "groups": Detail(Form.LIST, "Values of the column of groups (--by). By default those of the training rows."),
     "with_": Detail(Form.EXPRESSION, "The other condition or number."),
     "with_low": Detail(Form.NUMBER, "Low end of the other number (--with)."),
     "with_high": Detail(Form.NUMBER, "High end of the other number (--with)."),
-    "training_predictions": Detail(Form.PREDICTIONS, "Predictions for the training rows; they make the guess."),
-    "loss": Detail(Form.TEXT, "'absolute', 'squared' or 'log'; squared by default."),
+    "training_predictions": Detail(Form.PREDICTIONS, "Predictions for the training rows, which make the guess."),
+    "loss": Detail(Form.TEXT, "'absolute', 'squared' or 'log'. By default 'squared'."),
     "edges": Detail(Form.LIST, "Increasing edges such as -60,0,15,60, or values of a text column such as AA,UA."),
     "missing": Detail(Form.FLAG, "Ask for the share of missing values, too, which is so by default."),
     "score": Detail(Form.TEXT, "Its name, such as f1_macro, matthews_corrcoef or neg_log_loss."),
@@ -350,13 +350,13 @@ _DETAILS = {
     "threshold": Detail(Form.NUMBER, "The probability from which on a row is treated as positive."),
     "floor": Detail(Form.NUMBER, "Errors are divided by no less than this."),
     "weight": Detail(Form.EXPRESSION, "How much a row counts, a number that is not negative."),
-    "weight_cap": Detail(Form.NUMBER, "The largest weight; larger ones count as this."),
-    "pos_label": Detail(Form.TEXT, "The class that counts as label 1; all others are the rest."),
+    "weight_cap": Detail(Form.NUMBER, "The largest weight. Larger ones count as this."),
+    "pos_label": Detail(Form.TEXT, "The class that counts as label 1, against all others."),
     "rate": Detail(Form.NUMBER, "The false positive rate of the recall."),
-    "most": Detail(Form.WHOLE, "Number of the best candidates that are told; 1 by default."),
-    "level": Detail(Form.NUMBER, "Which quantile; 0.5, the median, by default."),
+    "most": Detail(Form.WHOLE, "Number of the best candidates that are told, by default 1."),
+    "level": Detail(Form.NUMBER, "Which quantile, by default 0.5, the median."),
     "bins": Detail(Form.WHOLE, "Number of bins, all equally wide."),
-    "marginals": Detail(Form.WHOLE, "Promise all counts of so many columns at a time; 2 by default."),
+    "marginals": Detail(Form.WHOLE, "Promise all counts of so many columns at a time, by default 2."),
     "positives": Detail(Form.WHOLE, "Number of positive rows that take part."),
     "negatives": Detail(Form.WHOLE, "Number of negative rows that take part."),
     "least": Detail(Form.NUMBER, "Floor on predicted and actual positives together, in rows."),
@@ -366,16 +366,16 @@ _DETAILS = {
 def _wrong_with(name: str, kind: Any) -> str:
     """Return what is wrong with a kind that an extension adds, or an empty text."""
     if any(name == own.name for own in _OWN):
-        return "everhold has a kind of that name itself."
+        return "everhold has a kind of query with that name itself."
     if not isinstance(kind, Kind):
         return "it is no everhold.queries.Kind."
     if kind.name != name:
-        return f"its name is {kind.name!r}; expected that of its entry point."
+        return f"the kind is named {kind.name!r}. Give it the name of its entry point."
     if not kind.module or kind.maker.count(":") != 1:
-        return f"its maker is {kind.maker!r}; expected 'package.module:function'."
+        return f"its maker is {kind.maker!r}. Write 'package.module:function'."
     unknown = sorted(set(kind.details) - {*_DETAILS, *kind.brings})
     if unknown:
-        return f"its details {', '.join(unknown)} are unknown; expected them in brings."
+        return f"its details {', '.join(unknown)} are unknown. Describe them in brings."
     taken = sorted(detail for detail in kind.brings if _DETAILS.get(detail, kind.brings[detail]) != kind.brings[detail])
     return f"everhold has other details named {', '.join(taken)}." if taken else ""
 

@@ -171,7 +171,10 @@ class _Content:
             return self._all("code", [thing.co_code, thing.co_consts, counts, names, thing.co_exceptiontable])
         if isinstance(thing, types.ModuleType):
             if not is_installed(thing.__name__):
-                raise TypeError("a module of one's own as data; expected the function or value that is used of it")
+                raise TypeError(
+                    f"The function uses the module {thing.__name__}, which is not installed as a package. Import the "
+                    "function or value from it instead."
+                )
             return _joined("module", *_reference(thing.__name__))
         if isinstance(thing, type):
             return self._of_class(thing)

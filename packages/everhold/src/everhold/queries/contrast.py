@@ -89,7 +89,7 @@ class ContrastQuery(Query["Answer"]):
         conditions = [has_value(self.arm, value, schema) for value in (self.treated, self.control)]
         if conditions[0] == conditions[1]:
             raise QueryRejected(
-                f"treated and control are the same arm, {brief(self.treated)}; expected two values of {brief(self.arm)}"
+                f"treated and control are both {brief(self.treated)}. Pass two different values of {brief(self.arm)}."
             )
         if self.given is not None:
             parsed(self.given, schema)  # without brackets: its own must pair among themselves
@@ -170,8 +170,8 @@ class ContrastQuery(Query["Answer"]):
         event = share.part.bind(schema)
         if self.how == "ratio" and min(event.at_zero, event.at_one) < 0.0:
             raise QueryRejected(
-                f"the range of {event.shown} goes below 0, and a ratio of what may be negative says nothing; expected "
-                "low of at least 0, or risk_difference"
+                f"The range of {event.shown} goes below 0, and a ratio of means needs values of at least 0. Pass "
+                "low=0 or more, or ask risk_difference(...)."
             )
         return event.at_zero, event.at_one
 
@@ -220,10 +220,10 @@ def has_value(column: str, value: Value, schema: Schema) -> str:
         text = value.replace("'", "''")
         return f"{quoted(column)} = '{text}'"
     if kind is None:
-        raise QueryRejected(f"there is no column {brief(column)}; expected one of {', '.join(schema.asked)}")
+        raise QueryRejected(f"There is no column {brief(column)}. Name one of {', '.join(schema.asked)}.")
     raise QueryRejected(
-        f"{brief(value)} is no value of the column {brief(column)}, which holds {kind.value}s; expected one of its "
-        "values"
+        f"{brief(value)} is no value of the column {brief(column)}, which holds {kind.value}s. Pass one of the "
+        "column's values."
     )
 
 
@@ -285,8 +285,8 @@ class ContrastsQuery(Query[Contrasts]):
             values = sorted({value for value in column if value is not None and value == value})
         if not 1 <= len({*map(_name, values)}) == len(values) <= _MOST_GROUPS:
             raise QueryRejected(
-                f"there are {len(values)} groups of {brief(self.by)} in the training rows or in groups=; expected 1 to "
-                f"{_MOST_GROUPS} different ones; name them, groups=[...] (--groups A,B)"
+                f"The column {brief(self.by)} has {len(values)} groups, by groups= or else in the training rows. Name "
+                f"1 to {_MOST_GROUPS} different ones with groups=[...] (--groups A,B)."
             )
         return values
 
@@ -297,8 +297,8 @@ class ContrastsQuery(Query[Contrasts]):
         queries = self.each(compiler)
         if guess is not None:
             raise QueryRejected(
-                "a contrast by group takes no guess, which would be one for all groups; ask each group with given=..., "
-                "and then all, which are free"
+                "A contrast with by= takes no guess, because the groups differ. Ask about each group with given=... "
+                "and a guess, and then about all groups, which costs nothing more."
             )
         differences = {name: query.compile(compiler, tolerance=tolerance) for name, query in queries.items()}
         ones = {name: plan for name, plan in differences.items() if isinstance(plan, OneNumber)}
@@ -374,10 +374,10 @@ def _in_groups(whole: ContrastQuery, by: str | None, groups: Sequence[Value] | N
     """Return the contrast itself, or the query for it in each group if a column is named."""
     if by is None:
         if groups is not None:
-            raise QueryRejected("groups are given without by; expected the column they belong to")
+            raise QueryRejected("groups is given without by. Name the column of the groups with by=...")
         return whole
     if isinstance(groups, str) or (groups is not None and not isinstance(groups, Sequence)):
-        raise QueryRejected(f"groups is {brief(groups)}; expected a list of values")
+        raise QueryRejected(f"groups is {brief(groups)}. Pass a list of values.")
     return ContrastsQuery(whole, by, None if groups is None else tuple(groups))
 
 

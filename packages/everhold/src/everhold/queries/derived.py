@@ -80,19 +80,17 @@ class BoundDerived:
     def check(self, compiler: CompileContext, *, guess: float | None, tolerance: float | None) -> None:
         """Check that no tolerance and no guess is given, and that the mechanism can answer the parts."""
         if tolerance is not None:
-            raise QueryRejected(
-                "a query that is made of several takes no tolerance; expected ask(query) at the planned half-width"
-            )
+            raise QueryRejected("A query that is made of several queries takes no tolerance. Leave tolerance out.")
         counted = _COUNTS.get(len(self.parts), f"{len(self.parts)} queries")
         if compiler.mechanism.traits.one_sided:
             raise QueryRejected(
-                f"{self.name} is {counted}, and {compiler.mechanism.name} bounds some answers from one side only; "
-                "expected a single query; choose another mechanism when the rows are sealed"
+                f"This query ({self.name}) takes {counted}, and the mechanism {compiler.mechanism.name} bounds some "
+                "answers from one side only. Ask a single query, or choose another mechanism for the next holdout."
             )
         if guess is not None:
             raise QueryRejected(
-                f"{self.name} is {counted} and takes no guess of the whole; ask its parts, which are "
-                "query.parts(holdout.schema), with a guess each, and then the whole, which is free"
+                f"This query ({self.name}) takes {counted}, so one guess does not fit. Ask query.parts(holdout.schema) "
+                "one by one, each with a guess, and then the whole query, which costs nothing more."
             )
 
 

@@ -268,7 +268,7 @@ class IntervalPlanner:
         if (training is None or not bound.trained) and (nats := self.families.level_of(bound)) is not None:
             return self._member(bound, self._of_member(bound, -1), -1, nats)
         if pair is None or training is None:
-            raise TypeError(f"{bound.shown!r} is no ratio, or there are no training rows; expected both")
+            raise TypeError(f"{bound.shown!r} is no ratio, or there are no training rows. Prepare it as two means.")
         part, whole = training.grids(bound, unit=self.mechanism.unit)
         part = np.minimum(part, whole)
         parts = [replace(pair.first, training_values=part), replace(pair.second, training_values=whole)]
@@ -415,7 +415,7 @@ class IntervalPlanner:
     ) -> Procedure:  # fmt: skip
         """Return the procedure for a difference of two arrays of predictions, as `apart_procedure` chooses it."""
         if bound.pair is None or bound.pair.apart is None:
-            raise TypeError(f"{bound.shown!r} was not set apart; expected a difference of two arrays")
+            raise TypeError(f"{bound.shown!r} is no difference of two arrays of predictions.")
         from everhold.queries.predictions.public import apart_procedure
 
         labels = self.evaluator.labels()
@@ -430,17 +430,16 @@ class IntervalPlanner:
                 and not self.evaluator.before.answered(bound.query)
             ):
                 raise QueryRejected(
-                    f"{self.mechanism.name} needs a prior estimate for this query, and none could be computed from the "
-                    "training rows; pass your own, such as guess=0.8 (--guess 0.8), or predictions for the "
-                    "training rows (training=, --training-predictions); nothing was charged"
+                    f"The mechanism {self.mechanism.name} needs a guess for this query, and the training rows do not "
+                    "give one. Pass guess=0.8 (--guess 0.8), or predictions for the training rows with training=... "
+                    "(--training-predictions)."
                 )
             return -1
         mean = bound.to_mean(as_float(guess))
         if not 0.0 <= mean <= 1.0:
             low, high = sorted((bound.at_zero, bound.at_one))
             raise QueryRejected(
-                f"the guess {brief(guess)} is outside the query's range; expected a number in [{low}, {high}]; "
-                "nothing was charged"
+                f"The guess is {brief(guess)}. Pass a number from {low} to {high}, the range of the query."
             )
         return round(mean * self.mechanism.steps)
 
@@ -449,15 +448,12 @@ class IntervalPlanner:
         bound = prepared.bound
         width = abs(bound.at_one - bound.at_zero)
         if not 0.0 < as_float(tolerance) <= width:
-            raise QueryRejected(
-                f"the tolerance is {brief(tolerance)}; expected a positive half-width of at most {width:g}; "
-                "nothing was charged"
-            )
+            raise QueryRejected(f"tolerance is {brief(tolerance)}. Pass a positive half-width of at most {width:g}.")
         mechanism, requested = paying(self.mechanism), float(tolerance) / width
         try:
             mechanism.scale_for(requested)
         except ValueError as reason:
-            raise QueryRejected(f"{reason}; nothing was charged") from None
+            raise QueryRejected(str(reason)) from None
         described = {**bound.description, "tolerance": float(tolerance)}
         shown = f"{bound.shown}, within {float(tolerance):g}"
         return replace(prepared, bound=replace(bound, description=described, shown=shown), tolerance=requested)
@@ -479,8 +475,8 @@ def _at_all_sizes(
         found = at_all_sizes(procedure, first_rows=families.first_rows, nats=nats)
     if found is None:
         raise QueryRejected(
-            f"{bound.shown} has no interval that holds at all numbers of rows, and this holdout grows. Ask about "
-            "a condition, a mean or a rate"
+            f"{bound.shown} has no interval that holds at all numbers of rows, and this holdout grows. Ask about a "
+            "condition, a mean or a rate."
         )
     return found
 

@@ -78,13 +78,13 @@ def mean(
     if not isinstance(of, str) and callable(of):
         if low is not None or high is not None:
             raise QueryRejected(
-                "a function gives values in [0, 1] and takes no range; expected mean(function), with the range in the "
-                "function itself; nothing was charged"
+                "low and high are given for a function, whose values must lie in [0, 1]. Leave them out, and scale "
+                "the values in the function itself."
             )
         function = StatisticalQuery(of, name)
         return function if given is None else ConditionalMean.of(function, MeanQuery(given))
     if name is not None:
-        raise QueryRejected("a name belongs to a function; expected mean(text) without one; nothing was charged")
+        raise QueryRejected(f"name is {brief(name)}, and only a function takes a name. Leave it out for a text.")
     asked = MeanQuery(of, low, high)
     return asked if given is None else ConditionalMean.of(asked, MeanQuery(given))
 
@@ -160,9 +160,11 @@ def as_rowwise(query: object) -> RowwiseQuery:
         metric = asked.metric if isinstance(asked, MetricQuery) else None
         name = brief(query) if metric is None else metric.name
         if metric is not None and metric.mean:
-            raise QueryRejected(f"{name} is here of weighted rows, or of some. Give all the same weight and where")
+            raise QueryRejected(
+                f"{name} is asked here with a weight or a condition. Give both queries the same weight and where."
+            )
         raise QueryRejected(
-            f"{name} is no mean of row values; expected a condition, mean(...), accuracy(...), error(...), "
-            "brier(...) or risk(...)"
+            f"{name} is no mean of row values. Pass a condition, mean(...), accuracy(...), error(...), brier(...) or "
+            "risk(...)."
         )
     return asked

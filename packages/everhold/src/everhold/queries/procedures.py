@@ -100,8 +100,8 @@ def paying(mechanism: Mechanism) -> SellsTolerances:
     """
     if not mechanism.traits.sells_tolerances:
         raise QueryRejected(
-            f"{mechanism.name} answers every query alike; expected a holdout that was created with "
-            "mechanism='privacy_budget' for tolerances and for whatever has a price of its own; nothing was charged"
+            f"The mechanism {mechanism.name} has no tolerance and no prices. Use a holdout that was created with "
+            "mechanism='privacy_budget'."
         )
     return cast(SellsTolerances, mechanism)
 
@@ -122,7 +122,9 @@ def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, unseen:
     in_units = mechanism.dependence.unit_column is not None
     if bound.pair is not None and bound.pair.how == "ratio":
         if not takes_ratios(mechanism) or not trained:
-            raise ValueError(f"{mechanism.name} has no procedure for {bound.shown!r}; expected two means")
+            raise ValueError(
+                f"{mechanism.name} has no procedure for the ratio {bound.shown!r}. Prepare it as two means."
+            )
         return "pairs" if independent else "group_pairs"
     if not mechanism.traits.unsealable or not trained or (independent and bound.yes_no):
         return "total"
@@ -197,8 +199,8 @@ def check_confirms_statistics(mechanism: Mechanism, name: str, *, instead: str) 
     """
     if not mechanism.bets:
         raise QueryRejected(
-            f"{name} is for mechanism='guess_and_check' without a slack, and this is {mechanism.name}; expected "
-            f"{instead}; nothing was charged"
+            f"Only mechanism='guess_and_check' without a slack answers {name}, and this holdout has {mechanism.name}. "
+            f"Ask for {instead}."
         )
 
 
@@ -215,8 +217,8 @@ def check_independent(mechanism: Mechanism, name: str, *, instead: str) -> None:
     """
     if not mechanism.dependence.independent:
         raise QueryRejected(
-            f"{name} is promised for independent rows only, and these rows were declared to depend on each other; "
-            f"expected {instead}; nothing was charged"
+            f"The rows were declared to depend on each other, and {name} is promised for independent rows only. Ask "
+            f"for {instead}."
         )
 
 
@@ -291,9 +293,9 @@ def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str
     unknown = isinstance(procedure, BoundedDifferences) and procedure.spread is None
     if (unknown or isinstance(procedure, Chernoff | Hoeffding)) and mechanism.traits.needs_guess:
         ways = ["training rows that show how far its values spread", *ways]
-    end = "; unsealed at the end of the study it is narrowest" if mechanism.traits.unsealable else ""
+    end = " If it is asked silently and unsealed at the end of the study, it is narrowest."
     listed = f"{', '.join(ways[:-1])} or {ways[-1]}"
-    return f"{listed[0].upper()}{listed[1:]} make it narrower{end}."
+    return f"{listed[0].upper()}{listed[1:]} make it narrower.{end if mechanism.traits.unsealable else ''}"
 
 
 def _without_value(bound: BoundQuery, incomplete: Collection[str], within: Node | None = None) -> Iterator[BoundQuery]:
@@ -329,8 +331,8 @@ def _says_what_counts(name: str) -> str:
     """Return the advice what to ask in place of a query that has no value where a column has none."""
     column = quoted(name)
     return (
-        f"Ask about rows that have one, as with given={brief(f'{column} is not null')}, or say what counts for the "
-        f"others, as with 'case when {column} is null then ... end'"
+        f"Ask only about rows with a value, as with given={brief(f'{column} is not null')}, or write what counts "
+        f"for the others, as in 'case when {column} is null then ... end'."
     )
 
 
@@ -413,7 +415,7 @@ class TrainingEvaluator:
                     + (
                         _says_what_counts(name)
                         if name is not None
-                        else "Say what counts there, as with 'case when ... else ... end'"
+                        else "Write what counts there, as in 'case when ... else ... end'."
                     ),
                     missing=missing,
                 )
@@ -458,7 +460,7 @@ class TrainingEvaluator:
     def _monitor(self) -> DependenceMonitor:
         """The monitor that compares training values of queries with the declared dependence."""
         if self.training is None:
-            raise TypeError("there are no training rows; expected some")
+            raise TypeError("There are no training rows to watch for dependence.")
         return dependence_monitor(self.training, self.mechanism, self.schema.label, self.schema.whole_groups)
 
     def counted(self, bound: Sequence[BoundQuery]) -> dict[int, tuple[int, int, Any]]:

@@ -64,10 +64,7 @@ class QuerySpec:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-NOT_UNSEALABLE = (
-    "its queries have no interval of their own that could be told without the noise or the plan that the promise "
-    "rests on"
-)
+NOT_UNSEALABLE = "its queries have no intervals that could be told without the noise or the plan behind the promise"
 """Reason, for messages, why a mechanism cannot be unsealed."""
 
 
@@ -109,8 +106,8 @@ class CompileContext(ABC):
         """
         if not self.mechanism.traits.unsealable:
             raise QueryRejected(
-                f"{self.mechanism.name} takes no silent queries: {NOT_UNSEALABLE}; expected silent=False, or a "
-                "holdout with another mechanism, such as guess_and_check; nothing was charged"
+                f"The mechanism {self.mechanism.name} takes no silent queries: {NOT_UNSEALABLE}. Leave silent=True "
+                "out, or use a holdout with another mechanism, such as guess_and_check."
             )
         told = self.families.level_if_released if self.silent else self.families.level_of
         families = replace(self.families, level_of=never_declared, level_if_released=told)
@@ -128,8 +125,7 @@ class CompileContext(ABC):
         ordered = hasattr(names, "__len__") and hasattr(names, "__getitem__") and not isinstance(names, str)
         if not ordered or not len(names) or any(name not in known for name in names):
             raise QueryRejected(
-                f"columns is {brief(names)}; expected a list of some of {', '.join(known)}, or None for all; "
-                "nothing was charged"
+                f"columns is {brief(names)}. Pass a list of some of {', '.join(known)}, or None for all."
             )
         return tuple(names)
 
@@ -194,9 +190,9 @@ class Query(ABC, Generic[Result]):
             QueryRejected: If it holds Python code, which does not travel. Nothing is charged.
         """
         raise QueryRejected(
-            "this query holds a Python function, and none is taken from elsewhere, because it would run beside the "
-            "sealed rows; expected an expression as a text, such as mean('delay > 15'), or predictions with row ids; "
-            "or ask where the rows are; nothing was charged"
+            "The query holds a Python function, and functions are not accepted from another machine. Write it as a "
+            "text such as mean('delay > 15'), pass predictions with row ids, or ask on the machine that holds the "
+            "sealed rows."
         )
 
     def check(self, compiler: CompileContext) -> None:  # most have nothing to check
@@ -401,8 +397,8 @@ class QueryPlan(ABC, Generic[Result]):
             QueryRejected: If it cannot be asked so. Nothing is charged.
         """
         raise QueryRejected(
-            "a query with a price of its own cannot be asked silently; expected means, or what is made of them; "
-            "nothing was charged"
+            "A query with its own price cannot be asked silently. Ask about means, or about ratios and differences of "
+            "means."
         )
 
     def capacity(self, state: State, accounts: Accounts, count: int) -> int:

@@ -133,7 +133,8 @@ class QueryCompiler(CompileContext):
         given = [None] * len(queries) if guesses is None else guesses
         if len(given) != len(queries):
             raise QueryRejected(
-                f"there are {len(given)} guesses for {len(queries)} queries; expected one each; nothing was charged"
+                f"There are {len(given)} guesses for {len(queries)} queries. Pass one guess for each query, or None "
+                "for a query without a guess."
             )
         bound: list[BoundQuery] = []
         from everhold.queries.predictions.columns import read_together
@@ -166,8 +167,8 @@ class QueryCompiler(CompileContext):
             return self._bound(query)
         if (bound := self._among_complete(asked, needed).placed(self).as_one(self)) is None:
             raise QueryRejected(
-                f"{brief(asked)} is about the rows that have a value, which is a query of two means here; expected it "
-                "in ask, one at a time; nothing was charged"
+                f"{brief(asked)} is about the rows that have a value, which takes two means here. Ask it alone with "
+                "ask(...)."
             )
         return bound
 
@@ -284,15 +285,15 @@ class QueryCompiler(CompileContext):
 
 def _not_silent(mechanism: Mechanism) -> QueryRejected:
     return QueryRejected(
-        f"nothing is told by {mechanism.name} before the study is unsealed; expected silent=True "
-        "(--silent), which only registers the query; nothing was charged"
+        f"The mechanism {mechanism.name} answers only when the study is unsealed. Pass silent=True (--silent) to "
+        "register the query."
     )
 
 
 def _no_query(thing: object) -> QueryRejected:
     return QueryRejected(
-        f"{type(thing).__name__} is not a query; expected mean(...), accuracy(...), error(...), brier(...) or a "
-        "text expression, and what is made of several queries one at a time by ask; nothing was charged"
+        f"{type(thing).__name__} is no query about single rows. Pass a text or mean(...), accuracy(...), error(...) "
+        "or brier(...). Ask a query that is made of several queries alone with ask(...)."
     )
 
 
@@ -300,6 +301,4 @@ def _check_listed(what: str, values: object) -> None:
     """Check that a value is a list, and not one text, one number or a mapping."""
     listed = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.ndim == 1)
     if isinstance(values, (str, bytes)) or not listed:
-        raise QueryRejected(
-            f"the {what} are {brief(values)}; expected a list with one of them for each query; nothing was charged"
-        )
+        raise QueryRejected(f"The {what} are {brief(values)}. Pass a list with one of them for each query.")

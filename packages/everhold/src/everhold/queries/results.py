@@ -102,7 +102,7 @@ class Paid(QueryResult):
         if self._found() is None:
             return (
                 "The query was refused because what is left of the budget, or of the analyst's allotment, does not "
-                "pay for it. Nothing was charged. Ask something cheaper; quote says what a query costs."
+                "pay for it. Nothing was charged. Ask something cheaper. quote(...) says what a query costs."
             )
         return (
             f"With probability {100.0 * self.confidence:.8g}%, and together with all other answers of this holdout, "
@@ -133,9 +133,12 @@ def checks_guesses(
             f"{those_with('public_levels')}{private}."
         )
     if guess is not None or tolerance is not None:
-        raise QueryRejected(f"{what} takes no guess and no tolerance; expected ask(query) alone")
+        raise QueryRejected(f"{what.capitalize()} takes no guess and no tolerance. Leave both out.")
     if compiler.silent:
-        raise QueryRejected(f"{what} is always told, so it cannot be asked silently; expected silent=False, or means")
+        raise QueryRejected(
+            f"{what.capitalize()} cannot be asked silently, because its answer is always told. Leave silent=True out, "
+            "or ask about means."
+        )
     return mechanism
 
 
@@ -236,7 +239,8 @@ class OneEntry(QueryPlan[Result]):
     def silently(self) -> Self:
         """Refuse, because this query is always told."""
         raise QueryRejected(
-            "this query is always told, so it cannot be asked silently; expected means, or what is made of them"
+            "The query cannot be asked silently, because its answer is always told. Ask about means, or about ratios "
+            "and differences of means."
         )
 
     def nats(self, state: State) -> float:

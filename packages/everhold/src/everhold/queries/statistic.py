@@ -174,8 +174,8 @@ class StatisticQuery(Query[Answer]):
             return sold
         if not takes_statistics(mechanism):
             raise QueryRejected(
-                f"{mechanism.name} answers means of row values, and this is a statistic of all rows together; expected "
-                "a holdout that was created with mechanism='guess_and_check' or 'privacy_budget'"
+                f"The mechanism {mechanism.name} answers means of row values, and this is a statistic of all rows "
+                "together. Use a holdout that was created with mechanism='guess_and_check' or 'privacy_budget'."
             )
         if tolerance is not None or self.tolerance is not None:
             paying(mechanism)
@@ -251,7 +251,7 @@ def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool)
     for number in numbers:
         (mean,) = number.prepared
         if mean.procedure is None:
-            raise TypeError(f"{mean.bound.shown!r} has no procedure; expected a mechanism that rests on intervals")
+            raise TypeError(f"{mean.bound.shown!r} has no interval procedure under this mechanism.")
         share, found = number.sealed_number(sealed)
         procedures.append(mean.procedure)
         shares.append(share)
@@ -278,8 +278,8 @@ class OneStatistic(OneNumber):
         ends = None if self.silent or not count else self.price(mean, state).confirmed
         if ends is not None and ends[0] <= 0.0 and ends[1] >= 1.0:
             raise QueryRejected(
-                f"{brief(mean.bound.shown)} would be told within its whole range. Pass predictions for training rows, "
-                "name larger counts or a smaller sensitivity, or ask with silent=True and unseal; nothing was charged"
+                f"The answer to {brief(mean.bound.shown)} would be its whole range. Pass predictions for training "
+                "rows, larger counts or a smaller sensitivity, or ask with silent=True and unseal later."
             )
         return count
 
@@ -293,14 +293,14 @@ def check_rows(statistic: Statistic, mechanism: Mechanism, *, groups: bool) -> N
     if not (mechanism.dependence.independent or (groups and mechanism.dependence.in_groups)):
         allowed = "independent rows or groups of rows only" if groups else "independent rows only"
         raise QueryRejected(
-            f"a statistic of low sensitivity is promised something for {allowed}, and these rows were declared to "
-            "depend on each other; expected means, or what is made of them"
+            f"A statistic of all rows together is promised for {allowed}, and these rows were declared to depend on "
+            "each other. Ask about means instead."
         )
     grid = statistic.grid
     if mechanism.unit < 2 or 1 / grid.share > _MOST_STEPS:
         raise QueryRejected(
-            f"the range [{grid.low:g}, {grid.high:g}] is too wide for a sensitivity of {grid.sensitivity:g}; expected "
-            "at most a few billion times as much"
+            f"The range [{grid.low:g}, {grid.high:g}] is too wide for a sensitivity of {grid.sensitivity:g}. Pass a "
+            "range that is at most about a billion times the sensitivity."
         )
 
 
@@ -312,16 +312,16 @@ def check_range(sensitivity: float, low: float, high: float, tolerance: float | 
     least, most = as_float(low), as_float(high)
     if not (least < most and math.isfinite(most - least)):
         raise ValueError(
-            f"the range is [{brief(low)}, {brief(high)}]; expected two finite numbers, the lower one first"
+            f"low is {brief(low)} and high is {brief(high)}. Pass two finite numbers, the lower one as low."
         )
     if float(sensitivity) > 2.0 * (most - least):  # 2: a proven one may be rounded up a little
         raise ValueError(
-            f"sensitivity is {float(sensitivity):g} and the range [{least:g}, {most:g}]; expected at most the width of "
-            "the range, because values outside are clipped"
+            f"sensitivity is {float(sensitivity):g}, more than the width of the range [{least:g}, {most:g}]. Pass at "
+            "most the width, because values outside the range are clipped."
         )
 
 
 def check_positive(name: str, value: object) -> None:
     """Check that a value is a positive finite number."""
     if not 0.0 < as_float(value) < math.inf:
-        raise ValueError(f"{name} is {brief(value)}; expected a positive finite number")
+        raise ValueError(f"{name} is {brief(value)}. Pass a positive finite number.")

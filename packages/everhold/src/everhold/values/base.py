@@ -84,7 +84,7 @@ class Joined:
 
     def __call__(self, table: Table) -> NDArray[Any]:
         """Raise TypeError, because the predictions stay in the engine."""
-        raise TypeError("joined predictions stay in the engine; expected RowStore.evaluate")
+        raise TypeError("The predictions stay in the engine. Evaluate them with RowStore.evaluate.")
 
 
 @runtime_checkable
@@ -298,14 +298,14 @@ class Pair:
 
 def same_length(values: object, rows: int, *, what: str) -> NDArray[Any]:
     """Return values as a one-dimensional array, after checking that there is one for each row."""
-    expected = "one value per row in the order of the rows; nothing was charged"
+    expected = "Pass one value for each row, in the order of the rows."
     try:
         array = np.asarray(values)
     except ValueError:
-        raise QueryRejected(f"{what} have rows of different lengths; expected {expected}") from None
+        raise QueryRejected(f"{what} have rows of different lengths. {expected}") from None
     if array.shape != (rows,):
         raise QueryRejected(
-            f"{what} have the shape {array.shape}; expected ({rows},), {expected}",
+            f"{what} have the shape {array.shape}, and there are {rows:,} rows. {expected}",
             shape=list(array.shape),
             expected=[rows],
         )

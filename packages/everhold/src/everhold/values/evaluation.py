@@ -44,15 +44,12 @@ def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise QueryRejected(
-            "the query's values are not real numbers; expected one number in [0, 1] per row; "
-            "return a float or boolean array; nothing was charged"
+            "The values of the query are not real numbers. Return an array of floats or booleans, with one number "
+            "from 0 to 1 for each row."
         )
     real = array.astype(np.float64)
     if not bool(np.all((real >= 0.0) & (real <= 1.0))):  # also false for nan
-        raise QueryRejected(
-            "the query has values that are nan or outside [0, 1]; expected one number in [0, 1] per row; "
-            "clip and rescale them; nothing was charged"
-        )
+        raise QueryRejected("Some values of the query are nan or outside [0, 1]. Scale and clip the values to [0, 1].")
     return clip_to_grid(real, unit=unit)
 
 
@@ -145,8 +142,8 @@ def failing_in_words(description: Any, *, training_rows: int, classes: bool) -> 
         if training_rows
         else "Whether the model fails on real rows is not known, because there are no training rows"
     )
-    asks = "; ask eh.metric('failing_rows', model) for the share of such rows" if classes else ""
-    return f"{tried}. A sealed row on which it fails counts as the worst{asks}."
+    asks = " Ask eh.metric('failing_rows', model) for the share of such rows." if classes else ""
+    return f"{tried}. A sealed row on which it fails counts as the worst.{asks}"
 
 
 def other_class(labels: NDArray[Any]) -> NDArray[np.float64]:

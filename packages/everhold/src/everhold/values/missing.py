@@ -24,9 +24,7 @@ Missing: TypeAlias = Value | Mapping[str, Value]
 """``"refuse"``, ``"drop"`` or a value, for all columns or by column."""
 
 _WORDS = ("refuse", "drop")
-_EXPECTED = (
-    "expected 'refuse', 'drop' or a value that counts, such as 0, or one of these by column, as in {'bp': 'drop'}"
-)
+_EXPECTED = "Pass 'refuse', 'drop' or a value that counts, such as 0, or one of these by column, as in {'bp': 'drop'}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +76,11 @@ def checked_missing(given: object) -> Missing:
     """
     if isinstance(given, Mapping):
         if not given or not all(isinstance(name, str) for name in given):
-            raise ValueError(f"missing is {brief(given)}; {_EXPECTED}; nothing was created")
+            raise ValueError(f"missing is {brief(given)}. {_EXPECTED}")
         return {name: _plain(each, where=f" of {name!r}") for name, each in given.items()}
     plain = _plain(given)
     if isinstance(plain, str) and plain not in _WORDS:
-        raise ValueError(f"missing is {brief(plain)}; {_EXPECTED}; nothing was created")
+        raise ValueError(f"missing is {brief(plain)}. {_EXPECTED}")
     return plain
 
 
@@ -92,7 +90,7 @@ def _plain(given: object, *, where: str = "") -> Value:
         return value
     if isinstance(value, numbers.Real) and math.isfinite(float(value)):
         return float(value)
-    raise ValueError(f"missing{where} is {brief(given)}; {_EXPECTED}; nothing was created")
+    raise ValueError(f"missing{where} is {brief(given)}. {_EXPECTED}")
 
 
 def missing_rules(
@@ -122,13 +120,12 @@ def missing_rules(
 def _fitting(name: str, rule: MissingRule, columns: Mapping[str, ColumnKind]) -> MissingRule:
     if name not in columns:
         raise HoldoutRejected(
-            f"missing names {brief(name)}, which is no column that queries read; expected some of "
-            f"{', '.join(columns)}; nothing was created"
+            f"missing names {brief(name)}, which is no column that queries read. Name some of {', '.join(columns)}."
         )
     if rule.how == "value" and not _fits(rule, columns[name]):
         raise HoldoutRejected(
-            f"missing of {name!r} is {brief(rule.value)}, and the column holds {columns[name].value}s; expected "
-            "'refuse', 'drop' or a value of that kind; nothing was created"
+            f"missing of {name!r} is {brief(rule.value)}, and the column holds {columns[name].value}s. Pass 'refuse', "
+            "'drop' or a value of that kind."
         )
     return rule
 
@@ -176,8 +173,8 @@ def with_values(expression: Expression, rules: Rules) -> Expression:
     found = Expression(made[expression.root])
     if found.root.depth > MAX_DEPTH or len(found.nodes) > MAX_NODES:
         raise rejected(
-            f"with the values that count for missing ones it has more than {MAX_NODES} parts or is more than "
-            f"{MAX_DEPTH} deep",
+            f"the expression and the values that count for missing ones have more than {MAX_NODES} parts or are more "
+            f"than {MAX_DEPTH} deep",
             "ask a shorter query",
         )
     return found

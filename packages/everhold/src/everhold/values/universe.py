@@ -90,13 +90,20 @@ class ListedColumn(Column):
         object.__setattr__(self, "values", tuple(self.values))
         for value in self.values:
             if not isinstance(value, (str, int, float)) or (isinstance(value, float) and not math.isfinite(value)):
-                raise ValueError(f"column {self.name!r} lists {value!r}; expected text, finite numbers or truth values")
+                raise ValueError(
+                    f"The column {self.name!r} lists {value!r}. List texts, finite numbers or truth values."
+                )
         if not self.values or len(set(self.values)) < len(self.values):
-            raise ValueError(f"column {self.name!r} lists no value or one twice; expected different values, at least 1")
+            raise ValueError(
+                f"The column {self.name!r} lists no value, or one twice. List at least one value, each once."
+            )
         if self.rest is None and OTHER in self.values:
-            raise ValueError(f"column {self.name!r} lists {OTHER!r}; say rest={OTHER!r} if it takes what is not listed")
+            raise ValueError(
+                f"The column {self.name!r} lists {OTHER!r}. Pass rest={OTHER!r} if it stands for all values that are "
+                "not listed."
+            )
         if self.rest is not None and self.rest not in self.values:
-            raise ValueError(f"column {self.name!r} has the rest {self.rest!r}; expected one of its listed values")
+            raise ValueError(f"rest of the column {self.name!r} is {self.rest!r}. Pass one of its listed values.")
 
     @property
     def labels(self) -> tuple[Value, ...]:
@@ -146,7 +153,8 @@ class BinnedColumn(Column):
         object.__setattr__(self, "edges", tuple(self.edges))
         if len(self.edges) < 2 or not bool(np.all(np.isfinite(self.edges)) and np.all(np.diff(self.edges) > 0)):
             raise ValueError(
-                f"column {self.name!r} has the edges {self.edges}; expected increasing numbers, at least 2"
+                f"edges of the column {self.name!r} are {self.edges}. Pass at least two finite numbers in increasing "
+                "order."
             )
 
     @property
@@ -212,11 +220,11 @@ class Universe:
         object.__setattr__(self, "columns", tuple(self.columns))
         names = [column.name for column in self.columns]
         if not names or len(set(names)) < len(names):
-            raise ValueError(f"the universe has the columns {names}; expected at least one, each name once")
+            raise ValueError(f"The universe has the columns {names}. Pass at least one column, each name once.")
         if self.cells > MOST_CELLS:
             raise ValueError(
-                f"the universe has {self.cells:,} cells; expected at most {MOST_CELLS:,}; list fewer columns, fewer "
-                "values or wider bins"
+                f"The universe has {self.cells:,} cells, more than {MOST_CELLS:,}. List fewer columns, fewer values "
+                "or wider bins."
             )
 
     @property
@@ -245,7 +253,7 @@ class Universe:
         """
         codes = [column.codes(_column(rows, column.name)) for column in self.columns]
         if len({len(code) for code in codes}) > 1:
-            raise ValueError("the columns are not equally long; expected one value of each column for every row")
+            raise ValueError("The columns have different lengths. Pass one value of each column for every row.")
         return np.ravel_multi_index(tuple(codes), self.shape).astype(np.int64)
 
     def histogram(self, rows: Any) -> NDArray[np.int64]:
@@ -283,18 +291,17 @@ class Universe:
             9
         """
         if not 1 <= width <= len(self.columns):
-            raise ValueError(f"width is {width}; expected a number of columns from 1 to {len(self.columns)}")
+            raise ValueError(f"width is {width}. Pass a number of columns from 1 to {len(self.columns)}.")
         if math.comb(len(self.columns), width) * self.cells > MOST_VALUES:  # each has one query at least
             raise ValueError(
-                f"there are {math.comb(len(self.columns), width):,} marginals of {width} columns; expected fewer; use "
-                "fewer columns at a time"
+                f"There are {math.comb(len(self.columns), width):,} marginals of {width} columns, too many to store. "
+                "Pass a smaller width."
             )
         chosen_columns = list(combinations(range(len(self.columns)), width))
         values = self.cells * sum(math.prod(self.shape[i] for i in chosen) for chosen in chosen_columns)
         if values > MOST_VALUES:
             raise ValueError(
-                f"these marginals have {values:,} values over all cells; expected at most {MOST_VALUES:,}; use fewer "
-                "columns at a time"
+                f"The marginals have {values:,} values over all cells, more than {MOST_VALUES:,}. Pass a smaller width."
             )
         masks = [
             np.logical_and.reduce([self._codes[i] == code for i, code in zip(chosen, codes, strict=True)])
@@ -321,7 +328,7 @@ def _column(rows: Any, name: str) -> Any:
     try:
         return rows[name]
     except (KeyError, IndexError, LookupError) as missing:
-        raise ValueError(f"the rows have no column {name!r}; expected every column of the universe") from missing
+        raise ValueError(f"The rows have no column {name!r}. Pass every column of the universe.") from missing
 
 
 # Cells of a synthetic table as plain data: the columns of a universe, each with its values or with edges of bins.
@@ -346,7 +353,7 @@ def universe_from(written: Any, *, called: str) -> Universe:
     """
     columns = written.get("columns") if isinstance(written, dict) and len(written) == 1 else None
     if not isinstance(columns, list) or len(columns) > _MOST_COLUMNS:
-        raise _rejected(called, f"expected JSON such as {_FORM}")
+        raise _rejected(called, f"Pass JSON such as {_FORM}.")
     try:
         return Universe(tuple(_column_document(column) for column in columns))
     except (ValueError, TypeError, OverflowError) as reason:
@@ -368,35 +375,35 @@ def check_marginals(universe: Universe, width: int) -> None:
         ways = [1, *(several + one * size for one, several in pairwise(ways))]
     if (values := universe.cells * ways[-1]) > _MOST_VALUES:
         raise QueryRejected(
-            f"these marginals have {values:,} values over all cells; expected at most {_MOST_VALUES:,} from elsewhere; "
-            "use fewer columns at a time, fewer values or wider bins; nothing was charged"
+            f"The counts have {values:,} values over all cells, more than the {_MOST_VALUES:,} that may come from "
+            "another machine. Use fewer columns at a time, fewer values or wider bins."
         )
 
 
 def _rejected(called: str, reason: str) -> QueryRejected:
-    return QueryRejected(f"{called} holds no universe; {reason}; nothing was charged")
+    return QueryRejected(f"{called} holds no universe. {reason}")
 
 
 def _column_document(column: Any) -> Column:
     if not isinstance(column, dict) or not isinstance(column.get("name"), str):
-        raise ValueError('a column has no name; expected {"name": ..., "values": [...]} or {"name": ..., "edges": ...}')
+        raise ValueError('A column has no name. Pass {"name": ..., "values": [...]} or {"name": ..., "edges": [...]}.')
     name, others = column["name"], set(column) - {"name"}
     if others == {"edges"}:
         return BinnedColumn(name, tuple(_edge(edge, name) for edge in _list(column["edges"], name)))
     if "values" in others and others <= {"values", "rest"}:
         return ListedColumn(name, tuple(_list(column["values"], name)), column.get("rest"))
-    raise ValueError(f"column {name!r} has {sorted(others)}; expected 'values' and perhaps 'rest', or 'edges'")
+    raise ValueError(f"The column {name!r} has {sorted(others)}. Give it 'values' and perhaps 'rest', or 'edges'.")
 
 
 def _list(value: Any, name: str) -> list[Any]:
     if not isinstance(value, list):
-        raise ValueError(f"column {name!r} has no list; expected values or edges in brackets")
+        raise ValueError(f"The column {name!r} has no list. Write its values or edges in brackets.")
     return value
 
 
 def _edge(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"column {name!r} has the edge {value!r}; expected finite numbers")
+        raise ValueError(f"The column {name!r} has the edge {value!r}. Pass finite numbers.")
     return value if abs(value) < 2**53 else float(value)
 
 
@@ -418,11 +425,17 @@ def checked_histogram(histogram: ArrayLike, *, cells: int, rows: int | None = No
     """
     counts = np.asarray(histogram)
     if counts.shape != (cells,) or counts.dtype.kind not in "iu":
-        raise ValueError(f"the histogram has the shape {counts.shape} of {counts.dtype}; expected ({cells},) integers")
+        raise ValueError(
+            f"The histogram has the shape {counts.shape} and the type {counts.dtype}. Pass {cells:,} integers in one "
+            "dimension."
+        )
     if bool(np.any(counts < 0)) or bool(np.any(counts > MOST_ROWS)) or not 1 <= int(counts.sum()) <= MOST_ROWS:
-        raise ValueError(f"the histogram has a negative count, or not from 1 to {MOST_ROWS:,} rows")
+        raise ValueError(
+            f"The histogram has a negative count, or does not count 1 to {MOST_ROWS:,} rows. Pass the number of rows "
+            "in each cell."
+        )
     if rows is not None and int(counts.sum()) != rows:
-        raise ValueError(f"the histogram does not hold the stated number of rows, {rows}; count the same rows")
+        raise ValueError(f"The histogram does not hold {rows:,} rows, as was stated. Count the same rows.")
     return counts.astype(np.int64)
 
 
@@ -491,7 +504,10 @@ class QueryMatrix(QueryFamily):
     def __init__(self, values: ArrayLike) -> None:
         array = np.asarray(values)
         if array.ndim != 2 or 0 in array.shape:
-            raise ValueError(f"the queries have the shape {array.shape}; expected (queries, cells), none empty")
+            raise ValueError(
+                f"The queries have the shape {array.shape}. Pass two dimensions, (queries, cells), with at least one "
+                "of each."
+            )
         if array.dtype.kind == "b":
             self._grid = array.copy()
         else:
@@ -551,7 +567,10 @@ class WeightedCells(Display):
             ValueError: If they are about another number of cells.
         """
         if queries.cells != self.universe.cells:
-            raise ValueError(f"the queries are about {queries.cells} cells; expected {self.universe.cells}")
+            raise ValueError(
+                f"The queries are about {queries.cells} cells, and the universe has {self.universe.cells}. Build them "
+                "from this universe."
+            )
         return queries.means(self.weights)
 
     def sample(self, rows: int, seed: int) -> dict[str, list[Value]]:
@@ -562,7 +581,7 @@ class WeightedCells(Display):
             seed: A non-negative integer.
         """
         if operator.index(rows) < 1:
-            raise ValueError(f"rows is {rows}; expected a whole number of at least 1")
+            raise ValueError(f"rows is {rows}. Pass a whole number of at least 1.")
         cells = np.random.default_rng(seed).choice(self.universe.cells, size=rows, p=self.weights / self.weights.sum())
         return self.universe.decode(cells)
 

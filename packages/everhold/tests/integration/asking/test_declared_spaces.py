@@ -89,11 +89,11 @@ def test_a_point_is_answered_exactly_by_the_model_that_everhold_fits(tmp_path):
     [
         (lambda: eh.grid(LogisticRegression(), {"C": stats.loguniform(0.1, 1)}), "without steps.*geomspace"),
         (lambda: eh.grid(DecisionTreeClassifier(), {"max_depth": [2, 2]}), "a value twice"),
-        (lambda: eh.grid(DecisionTreeClassifier(), {"max_depth": 3}), "expected a list of its values"),
-        (lambda: eh.grid(DecisionTreeClassifier(), {}), "expected lists of values by parameter"),
+        (lambda: eh.grid(DecisionTreeClassifier(), {"max_depth": 3}), "Pass a list of its values"),
+        (lambda: eh.grid(DecisionTreeClassifier(), {}), "Pass lists of values by parameter"),
         (lambda: eh.grid(DecisionTreeClassifier(random_state=np.random.RandomState(1)), SPACE), "is a generator"),
         (lambda: eh.grid(DecisionTreeClassifier, SPACE), "no estimator"),
-        (lambda: eh.grid(DecisionTreeClassifier(), SPACE, metric="auc"), "expected one of"),
+        (lambda: eh.grid(DecisionTreeClassifier(), SPACE, metric="auc"), "Pass one of"),
         (lambda: eh.grid(DecisionTreeClassifier(), {"splitter": [print]}), "cannot be declared"),
         (lambda: eh.grid(Pipeline([("m", frozen())]), {"m__estimator__max_depth": [1]}), "is fitted already"),
         (lambda: trees().at(max_depth=7, min_samples_leaf=5), "no point of the declared space"),
@@ -101,7 +101,7 @@ def test_a_point_is_answered_exactly_by_the_model_that_everhold_fits(tmp_path):
     ],
 )  # fmt: skip
 def test_what_is_no_space_and_no_point_is_refused(made, why):
-    with pytest.raises(eh.QueryRejected, match=f"{why}.*nothing was charged"):
+    with pytest.raises(eh.QueryRejected, match=f"{why}"):
         made()
 
 
@@ -143,7 +143,7 @@ def test_a_ratio_that_is_no_single_query_is_refused_with_the_nearest_one(tmp_pat
     with eh.Holdout.create(
         f"sqlite:///{tmp_path}/study.db", "study", holdout=data(0), label="y", training=data(1), mechanism=slack,
         planning=eh.Planning(allow_vacuous=True),
-    ) as holdout, pytest.raises(eh.QueryRejected, match="metric='accuracy'; nothing was charged"):  # fmt: skip
+    ) as holdout, pytest.raises(eh.QueryRejected, match="metric='accuracy'"):  # fmt: skip
         holdout.declare("trees", trees(metric="recall"))
 
 
@@ -195,9 +195,9 @@ def test_fits_that_differ_are_refused_when_they_are_declared(tmp_path):
             return np.random.default_rng().integers(0, 2, len(features))
 
     with create(tmp_path, {"trees": trees()}) as holdout:
-        with pytest.raises(eh.QueryRejected, match=r"two fits at.*differ.*random_state"):
+        with pytest.raises(eh.QueryRejected, match=r"Two fits at.*differ.*random_state"):
             holdout.declare("drawn", eh.grid(MechanismResult(), {"column": [0, 1]}))
-        with pytest.raises(eh.QueryRejected, match=r"cannot be fitted at.*nothing was charged"):
+        with pytest.raises(eh.QueryRejected, match=r"cannot be fitted at"):
             holdout.declare("wrong", eh.grid(DecisionTreeClassifier(), {"max_depth": [-1]}))
 
 
@@ -254,7 +254,7 @@ def test_a_search_takes_the_metric_of_the_space_as_a_scorer(tmp_path):
 )
 def test_a_search_of_a_declared_space_is_of_its_estimator_and_metric(tmp_path, estimator, wanted, said):
     with create(tmp_path, {"trees": trees()}) as holdout:
-        with pytest.raises(eh.QueryRejected, match=f"{said};.*nothing was charged"):
+        with pytest.raises(eh.QueryRejected, match=rf"{said}\."):
             search_of(holdout, estimator, **wanted)
         rows, labels = holdout.training_rows()
         with pytest.raises(eh.QueryRejected, match="other rows to fit on"):

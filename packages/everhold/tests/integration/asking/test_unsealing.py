@@ -382,7 +382,7 @@ def test_other_blocks_of_a_series_are_named(tmp_path):
 
 def test_a_silent_query_counts_costs_nothing_and_needs_no_guess(tmp_path):
     with create(tmp_path, training=None) as study:
-        with pytest.raises(QueryRejected, match="needs a prior estimate"):
+        with pytest.raises(QueryRejected, match="needs a guess"):
             study.ask(OPEN)
         study.allot("team-a", queries=1, charges=0)
         team = study.analyst("team-a")

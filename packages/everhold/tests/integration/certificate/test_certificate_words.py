@@ -74,7 +74,7 @@ SENTENCES = [
     ),
     (
         Silent(rows=10_000, queries=1_275, first=50),
-        "Nothing is told before the study is unsealed; then every one of up to 1,275 answers is within 0.024 of the "
+        "Nothing is told before the study is unsealed. Then every one of up to 1,275 answers is within 0.024 of the "
         f"population's value, {END} 95 % (statement S8, independent rows).",
     ),
 ]

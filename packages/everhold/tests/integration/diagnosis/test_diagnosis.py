@@ -197,7 +197,7 @@ def test_one_group_single_rows_and_nothing_at_all():
     assert diagnosed({"home": np.array([1]), "late": np.array([1])}).findings == ()
     with pytest.raises(ValueError, match="no column"):
         diagnosed({})
-    with pytest.raises(ValueError, match="nothing was found about a column 'x'"):
+    with pytest.raises(ValueError, match="Nothing was found about a column 'x'"):
         diagnosed({"late": late}).finding("x")
 
 
@@ -264,7 +264,7 @@ def test_it_is_shown_in_every_form():
     assert "<table>" in found._repr_html_()
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["suspects"] == ["home"]
     assert "dependence=eh.Groups('home')" in str(found)
-    assert "no column groups" in str(diagnosed({"late": plain()["late"]}))
+    assert "No column groups" in str(diagnosed({"late": plain()["late"]}))
 
 
 def test_declared_is_what_the_mechanism_assumes():

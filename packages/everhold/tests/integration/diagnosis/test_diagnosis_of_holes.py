@@ -74,7 +74,7 @@ def test_a_chain_is_never_advised_for_a_noisy_label():
 
 def test_a_chain_that_is_declared_for_a_noisy_label_is_warned_of():
     late = regime()
-    with pytest.warns(DependenceWarning, match="remember longer"):
+    with pytest.warns(DependenceWarning, match="depend on rows further back"):
         chain = MarkovChain.fit({"t": np.arange(6_000), "late": late}, order_by="t", state="late", gap=4_000)
     found = diagnosed({"t": np.arange(6_000), "late": late}, mechanism=planned(rows=6_000, dependence=chain))
     with pytest.warns(DependenceWarning, match="'t'.*are promised"):
@@ -113,7 +113,7 @@ def test_sizes_of_groups_that_carry_information_are_said(informative):
     assert sum(bool(each) for each in told) == (10 if informative else 0)
     if informative:
         found = diagnosed(homes(0, informative=True), mechanism=mechanism)
-        assert "answers are about groups of the sizes that were sealed" in str(found)
+        assert "Answers are about groups of the sizes that were sealed" in str(found)
         with pytest.warns(DependenceWarning, match="size of the groups of column 'home' goes together with 'late'"):
             warn_of_dependence(found)
 

@@ -158,18 +158,18 @@ def test_they_are_entries_like_others(tmp_path):
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        (lambda: eh.choose([]), "there are 0 candidates"),
+        (lambda: eh.choose([]), "There are 0 candidates"),
         (lambda: eh.choose("x > 0"), "a list"),
         (lambda: eh.choose(KEYS, best="best"), "lowest"),
         (lambda: eh.choose(KEYS, most=6), "from 1 to 5"),
-        (lambda: eh.choose(["x > 0", eh.mean("x", low=0, high=9)]), "different units"),
+        (lambda: eh.choose(["x > 0", eh.mean("x", low=0, high=9)]), "different ranges"),
         (lambda: eh.choose([eh.variance("y = 1")]), "no mean of row values"),
         (lambda: eh.first_above(KEYS, 2), "from 0 to 1"),
         (lambda: eh.first_above(KEYS, "0.5"), "from 0 to 1"),
-        (lambda: eh.quantile("x", 1.5), r"in \[0, 1\]"),
+        (lambda: eh.quantile("x", 1.5), "from 0 to 1"),
         (lambda: eh.quantile("x > 0"), "no number"),
-        (lambda: eh.quantile("x + 1"), "needs edges"),
-        (lambda: eh.quantile("x", low=1, high=0), "smaller first"),
+        (lambda: eh.quantile("x + 1"), "nothing says where its quantiles may lie"),
+        (lambda: eh.quantile("x", low=1, high=0), "the smaller one as low"),
         (lambda: eh.quantile("x", low=0, high=1, bins=0), "from 1 to 10,000"),
         (lambda: eh.synthesize(UNIVERSE, 3), "from 1 to 2"),
         (lambda: eh.synthesize(Universe((ListedColumn("b", (1,), 1),)), 1), "no column 'b'"),
@@ -179,7 +179,7 @@ def test_bad_input_costs_nothing(holdout, query, said):
     before = holdout.remaining
     with pytest.raises(eh.QueryRejected, match=said) as refusal:
         holdout.ask(query())
-    assert "nothing was charged" in str(refusal.value)
+    assert "othing was charged" in refusal.value.told
     assert holdout.remaining == before
 
 

@@ -73,7 +73,7 @@ def test_several_metrics_are_one_call(holdout):
     assert answers["roc_auc_ovr"].value == pytest.approx(answers["roc_auc"].value, abs=0.01)
     assert answers["roc_auc"].value == holdout.evaluate(LogisticRegression(), "roc_auc").value
     for metric, terms, words in (
-        (["accuracy", "no_such"], {}, "there is no score"), ([], {}, "metric is"),
+        (["accuracy", "no_such"], {}, "There is no metric"), ([], {}, "metric is"),
         (["accuracy", "f1"], {"by": ["x"]}, "of all rows"),
     ):  # fmt: skip
         with pytest.raises(eh.QueryRejected, match=words):
@@ -84,7 +84,7 @@ def test_several_metrics_are_one_call(holdout):
 def test_candidates_that_are_no_single_query_are_refused(holdout):
     before = holdout.remaining
     mixed = [eh.metric("f1", (chances(SEALED) > 0.5).astype(int)), eh.accuracy("x > 1")]
-    for candidates, words in ((mixed, "not one query each"), ([], "there are 0 candidates")):
+    for candidates, words in ((mixed, "queries of different kinds"), ([], "There are 0 candidates")):
         with pytest.raises(eh.QueryRejected, match=words):
             holdout.ask(eh.choose(candidates))
     with pytest.raises(eh.QueryRejected, match="thresholds is"):
@@ -106,7 +106,7 @@ def test_thresholds_are_of_numbers_and_of_metrics_of_classes():
     for name, scores, words in (
         ("f1", "x > 0", "The scores are 'x > 0'"), ("f1", {"x": SEALED["x"]}, "Pass an array of numbers"),
         ("f1", missing, f"the first for row {int(np.argmax(np.isnan(missing)))},"),
-        ("roc_auc", SEALED["x"], "no threshold decides"),
+        ("roc_auc", SEALED["x"], "no threshold turns into classes"),
     ):  # fmt: skip
         with pytest.raises(eh.QueryRejected, match=words):
             eh.at_thresholds(name, scores, [0.5])

@@ -147,20 +147,20 @@ def test_all_groups_are_answered_or_none(tmp_path):
     ("wrong", "message"),
     [
         ({"arm": "arms"}, "no column 'arms'"),
-        ({"treated": "A"}, "are the same arm"),
+        ({"treated": "A"}, "are both"),
         ({"treated": 3}, "no value of the column 'arm'"),
         ({"given": "died) or (1 = 1"}, "not an expression"),
-        ({"by": "pressure"}, "groups of 'pressure'"),
-        ({"by": "centre"}, "no column|groups of 'centre'"),
-        ({"by": "sex", "groups": ["m", "m"]}, "2 groups of 'sex'"),
-        ({"by": "sex", "groups": "m"}, "expected a list"),
+        ({"by": "pressure"}, "column 'pressure' has [0-9]+ groups"),
+        ({"by": "centre"}, "no column|column 'centre' has"),
+        ({"by": "sex", "groups": ["m", "m"]}, "column 'sex' has 2 groups"),
+        ({"by": "sex", "groups": "m"}, "Pass a list"),
         ({"groups": ["m"]}, "without by"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_free_of_charge(checked, wrong, message):
     with pytest.raises(eh.QueryRejected, match=message) as caught:
         checked.ask(eh.risk_difference("died = 1", **{**ARMS, **wrong}))
-    assert caught.value.message.endswith("nothing was charged")
+    assert "othing was charged" in caught.value.told
     assert len(checked.transcript()) == 0
 
 
@@ -169,7 +169,7 @@ def test_a_guess_of_a_difference_is_one_of_the_whole_and_of_a_ratio_one_of_each_
     assert guessed.source == "guess"
     assert guessed.value == pytest.approx(0.1, abs=1e-6)
     query = eh.risk_ratio("died = 1", **ARMS)
-    with pytest.raises(eh.QueryRejected, match="takes no guess of the whole"):
+    with pytest.raises(eh.QueryRejected, match="one guess does not fit"):
         checked.ask(query, guess=1.5)
     for part, guess in zip(query.parts(checked.schema), (0.3, 0.2), strict=True):
         checked.ask(part, guess=guess)
@@ -215,7 +215,7 @@ def test_zero_and_minus_zero_are_one_arm(tmp_path):
         eh.Holdout.create(
             tmp_path / "z.db", "z", holdout=SEALED, training=TRAINED, queries=60, mechanism="guess_and_check"
         ) as made,
-        pytest.raises(eh.QueryRejected, match="are the same arm"),
+        pytest.raises(eh.QueryRejected, match="are both"),
     ):
         made.ask(eh.risk_difference("died = 1", arm="dose", treated=-0.0, control=0))
 

@@ -37,22 +37,22 @@ def test_the_range_belongs_to_the_query_of_a_number_only():
     ("low", "high"), [(0, None), (None, 1), (1, 1), (2, 1), (math.nan, 1), (0, math.inf), (-1e308, 1e308)]
 )
 def test_a_range_that_is_none_is_rejected(low, high):
-    with pytest.raises(QueryRejected, match="nothing was charged"):
+    with pytest.raises(QueryRejected):
         mean("x", low=low, high=high).bind(SCHEMA)
 
 
 def test_a_number_needs_a_range_unless_it_cannot_leave_one():
-    with pytest.raises(QueryRejected, match="expected low and high"):
+    with pytest.raises(QueryRejected, match="Pass low and high"):
         mean("x").bind(SCHEMA)
     assert mean("case when x > 1 then 0.5 when flag then 1 else 0 end").bind(SCHEMA).at_one == 1.0
-    with pytest.raises(QueryRejected, match="expected low and high"):
+    with pytest.raises(QueryRejected, match="Pass low and high"):
         mean("case when x > 1 then 0.5 else 2 end").bind(SCHEMA)
 
 
 def test_a_number_with_a_range_may_be_asked_among_some_rows():
     both, share = mean("x", low=-1, high=3, given="flag").parts(SCHEMA)
     assert (both.bind(SCHEMA).pair.how, share.bind(SCHEMA).yes_no) == ("within", True)
-    with pytest.raises(QueryRejected, match="only one end of the range"):
+    with pytest.raises(QueryRejected, match="Pass both ends of the range"):
         mean("x", low=0, given="flag").parts(SCHEMA)
 
 

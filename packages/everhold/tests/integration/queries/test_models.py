@@ -83,14 +83,14 @@ def test_columns_may_be_chosen(holdout):
     holdout.evaluate(model, features=["b"], cv=2)
     assert list(model.feature_names_in_) == ["b"]
     for wrong in ([], "b", ["y"], ["nowhere"]):
-        with pytest.raises(QueryRejected, match=r"the features are .* expected a list of some of a, b"):
+        with pytest.raises(QueryRejected, match=r"features is .* Pass a list of some of a, b"):
             holdout.training_rows(wrong)
 
 
 def test_what_cannot_be_a_metric_costs_no_fit_and_no_query(holdout):
     before = holdout.remaining
     for wrong in ("mse", 7, lambda model: 0.5):
-        with pytest.raises(QueryRejected, match=r"the metric is|there is no score"):
+        with pytest.raises(QueryRejected, match=r"The metric is|There is no metric"):
             holdout.evaluate(None, wrong)
     assert holdout.remaining == before
 

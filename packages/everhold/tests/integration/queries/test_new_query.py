@@ -24,8 +24,8 @@ TAKEN = Kind("taken", "taken:taken", Form.TEXT, "Taken.", {}, brings={"low": Det
     ("name", "value", "says"),
     [
         ("beyond", "Kind", r"beyond.*it is no everhold\.queries\.Kind"),
-        ("mean", "BEYOND", "mean.*everhold has a kind of that name itself"),
-        ("other", "BEYOND", "other.*its name is 'beyond'"),
+        ("mean", "BEYOND", "mean.*everhold has a kind of query with that name itself"),
+        ("other", "BEYOND", "other.*the kind is named 'beyond'"),
         ("strange", "STRANGE", "strange.*its details nowhere are unknown"),
         ("nowhere", "NOWHERE", "nowhere.*its maker is 'nowhere'"),
         ("taken", "TAKEN", "taken.*everhold has other details named low"),

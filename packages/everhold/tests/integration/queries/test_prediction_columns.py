@@ -111,7 +111,7 @@ BAD = {
     "nan": ({"id": IDS, "a": LABELS, "b": np.where(IDS == 9, np.nan, LABELS)}, "column 'b' of p.parquet hold nan"),
     "twice": ({"id": np.where(IDS == 8, 7, IDS), "a": LABELS, "b": LABELS}, r"ids more than once \(7\) .* \(8\)"),
     "unknown": ({"id": IDS + ROWS, "a": LABELS, "b": LABELS}, "ids that no sealed row has"),
-    "ids of text": ({"id": IDS.astype(str), "a": LABELS, "b": LABELS}, "of p.parquet are no numbers"),
+    "ids of text": ({"id": IDS.astype(str), "a": LABELS, "b": LABELS}, "p.parquet has ids that are not numbers"),
     "no id": ({"id": np.ma.array(IDS, mask=IDS == 9), "a": LABELS, "b": LABELS}, "1 empty ids"),
     "long": ({"id": IDS, "a": LABELS, "b": np.where(IDS == 9, "x" * 2_000, "y")}, "a text of 2,000 characters"),
 }
@@ -123,15 +123,15 @@ def test_one_wrong_column_costs_nothing_and_is_named(holdout, tmp_path, case):
     columns = predictions_in(written(tmp_path / "p.parquet", content), row_id="id")
     with pytest.raises(QueryRejected, match=words) as caught:
         holdout.ask_many([accuracy(column) for column in columns.values()])
-    assert str(caught.value).endswith("nothing was charged")
+    assert "othing was charged" in caught.value.told
     assert holdout.status()["charged"] == len(holdout.transcript()) == 0
 
 
 def test_wrong_files_and_names_are_refused(holdout, tmp_path):
     path = written(tmp_path / "p.parquet", {"id": IDS, **MODELS})
-    with pytest.raises(QueryRejected, match="there is no file"):
+    with pytest.raises(QueryRejected, match="There is no file"):
         predictions_in(tmp_path / "q.parquet")
-    with pytest.raises(QueryRejected, match=r"none of them is 'ids'"):
+    with pytest.raises(QueryRejected, match=r"row_id is 'ids'"):
         predictions_in(path, row_id="ids")
     (tmp_path / "broken.parquet").write_bytes(path.read_bytes()[:-9])
     with pytest.raises(QueryRejected, match="cannot be read as predictions"):
@@ -164,7 +164,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(holdout, tmp_path, monk
         return check(*given, **named)
 
     monkeypatch.setattr(prediction_columns.PredictionTable, "order", order)
-    with pytest.raises(QueryRejected, match=r"p\.parquet was changed while it was read.*nothing was charged"):
+    with pytest.raises(QueryRejected, match=r"p\.parquet was changed while it was read"):
         holdout.ask_many([accuracy(column) for column in columns.values()])
     assert holdout.status()["charged"] == 0
 

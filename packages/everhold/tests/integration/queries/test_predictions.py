@@ -82,12 +82,15 @@ BAD = {
     "empty": ({"id": changed(3, None), "p": LABELS}, "1 empty ids"),
     "nan": ({"id": np.where(IDS == 9, np.nan, IDS), "p": LABELS}, "1 empty ids"),
     "masked": ({"id": np.ma.array(IDS, mask=IDS == 9), "p": LABELS}, "1 empty ids"),
-    "text": ({"id": IDS.astype(str), "p": LABELS}, "are numbers and those of the table of predictions are no numbers"),
+    "text": (
+        {"id": IDS.astype(str), "p": LABELS},
+        "has ids that are not numbers, and the ids of this holdout are numbers",
+    ),
     "truth": ({"id": changed(0, True), "p": LABELS}, "no numbers"),
     "matrix": ({"id": IDS[:, None], "p": LABELS}, "ids of the shape"),
-    "no ids": ({"p": LABELS}, "none of them is 'id'"),
-    "only ids": ({"id": IDS}, "expected one column of predictions"),
-    "two columns": ({"id": IDS, "p": LABELS, "q": LABELS}, "the columns 'id', 'p', 'q'; expected one"),
+    "no ids": ({"p": LABELS}, "no 'id'"),
+    "only ids": ({"id": IDS}, "Pass one column of predictions"),
+    "two columns": ({"id": IDS, "p": LABELS, "q": LABELS}, "the columns 'id', 'p', 'q'. Pass one"),
     "lengths": ({"id": IDS, "p": LABELS[1:]}, "1,000 ids and predictions of the shape"),
     "same names": (pd.DataFrame(np.ones((3, 2)), columns=["id", "id"]), "same name"),
     "masked predictions": ({"id": IDS, "p": np.ma.array(LABELS, mask=IDS == 9)}, "lack 1 rows"),
@@ -101,7 +104,7 @@ def test_wrong_tables_cost_nothing(holdout, case):
     for ask in (holdout.ask, holdout.quote):
         with pytest.raises(QueryRejected, match=words) as caught:
             ask(accuracy(table))
-        assert str(caught.value).endswith("nothing was charged")
+        assert "othing was charged" in caught.value.told
     assert holdout.status()["charged"] == len(holdout.transcript()) == 0
 
 
@@ -116,7 +119,7 @@ def test_ids_of_text_keep_their_zeros(tmp_path):
     with create(tmp_path, **named(TEXTS)) as holdout:
         assert holdout.ask(accuracy({"id": TEXTS[ORDER], "p": LABELS[ORDER]})).high == 1.0
         with pytest.raises(
-            QueryRejected, match=r"are text and those of the table of predictions are numbers.*all their zeros"
+            QueryRejected, match=r"has ids that are numbers, and the ids of this holdout are text.*all their zeros"
         ):
             holdout.ask(accuracy({"id": IDS, "p": LABELS}))
         with pytest.raises(QueryRejected, match="no sealed row has"):
@@ -149,7 +152,7 @@ def test_without_row_ids_a_table_is_one_column(tmp_path):
     with create(tmp_path, training=None, mechanism="gaussian", queries=9) as holdout:
         answer = holdout.ask(accuracy(pd.DataFrame({"p": LABELS})))
         assert holdout.ask(accuracy(LABELS)).query == answer.query
-        with pytest.raises(QueryRejected, match=r"created without row_id=.*expected one column"):
+        with pytest.raises(QueryRejected, match=r"created without row_id=.*Pass one column"):
             holdout.ask(accuracy({"id": IDS, "p": LABELS}))
 
 
@@ -177,7 +180,7 @@ ABOUT_IDS = {
 
 @pytest.mark.parametrize("kind", ABOUT_IDS)
 def test_no_query_reads_the_public_ids_of_sealed_rows(holdout, kind):
-    with pytest.raises(QueryRejected, match="nothing was charged"):
+    with pytest.raises(QueryRejected):
         holdout.ask(ABOUT_IDS[kind])
     assert holdout.status()["charged"] == 0
 
@@ -214,7 +217,7 @@ def classes(tmp_path, labels, **more):
 @pytest.mark.parametrize(("labels", "good", "bad"), [(["a", "b", "c"], "c", "d"), ([1, 2, 3.5], 3.5, 4)])
 def test_a_class_that_no_training_row_has_is_refused(tmp_path, labels, good, bad):
     with classes(tmp_path, labels) as holdout:
-        with pytest.raises(QueryRejected, match="The classes of the label"):
+        with pytest.raises(QueryRejected, match="the classes of the label"):
             holdout.ask(accuracy([good, bad] * (ROWS // 2)))
         assert holdout.ask(accuracy([good] * ROWS)).charged == 1
 
@@ -232,13 +235,13 @@ def test_a_series_with_an_index_of_its_own_is_joined_by_it_or_refused(tmp_path):
     shuffled = pd.Series(LABELS[ORDER], index=pd.Index(IDS[ORDER], name="id"))
     with create(tmp_path, "named", **named(IDS)) as holdout:
         assert holdout.ask(accuracy(shuffled)).query == holdout.ask(accuracy(LABELS)).query
-        with pytest.raises(QueryRejected, match=r"index that does not count the rows.*nothing was charged"):
+        with pytest.raises(QueryRejected, match=r"index that does not count the rows"):
             holdout.ask(accuracy(shuffled.rename_axis(None)))
 
 
 @pytest.mark.parametrize("form", [pd.Series, lambda values, index: pd.DataFrame({"p": values}, index=index)])
 def test_without_row_ids_a_shuffled_index_is_refused_and_a_counted_one_is_not(tmp_path, form):
     with create(tmp_path, "plain", **{**named(IDS), "row_id": None}) as holdout:
-        with pytest.raises(QueryRejected, match=r"as in predictions.to_numpy\(\)"):
+        with pytest.raises(QueryRejected, match=r"Pass predictions.to_numpy\(\)"):
             holdout.ask(accuracy(form(LABELS[ORDER], index=ORDER)))
         assert holdout.ask(accuracy(form(LABELS, index=range(len(LABELS))))).source == "holdout"

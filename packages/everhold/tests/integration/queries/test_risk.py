@@ -77,7 +77,7 @@ def test_what_is_the_same_query():
 
 def test_training_losses_outside_their_range_are_told():
     bound = risk(np.zeros(ROWS), "absolute", high=10, training=np.array([1.0, 2.0, 30.0, 4.0])).bind(schema("number"))
-    with pytest.raises(QueryRejected, match=r"between 1 and 30.*declared range \[0, 10\].*nothing was charged"):
+    with pytest.raises(QueryRejected, match=r"between 1 and 30.*declared range \[0, 10\]"):
         bound.training({"late": np.zeros(ROWS)})
     to_grid(bound.training({"late": np.array([1.0, 2.0, 25.0, 4.0])}))
 
@@ -86,16 +86,16 @@ def test_training_losses_outside_their_range_are_told():
     ("query", "kind", "words"),
     [
         (risk(PREDICTIONS), "string", "label column of numbers"),
-        (risk(PREDICTIONS), "number", "expected high"),
-        (risk(PREDICTIONS, "log"), "binary", "expected high"),
+        (risk(PREDICTIONS), "number", "Pass high="),
+        (risk(PREDICTIONS, "log"), "binary", "Pass high="),
         (risk(PREDICTIONS, "log", high=5), "number", "labels 0 and 1"),
         (risk([0, 1, 2, 0], "log", high=5), "binary", "probabilities of label 1"),
         (risk([0, 1, math.nan, 0], high=5), "number", "finite"),
         (risk([0, 1, math.inf, 0], high=5), "number", "finite"),
         (risk([0, 1, 1], high=5), "number", "shape"),
-        (risk(["a"] * 4, high=5), "number", "same kind"),
+        (risk(["a"] * 4, high=5), "number", "and the labels are"),
         (risk(PREDICTIONS, lambda p, y: np.mean(p - y), high=1), "number", "one number per row"),
-        (risk(PREDICTIONS, lambda p, y: p - p.mean(), high=1), "number", "from the row alone"),
+        (risk(PREDICTIONS, lambda p, y: p - p.mean(), high=1), "number", "from that row's prediction and label alone"),
         (risk(PREDICTIONS, lambda p: p, high=1), "number", "TypeError"),
         (risk(PREDICTIONS, lambda p, y: "loss", high=1), "number", "ValueError"),
     ],
@@ -103,7 +103,7 @@ def test_training_losses_outside_their_range_are_told():
 def test_what_cannot_be_asked_is_rejected(query, kind, words):
     with pytest.raises(QueryRejected, match=words) as caught:
         query.bind(schema(kind))
-    assert "nothing was charged" in str(caught.value)
+    assert "othing was charged" in caught.value.told
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_cannot_be_asked_is_rejected(query, kind, words):
     ],
 )
 def test_bad_arguments_are_refused(call):
-    with pytest.raises(ValueError, match="expected"):
+    with pytest.raises(ValueError, match="Pass"):
         call()
 
 

@@ -96,19 +96,19 @@ def test_labels_may_be_conditions_themselves():
         (brier("late"), "binary", "reads 'late'"),
         (brier("x"), "number", "Brier"),
         (risk("late", "squared", high=1), "binary", "reads 'late'"),
-        (risk("x > 0", lambda predictions, labels: (predictions != labels) * 1.0, high=1), "binary", "loss by name"),
+        (risk("x > 0", lambda predictions, labels: (predictions != labels) * 1.0, high=1), "binary", "takes no rules"),
     ],
 )
 def test_what_is_no_rule_is_refused_and_costs_nothing(query, label_kind, said):
-    with pytest.raises(QueryRejected, match="nothing was charged") as refused:
+    with pytest.raises(QueryRejected) as refused:
         query.bind(schema(label_kind=label_kind))
     assert said in refused.value.message
 
 
 def test_a_rule_gives_labels_of_their_kind():
-    with pytest.raises(QueryRejected, match="labels that are texts"):
+    with pytest.raises(QueryRejected, match="The labels are texts"):
         accuracy("x > 0").bind(schema(label="kind", label_kind="string"))
-    with pytest.raises(QueryRejected, match="gives a number and the labels are booleans"):
+    with pytest.raises(QueryRejected, match="gives a number, and the labels are booleans"):
         accuracy("x").bind(schema(label="yes", yes=ColumnKind.BOOLEAN))
 
 

@@ -72,11 +72,11 @@ def test_what_is_missing_costs_the_worst_loss(holdout):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (eh.precision("y > 0"), "reads 'y', the label that it has to say"),
-        (eh.precision("unknown > 0"), "there is no column 'unknown'"),
+        (eh.precision("y > 0"), "reads 'y', the label that it has to predict"),
+        (eh.precision("unknown > 0"), "There is no column 'unknown'"),
         (eh.precision("x >"), "is not an expression"),
-        (eh.f1("x > 0.5", least=300), "is a text, and this metric needs predictions"),
-        (eh.risk("x", lambda predictions, labels: abs(predictions - labels), high=1.0), "is a text, and this metric"),
+        (eh.f1("x > 0.5", least=300), "this metric takes no rules"),
+        (eh.risk("x", lambda predictions, labels: abs(predictions - labels), high=1.0), "this metric takes no rules"),
     ],
 )
 def test_a_text_that_cannot_be_meant_costs_nothing(holdout, asked, words):

@@ -18,9 +18,9 @@ def test_all_names_are_taken_or_refused_with_the_nearest_score():
 
 
 WRONG = {
-    "unknown score": ("y", lambda: eh.metric("f2", classes(SEALED)), "there is no score 'f2'"),
-    "refused score": ("y", lambda: eh.metric("top_k_accuracy", classes(SEALED)), "nearest score is accuracy"),
-    "no name": ("y", lambda: eh.metric(3, classes(SEALED)), "there is no score 3"),
+    "unknown score": ("y", lambda: eh.metric("f2", classes(SEALED)), "There is no metric 'f2'"),
+    "refused score": ("y", lambda: eh.metric("top_k_accuracy", classes(SEALED)), "nearest metric is accuracy"),
+    "no name": ("y", lambda: eh.metric(3, classes(SEALED)), "There is no metric 3"),
     "probabilities of classes": ("y", lambda: eh.metric("f1_macro", chances(SEALED)), "are no labels"),
     "no probabilities": ("y", lambda: eh.metric("neg_brier_score", 2.0 * SEALED["x"]), "are not all in"),
     "undeclared class": ("kind", lambda: eh.metric("f1_macro", np.where(SEALED["x"] > 0, "a", "z")), "'z'"),
@@ -31,11 +31,11 @@ WRONG = {
     "not two classes": ("kind", lambda: eh.metric("matthews_corrcoef", three(SEALED)), "needs labels 0 and 1"),
     "no number": ("kind", lambda: eh.metric("r2", SEALED["x"]), "needs"),
     "another option": ("y", lambda: eh.metric("f1_macro", classes(SEALED), bins=3), "takes no bins"),
-    "no range": ("amount", lambda: eh.metric("r2", SEALED["x"], low=4, high=4), "low < high"),
-    "no rate": ("y", lambda: eh.metric("recall_at_fpr", chances(SEALED), rate=1.0), "rate inside"),
-    "no bins": ("y", lambda: eh.metric("expected_calibration_error", chances(SEALED), bins=0), "1 to 100 bins"),
-    "no guess": ("y", lambda: eh.metric("balanced_accuracy", classes(SEALED)), "needs a prior estimate"),
-    "a rule": ("y", lambda: eh.metric("balanced_accuracy", "x > 1"), "is a text, and this metric needs predictions"),
+    "no range": ("amount", lambda: eh.metric("r2", SEALED["x"], low=4, high=4), "the range of the labels"),
+    "no rate": ("y", lambda: eh.metric("recall_at_fpr", chances(SEALED), rate=1.0), "rate between 0 and 1"),
+    "no bins": ("y", lambda: eh.metric("expected_calibration_error", chances(SEALED), bins=0), "bins from 1 to 100"),
+    "no guess": ("y", lambda: eh.metric("balanced_accuracy", classes(SEALED)), "needs a guess"),
+    "a rule": ("y", lambda: eh.metric("balanced_accuracy", "x > 1"), "this metric takes no rules"),
 }
 
 

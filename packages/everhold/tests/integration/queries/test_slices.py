@@ -137,7 +137,7 @@ def test_a_slice_in_which_no_training_row_counts_needs_a_guess(tmp_path, name):
         if name == "accuracy":
             return
         before = holdout.remaining
-        with pytest.raises(eh.QueryRejected, match=r"in the slice .*region.*S.*: .*needs a prior estimate"):
+        with pytest.raises(eh.QueryRejected, match=r"in the slice .*region.*S.*: .*needs a guess"):
             holdout.evaluate(tree(1), name, by=["region"], **asked)
         assert holdout.remaining == before
         found = holdout.evaluate(tree(1), name, by=["region"], guess=0.7, **asked)
@@ -154,7 +154,7 @@ def test_training_rows_of_one_class_make_no_guess_of_an_auc(tmp_path):
         asked = eh.auc(SEALED["x"], training=TRAINED["x"])
         other = eh.auc(SEALED["x"] + SEALED["z"], training=TRAINED["z"])
         for query in (asked, eh.difference(asked, other)):
-            with pytest.raises(eh.QueryRejected, match="needs a prior estimate"):
+            with pytest.raises(eh.QueryRejected, match="needs a guess"):
                 holdout.ask(query)
         assert holdout.ask(asked, guess=0.8).low < area_of(SEALED["x"], SEALED["y"] == 1)
 
@@ -175,19 +175,22 @@ def test_aucs_of_two_models_are_compared(holdout):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (lambda h: h.evaluate(tree(1), by="region"), "expected a list of different columns"),
+        (lambda h: h.evaluate(tree(1), by="region"), "Pass a list of different columns"),
         (lambda h: h.evaluate(tree(1), by=["x"]), "such as categories or bands"),
-        (lambda h: h.evaluate(tree(1), features=FEATURES, where=3), "expected a condition"),
+        (lambda h: h.evaluate(tree(1), features=FEATURES, where=3), "Pass a condition"),
         (lambda h: h.evaluate(tree(1), features=FEATURES, where="nothing = 1"), "no column"),
-        (lambda h: h.compare(tree(1), tree(2), "unknown"), "expected one of"),
-        (lambda h: h.compare(tree(1), tree(2), "r2"), "compare them by neg_mean_squared_error"),
+        (lambda h: h.compare(tree(1), tree(2), "unknown"), "Pass one of"),
+        (lambda h: h.compare(tree(1), tree(2), "r2"), "Compare them by neg_mean_squared_error"),
         (
             lambda h: h.evaluate(tree(1), "recall_at_fpr", features=FEATURES, where="x > 0"),
-            "recall_at_fpr is not promised for some rows alone",
+            "recall_at_fpr is promised for all rows only",
         ),
-        (lambda h: h.ask(eh.auc(SEALED["x"], where="region = 'N'"), guess=0.5), "promised for models"),
+        (
+            lambda h: h.ask(eh.auc(SEALED["x"], where="region = 'N'"), guess=0.5),
+            "promised only where the scores are not known",
+        ),
         (lambda h: h.ask(eh.auc(tree(1).fit(*h.training_rows(FEATURES)), where="x + 1")), "no condition"),
-        (lambda h: h.compare(SEALED["y"], SEALED["y"]), "one object"),
+        (lambda h: h.compare(SEALED["y"], SEALED["y"]), "the same object"),
         (lambda h: h.compare(SEALED["y"], 1 - SEALED["y"]), "guess"),
         (lambda h: h.compare(SEALED["y"], SEALED["y"][:5], guess=0.0), "shape"),
         (lambda h: h.compare(SEALED["y"], SEALED["y"] + 0.5, guess=0.0), "no labels"),

@@ -127,9 +127,9 @@ def test_the_certificate_says_what_counts(made, request, tmp_path):
 
 
 WRONG = {
-    "bounds": "missing is 'bounds'; expected 'refuse', 'drop' or a value that counts",
+    "bounds": "missing is 'bounds'. Pass 'refuse', 'drop' or a value that counts",
     float("nan"): "missing is nan; expected",
-    None: "missing is None; expected",
+    None: "missing is None. Pass",
 }
 
 
@@ -142,7 +142,7 @@ def test_a_rule_that_is_none_is_refused_and_nothing_is_created(tmp_path):
         ({"bp": "130"}, "missing of 'bp' is '130', and the column holds numbers"),
         ({"sex": 0}, "missing of 'sex' is 0"),
     ):
-        with pytest.raises(HoldoutRejected, match=f"{said}.*nothing was created"):
+        with pytest.raises(HoldoutRejected, match=f"{said}"):
             seal(tmp_path, given)
     assert not list(tmp_path.glob("*.db"))
 

@@ -99,7 +99,7 @@ def test_an_autoregression_fitted_to_a_noisy_record_is_warned_of():
 
 def test_the_warning_of_a_fit_says_what_to_declare():
     table = {"t": np.arange(6_000), "y": regime(np.random.default_rng(0), 6_000)}
-    with pytest.warns(DependenceWarning, match=r"'y'.*do not declare this model.*Groups\('block'\)") as caught:
+    with pytest.warns(DependenceWarning, match=r"'y'.*Do not declare this model.*Groups\('block'\)") as caught:
         MarkovChain.fit(table, order_by="t", state="y", gap=4_000)
     assert caught[0].filename == __file__
     assert "--groups block" in caught[0].message.for_shell

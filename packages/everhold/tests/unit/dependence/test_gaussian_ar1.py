@@ -145,13 +145,13 @@ def test_fit_keeps_the_largest_correlation_of_the_set():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.arange(5.0), "expected at least 6"),
-        (np.zeros(50), "for classes use MarkovChain"),
+        (np.arange(5.0), "Pass at least 6"),
+        (np.zeros(50), "use MarkovChain for classes"),
         (np.arange(500) // 3 % 2, "2 different ones in 500 training rows, the most common in 50%"),
-        (np.maximum(np.random.default_rng(3).normal(size=500), 0.0), "expected a continuous column"),
+        (np.maximum(np.random.default_rng(3).normal(size=500), 0.0), "Pass a continuous column"),
         (np.arange(190) % 19, "19 different ones"),
         ([math.inf, *np.random.default_rng(3).normal(size=50)], "1 training rows have an infinite value in column 'x'"),
-        (list("ab") * 20, "not a number"),
+        (list("ab") * 20, "does not hold numbers"),
         (np.random.default_rng(3).normal(size=12), "too few|less than 1"),
         (np.cumsum(np.random.default_rng(4).normal(size=300)), "less than 1"),
     ],
@@ -195,5 +195,5 @@ def test_correlations_of_one_are_refused(wrong):
 
 @pytest.mark.parametrize("correlation", ["a", None, True, float("nan")])
 def test_correlations_that_are_no_numbers(correlation):
-    with pytest.raises(DependenceError, match="the correlation is"):
+    with pytest.raises(DependenceError, match="correlation is"):
         GaussianAR1(correlation)

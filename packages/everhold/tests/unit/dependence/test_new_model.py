@@ -153,7 +153,7 @@ def test_a_model_that_is_not_listed_is_refused_before_anything_is_sealed(tmp_pat
 
 
 def test_a_model_that_keeps_something_to_itself_is_refused():
-    with pytest.raises(TypeError, match="Mute says nothing as title, rows_are, how_to_tell, entries"):
+    with pytest.raises(TypeError, match="Mute does not define title, rows_are, how_to_tell, entries"):
         type("Mute", (DependenceModel,), {"kind": "mute"})
 
 

@@ -56,7 +56,7 @@ def test_training_rows_farther_apart_than_the_sealed_ones_are_refused(kind, tmp_
     """A correlation over 1.45 days is less than that over one: sealed days would be worth too much."""
     training = series(evenly(ratio))
     holdout = series(evenly(1.0, first=10_000.0))
-    with pytest.raises(DependenceError, match=f"fitted to are {ratio:.3g} times as far apart as the sealed ones"):
+    with pytest.raises(DependenceError, match=f"fitted to are {ratio:.3g} times as far apart as the sealed rows"):
         bound(fitted(kind, training), tmp_path, training=training, holdout=holdout)
 
 
@@ -73,7 +73,7 @@ def test_one_dense_series_among_many_is_refused(kind, tmp_path):
     first = 10_000.0
     dense = [series(evenly(0.69 if name == "m7" else 1.0, first=first, rows=20), machine=name) for name in names]
     model = fitted(kind, training, groups="machine")
-    with pytest.raises(DependenceError, match=r"some sealed rows are only 0\.69 steps apart"):
+    with pytest.raises(DependenceError, match=r"Some sealed rows are only 0\.69 steps apart"):
         bound(model, tmp_path, training=training, holdout=pd.concat(dense))
 
 
@@ -123,7 +123,7 @@ def test_a_gap_longer_than_what_is_left_out_is_refused(kind, tmp_path, side, lef
     training, holdout = series(np.arange(LENGTH) + beside), series(np.arange(50))
     true, more = declared(kind, gap=left_out), declared(kind, gap=left_out + 1)
     assert bound(true, _folder(tmp_path, "true"), training=training, holdout=holdout).gap == left_out
-    with pytest.raises(DependenceError, match=f"nearest training row is {left_out + 1} steps from a sealed one"):
+    with pytest.raises(DependenceError, match=f"a training row is {left_out + 1} steps from a sealed row"):
         bound(more, _folder(tmp_path, "more"), training=training, holdout=holdout)
 
 
@@ -145,27 +145,27 @@ def machines(*, shift=(0, 0, 0), steps=(1, 1, 1), sealed_rows=5):
 def test_the_nearest_of_all_series_decides(kind, tmp_path):
     model = declared(kind, gap=20, groups="machine")
     assert bound(model, _folder(tmp_path, "all"), **machines()).lengths == ((5, 3),)
-    with pytest.raises(DependenceError, match="15 steps from a sealed one of its series; expected at least 21"):
+    with pytest.raises(DependenceError, match="15 steps from a sealed row of its series, where at least 21"):
         bound(model, _folder(tmp_path, "one"), **machines(shift=(0, 6, 0)))
 
 
 def test_rows_left_out_of_a_slow_series_are_counted_in_its_own_steps(kind, tmp_path):
     """Two rows left out of a series with a row every tenth day are no twenty rows."""
     slow = machines(shift=(0, 18, 0), steps=(1, 10, 1))
-    with pytest.raises(DependenceError, match="3 steps from a sealed one of its series"):
+    with pytest.raises(DependenceError, match="3 steps from a sealed row of its series"):
         bound(declared(kind, gap=20, groups="machine"), _folder(tmp_path, "slow"), **slow)
     assert bound(declared(kind, gap=2, groups="machine"), _folder(tmp_path, "true"), **slow).gap == 2
 
 
 def test_single_sealed_rows_are_counted_in_the_steps_of_the_training_rows(kind, tmp_path):
     single = machines(shift=(0, 6, 0), sealed_rows=1)
-    with pytest.raises(DependenceError, match="15 steps from a sealed one of its series; expected at least 21"):
+    with pytest.raises(DependenceError, match="15 steps from a sealed row of its series, where at least 21"):
         bound(declared(kind, gap=20, groups="machine"), tmp_path, **single)
 
 
 def test_sealed_rows_in_the_middle_of_a_series_are_refused(kind, tmp_path):
     training = pd.concat([series(np.arange(100)), series(np.arange(200, 300))])
-    with pytest.raises(DependenceError, match="training rows lie among the sealed rows"):
+    with pytest.raises(DependenceError, match="Training rows lie among the sealed rows"):
         bound(declared(kind, gap=20), tmp_path, training=training, holdout=series(np.arange(130, 170)))
 
 
@@ -175,7 +175,7 @@ def test_rows_of_one_named_series_are_not_another_series(kind, tmp_path):
 
 
 def test_an_infinite_gap_next_to_training_rows_is_never_silent(kind, tmp_path):
-    with pytest.warns(DependenceWarning, match=r"training rows lie before .* of the same series, the promise is false"):
+    with pytest.warns(DependenceWarning, match=r"Training rows lie before .* of the same series, the promise is false"):
         bound(declared(kind, gap=math.inf), tmp_path, training=series(np.arange(50)), holdout=series(np.arange(50, 99)))
 
 

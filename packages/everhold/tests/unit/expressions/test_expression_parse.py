@@ -89,15 +89,15 @@ DIFFERENT = [
 REFUSED = {
     "'a' + 1": "next to a string",
     "carrier > 3": "compares a string with a number",
-    "flag > false": "with = and <> only",
+    "flag > false": "Compare booleans with = or <>",
     "a and flag": "next to a number",
     "not a": "next to a number",
     "carrier": "is a string",
     "date > 3": "neither numbers",
     "date is null": "neither numbers",
-    "ar_delay > 3": "did you mean 'arr_delay'",
-    "MIXED > 1": "did you mean 'Mixed', 'mixed'",
-    "nothing_like_it": "see the list of columns",
+    "ar_delay > 3": "Did you mean 'arr_delay'?",
+    "MIXED > 1": "Did you mean 'Mixed' or 'mixed'?",
+    "nothing_like_it": "Name one of the columns of the holdout",
     "a = null": "'null' stands",
     "null": "'null' stands",
     "a in (1, null)": "'null' stands",
@@ -106,7 +106,7 @@ REFUSED = {
     "a in (1 + 1)": "list of numbers",
     "a in ()": "",
     "flag is true": "without 'null'",
-    "case when flag then null end": "every result",
+    "case when flag then null end": "Every result",
     "case when flag then 1 else 'x' end": "compares",
     "case when a then 1 end": "next to a number",
     "sqrt(a)": "not a known function",
@@ -125,13 +125,13 @@ REFUSED = {
     "a like '1%'": "next to a number",
     "carrier ilike 'u%'": "no column 'ilike'",
     "carrier like 'u!%' escape '!'": "no column 'escape'",
-    "log10(a)": "not a known function; use abs",
+    "log10(a)": "not a known function. Use abs",
     "log(2, a)": "an option of 'log'",
     "ln()": "",
     "+".join(f"ln(a + {place})" for place in range(17)): "more than 16 logarithms",
-    "visit": "the expression is a time",
+    "visit": "The expression is a time",
     "visit + 1 > admitted": "next to a time",
-    "visit > '2024-01-31'": "write date '2024-01-31'",
+    "visit > '2024-01-31'": "Write date '2024-01-31'",
     "visit > 3": "compares a time with a number",
     "visit > date '2024-02-30'": "is no date or time",
     "visit > date '2024-01-31 10:00:00'": "is no date or time",
@@ -141,10 +141,10 @@ REFUSED = {
     "lower(a) = 'x'": "next to a number",
     "date('2024-01-31') > visit": "not a known function",
     "now() > visit": "not a known function",
-    'carrier = "UA"': "a text stands in single quotes, 'UA'",
-    "carrier = UA": "a text stands in single quotes, 'UA'",
-    "'arr_delay' > 3": """a column stands in double quotes, "arr_delay\"""",
-    "odd name > 3": """did you mean "odd name\"""",
+    'carrier = "UA"': "Put a text in single quotes, 'UA'",
+    "carrier = UA": "Put a text in single quotes, 'UA'",
+    "'arr_delay' > 3": """a column in double quotes, "arr_delay\"""",
+    "odd name > 3": """Did you mean "odd name\"""",
     "case > 3": """in double quotes, "case\"""",
     "cast(a as integer)": "not a known function",
     "a::int": "not part of the language",
@@ -201,18 +201,18 @@ def test_refusals_say_why_and_that_nothing_was_charged(text, message):
     with pytest.raises(QueryRejected) as caught:
         parse(text, KINDS)
     assert message in caught.value.message
-    assert caught.value.message.endswith("; nothing was charged")
+    assert "Nothing was charged." in caught.value.told
     assert len(caught.value.message) < 250
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
 def test_an_unknown_column_is_answered_with_the_few_that_there_are():
     few = {f"c{place}": ColumnKind.NUMBER for place in range(12)}
-    with pytest.raises(QueryRejected, match=r"expected one of 'c0', 'c1', .*'c11'; nothing was charged"):
+    with pytest.raises(QueryRejected, match=r"Name one of 'c0', 'c1', .*'c11'"):
         parse("zz > 1", few)
-    with pytest.raises(QueryRejected, match="see the list of columns"):
+    with pytest.raises(QueryRejected, match="Name one of the columns of the holdout"):
         parse("zz > 1", {**few, "another": ColumnKind.NUMBER})
-    with pytest.raises(QueryRejected, match="see the list of columns"):
+    with pytest.raises(QueryRejected, match="Name one of the columns of the holdout"):
         parse("zz > 1", {})
 
 
@@ -224,7 +224,7 @@ def test_any_column_name_can_be_used(name):
 @pytest.mark.parametrize(("low", "high"), [(1, 1), (2, 1), (0, float("inf")), (float("nan"), 1), (-1.7e308, 1.7e308),
                                            ("0", 1), (None, 1), (False, True), (0, 10**400)])  # fmt: skip
 def test_a_range_must_be_finite_and_not_empty(low, high):
-    with pytest.raises(QueryRejected, match="nothing was charged"):
+    with pytest.raises(QueryRejected):
         RowValue(parse("a", KINDS), low, high)
 
 

@@ -74,24 +74,24 @@ def test_a_protocol_says_what_is_declared(tmp_path):
         ("", "declares nothing"),
         ("families = 3", "declares nothing"),
         ("share = ", "no TOML"),
-        ("[families.a]\ntexts = 40\nlisted = []", "expected one of"),
-        ("[families.a]\nbits = 40", "expected one of"),
+        ("[families.a]\ntexts = 40\nlisted = []", "with one of"),
+        ("[families.a]\nbits = 40", "with one of"),
         ("[families.a]\ntexts = 40\nbits = 40", "has 'bits'"),
-        ("[families.a]\nlisted = 'late'", "expected a list"),
-        ("[families.a]\nlisted = [3]", "expected a text"),
+        ("[families.a]\nlisted = 'late'", "Write a list"),
+        ("[families.a]\nlisted = [3]", "Write a text"),
         ("[families.a]\nlisted = [{mean = 'x', middle = 3}]", "has 'middle'"),
-        ("[families.a]\nlisted = [{difference = ['x']}]", "expected a list of two"),
-        ("[families.a]\nlisted = [{difference = ['x', 3]}]", "expected a text"),
-        ("[families.a]\nlisted = [{accuracy = 3}]", "expected a rule"),
+        ("[families.a]\nlisted = [{difference = ['x']}]", "Write a list of two"),
+        ("[families.a]\nlisted = [{difference = ['x', 3]}]", "Write a text"),
+        ("[families.a]\nlisted = [{accuracy = 3}]", "Write a rule"),
         ("[families.a]\nlisted = [{accuracy = 'x', low = 3}]", "has 'low'"),
-        ("[families.a]\nsubgroups = ['carrier']", "expected a text"),
+        ("[families.a]\nsubgroups = ['carrier']", "Write a text"),
         ("budget = 3\n[families.a]\ntexts = 40", "has 'budget'"),
-        ("[families.a]\nlisted = ['x', {medain = 'x'}]", "^entry 2 of the family 'a' holds .* expected a text"),
-        ("[families.a]\nlisted = [{mean = 'x', accuracy = 'y'}]", "expected a text"),
-        ("[families.a]\nlisted = [{risk_difference = 'x'}]", "entry 1 of the family 'a' holds"),
-        ("[families.a]\nlisted = [{quantile = 'x', level = 'high'}]", "level of entry 1 of the family 'a' is 'high'"),
-        ("[families.a]\nlisted = [{choose = 'x', best = 'lowest'}]", "expected a list of queries"),
-        ("[families.a]\nlisted = [{choose = ['x']}]", "best of entry 1 of the family 'a' is None"),
+        ("[families.a]\nlisted = ['x', {medain = 'x'}]", "^Family 'a', entry 2 holds .* Write a text"),
+        ("[families.a]\nlisted = [{mean = 'x', accuracy = 'y'}]", "Write a text"),
+        ("[families.a]\nlisted = [{risk_difference = 'x'}]", "Family 'a', entry 1 holds"),
+        ("[families.a]\nlisted = [{quantile = 'x', level = 'high'}]", "level \\(Family 'a', entry 1\\) is 'high'"),
+        ("[families.a]\nlisted = [{choose = 'x', best = 'lowest'}]", "Write a list of queries"),
+        ("[families.a]\nlisted = [{choose = ['x']}]", "best \\(Family 'a', entry 1\\) is None"),
         ("arms = 3\n[families.a]\ntexts = 40", "arms is 3"),
         ("arms = {treatd = 'B'}\n[families.a]\ntexts = 40", "arms has 'treatd'"),
         ("confidence = 2\n[families.a]\ntexts = 40", "confidence is 2"),
@@ -124,7 +124,7 @@ DEEP = "{difference = [" * 30 + "'x > 1'" + ", 'x > 2']}" * 30
         ("a.yaml", "? [a]\n: b", "a list or table as a key"),
         ("a.yaml", "families:\n\ta: 1", "no YAML at line 2"),
         ("a.yaml", "\0", "no YAML"),
-        ("a.yaml", "", "expected families by name"),
+        ("a.yaml", "", "Write families by name"),
         ("a.yaml", "#" * (2**20 + 1), "larger than 1 MiB"),
         ("a.toml", "queries = " + "9" * 5_000, "no TOML"),
         ("a.toml", "x = " + "[" * 3_000, "no TOML"),
@@ -166,7 +166,7 @@ MORE = [
     ("queries = 0\n[families.a]\ntexts = 40", "queries is 0"),
     ("surprises = 'many'\n[families.a]\ntexts = 40", "surprises is"),
     ("[families.a]\nmembers = 0", "has 0 members"),
-    ("[families.a]\nmembers = 3\ntexts = 40", "expected one of"),
+    ("[families.a]\nmembers = 3\ntexts = 40", "with one of"),
 ]
 
 
@@ -201,7 +201,7 @@ def test_families_as_plain_data_are_read_again(tmp_path):
     ],
 )
 def test_what_cannot_be_declared_is_not_written_as_plain_data(family):
-    with pytest.raises(eh.QueryRejected, match=r"expected .*nothing was charged"):
+    with pytest.raises(eh.QueryRejected, match="Pass "):
         plain(family)
 
 

@@ -58,7 +58,7 @@ def test_without_training_rows_nothing_but_members_is_planned():
 
 @pytest.mark.parametrize(
     ("family", "why"),
-    [({"subgroups": ["carrier"], "of": "delay > 3"}, "expected its categories"), ({"texts": 40, "x": 1}, "has 'x'")],
+    [({"subgroups": ["carrier"], "of": "delay > 3"}, "Write its categories"), ({"texts": 40, "x": 1}, "has 'x'")],
 )
 def test_what_cannot_be_planned_is_refused(family, why):
     with pytest.raises(eh.QueryRejected, match=why):
@@ -69,15 +69,15 @@ CARRIERS = {"subgroups": ["carrier"], "of": "delay > 3", "values": {"carrier": [
 UNPLANNED = [
     ({"texts": "x"}, "bits is 'x'"),
     ({"texts": -5}, "bits is -5"),
-    ({"listed": ["delay > 1", "late = 1"], "weights": 3}, "weights is 3; expected a positive number for each"),
+    ({"listed": ["delay > 1", "late = 1"], "weights": 3}, "weights is 3. Pass a positive number for each"),
     ({"listed": ["delay > 1", "late = 1", "delay  >  1"]}, "'delay  >  1' is listed twice"),
     ({"listed": ["delay > 1", {"mean": "delay > 1"}]}, "'delay > 1' is listed twice"),
-    (CARRIERS | {"together": -1}, "together is -1; expected a whole number from 1 to 4"),
+    (CARRIERS | {"together": -1}, "together is -1. Pass a whole number from 1 to 4"),
     (CARRIERS | {"together": 5}, "together is 5"),
-    (CARRIERS | {"subgroups": "carrier"}, "columns is 'carrier'; expected a list of names"),
+    (CARRIERS | {"subgroups": "carrier"}, "columns is 'carrier'. Pass a list of names"),
     (CARRIERS | {"subgroups": [["carrier"]]}, "columns is "),
-    (CARRIERS | {"values": ["UA"]}, "values is .'UA'.; expected lists of categories by column"),
-    (CARRIERS | {"values": {"carrier": 5}}, "values of carrier is 5; expected a list of its categories"),
+    (CARRIERS | {"values": ["UA"]}, "values is .'UA'.. Pass lists of categories by column"),
+    (CARRIERS | {"values": {"carrier": 5}}, "values of carrier is 5. Pass a list of its categories"),
     (CARRIERS | {"values": {"carrier": "UA"}}, "values of carrier is 'UA'"),
     (CARRIERS | {"values": {"carrier": []}}, "values of carrier is "),
     (CARRIERS | {"values": {"carrier": [["UA"]]}}, "values of carrier is "),
@@ -87,7 +87,7 @@ UNPLANNED = [
 
 @pytest.mark.parametrize(("family", "why"), UNPLANNED)
 def test_a_plan_refuses_what_could_not_be_declared(family, why):
-    with pytest.raises(eh.QueryRejected, match=f"{why}.*nothing was charged"):
+    with pytest.raises(eh.QueryRejected, match=f"{why}"):
         lines(protocol={"families": {"a": family}})
 
 

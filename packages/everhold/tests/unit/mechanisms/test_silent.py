@@ -129,7 +129,7 @@ def test_a_study_of_silent_queries(tmp_path):
         ) as study:
             with pytest.raises(eh.QueryRejected, match="silent=True"):
                 study.ask("delay > 15")
-            with pytest.raises(eh.QueryRejected, match="nothing is told by silent"):
+            with pytest.raises(eh.QueryRejected, match="answers only when the study is unsealed"):
                 study.ask_many(["delay > 15"])
             assert study.ask("delay > 15", silent=True).value is None
             assert [answer.source for answer in study.ask_many(["delay > 0", "delay > 30"], silent=True)] == [

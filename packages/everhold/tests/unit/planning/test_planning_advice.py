@@ -62,10 +62,10 @@ def test_after_so_many_surprises_the_other_mechanism_is_really_narrower():
 def test_the_plan_says_the_worst_case_beside_what_can_be_expected():
     planned = plan(rows=50_000, queries=1_000)
     assert (
-        "guess_and_check has the narrowest answers for adaptive queries if guesses hold: 0.01346 around 0.9; the "
+        "guess_and_check has the narrowest answers for adaptive queries if guesses hold: 0.01346 around 0.9. The "
         in (said := planned.explain())
     )
-    assert "the worst case, after 10 surprises, has 0.04636." in said
+    assert "The worst case, after 10 surprises, has 0.04636." in said
     assert planned.best.expected <= 0.01346 < planned.best.radius <= 0.04636
 
 
@@ -94,6 +94,6 @@ def test_rows_and_queries_for_what_can_be_expected_are_exact():
 def test_a_plan_for_rows_says_both():
     planned = plan(queries=1_000, radius=0.02)
     assert planned.best.mechanism == "guess_and_check"
-    assert "22,954 if its guesses hold around 0.9; for the worst case, after all planned surprises, 414,966." in (
+    assert "22,954 if its guesses hold around 0.9. For the worst case, after all planned surprises, 414,966." in (
         planned.explain()
     )

@@ -44,7 +44,7 @@ def test_the_table_ends_with_advice(everhold):
     result = everhold(*WISH)
     assert "guess_and_check" in result.stdout
     assert "has the narrowest answers for adaptive queries if guesses hold" in result.stderr
-    assert "the worst case, after 2 surprises" in result.stderr
+    assert "The worst case, after 2 surprises" in result.stderr
 
 
 def test_half_widths_follow_the_table_and_steps_where_they_were_asked_for(everhold):
@@ -98,7 +98,7 @@ def test_how_alike_rows_of_a_group_are_expected_to_be_narrows_what_is_expected_a
 
 
 def test_bad_requests_are_wrong_usage(everhold):
-    assert "neither rows nor radius" in everhold("--queries", "100", code=2).stderr
+    assert "Neither rows nor radius" in everhold("--queries", "100", code=2).stderr
     assert "confidence is 1.0" in everhold(*WISH, "--confidence", "1", code=2).stderr
 
 

@@ -225,7 +225,7 @@ def test_published_statements_promise_nothing_for_dependent_rows():
     [
         ({"rows": 0}, "rows is 0"),
         ({"rows": 2.5}, "rows is 2.5"),
-        ({"rows": MOST_ROWS + 1}, f"at most {MOST_ROWS}"),
+        ({"rows": MOST_ROWS + 1}, f"at most {MOST_ROWS:,}"),
         ({"queries": 0}, "queries is 0"),
         ({"confidence": 1.0}, "confidence is 1"),
         ({"confidence": 0.0}, "confidence is 0"),
@@ -239,9 +239,9 @@ def test_published_statements_promise_nothing_for_dependent_rows():
         ({"radius": -1.0}, "radius is -1"),
         ({"radius": math.nan}, "radius is nan"),
         ({"radius": 1.0}, "radius is 1"),
-        ({"radius": 2.0**-29}, "no number of rows reaches it"),
-        ({"radius": 1e-6}, "no mechanism reaches it"),
-        ({"rows": None}, "neither rows nor radius"),
+        ({"radius": 2.0**-29}, "rounding rows to the grid alone costs"),
+        ({"radius": 1e-6}, "which no mechanism reaches"),
+        ({"rows": None}, "Neither rows nor radius"),
     ],
 )
 def test_bad_requests_say_what_is_wrong(change, reason):

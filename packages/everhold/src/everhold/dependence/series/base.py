@@ -200,8 +200,7 @@ class SeriesModel(DependenceModel):
         """
         if self.order_by is None:
             raise DependenceError(
-                "the model does not say in which order the rows are; expected a column, for rows in a file have no "
-                "order; name it as `order_by`"
+                "The model does not say in which order the rows are. Name a column of times or numbers as order_by."
             )
         refuse_unknown_gap(self)
         facts = structure.series(self.order_by, within=self.groups)
@@ -248,10 +247,10 @@ def checked_settings(given: SeriesSettings) -> dict[str, Any]:
     settings["lengths"] = _checked_lengths(settings["lengths"])
     settings["step"] = _checked_step(settings["step"])
     if not 0.0 <= settings["fit_miss"] < 1.0:
-        raise DependenceError(f"miss is {settings['fit_miss']}; expected a probability below 1, such as 0.01")
+        raise DependenceError(f"miss is {settings['fit_miss']}. Pass a probability below 1, such as 0.01.")
     for name in ("order_by", "state", "groups"):
         if settings[name] is not None and not (isinstance(settings[name], str) and settings[name]):
-            raise DependenceError(f"{name} is {settings[name]!r}; expected the name of a column")
+            raise DependenceError(f"{name} is {settings[name]!r}. Pass the name of a column.")
     return settings
 
 
@@ -290,24 +289,24 @@ def described(model: SeriesModel, what: str) -> str:
     parts = "the sealed rows are one series"
     if model.groups is not None:
         parts = f"the sealed rows are independent series (equal values of column {model.groups!r})"
-    said = f"{parts}{ordered}, one row per step; {what}"
+    said = f"{parts}{ordered}, one row per step, {what}"
     if model.gap is None and model.fitted:
-        said += "; the gap to the sealed rows is not declared yet"
+        said += ", and the gap to the sealed rows is not declared yet"
     elif model.gap is None:
-        said += "; no training row belongs to the same series, and nobody who asks has seen any other row of it"
+        said += ", and no training row belongs to the same series, and nobody who asks has seen any other row of it"
     elif math.isinf(model.gap):
         said += (
-            "; the training rows are independent of the sealed rows, and nobody who asks has seen any other row of "
-            "a sealed series"
+            ", and the training rows are independent of the sealed rows, and nobody who asks has seen any other row "
+            "of a sealed series"
         )
     else:
         unseen = f"any of these {model.gap:,} rows, any " if model.gap else "any row "
         said += (
-            f"; {int(model.gap):,} rows are left out between the training rows and the sealed rows of a series, and "
-            f"nobody who asks has seen {unseen}between the sealed rows or any on their other side"
+            f", and {int(model.gap):,} rows are left out between the training rows and the sealed rows of a series, "
+            f"and nobody who asks has seen {unseen}between the sealed rows or any on their other side"
         )
     if model.fit_miss:
-        said += f"; its parameters were bounded from training rows with confidence {1.0 - model.fit_miss:.6g}"
+        said += f", and its parameters were bounded from training rows with confidence {1.0 - model.fit_miss:.6g}"
     return said
 
 
@@ -319,7 +318,7 @@ def _checked_gap(gap: Any) -> float | None:
     except TypeError:
         number = -1
     if not 0 <= number <= _LARGEST_GAP:
-        raise DependenceError(f"the gap is {gap!r}; expected a whole number of rows left out, or math.inf")
+        raise DependenceError(f"gap is {gap!r}. Pass the whole number of rows that were left out, or math.inf.")
     return number
 
 
@@ -327,7 +326,7 @@ def _checked_step(step: Any) -> float | None:
     if step is None:
         return None
     if isinstance(step, bool) or not isinstance(step, (int, float)) or not 0.0 < step < math.inf:
-        raise DependenceError(f"step is {step!r}; expected the positive distance of neighbouring rows, or nothing")
+        raise DependenceError(f"step is {step!r}. Pass the positive distance between neighbouring rows, or None.")
     return float(step)
 
 
@@ -337,7 +336,7 @@ def _checked_lengths(lengths: Iterable[Iterable[int]] | None) -> tuple[tuple[int
     pairs = tuple(sorted((operator.index(length), operator.index(number)) for length, number in lengths))
     if not pairs or min(min(pair) for pair in pairs) < 1:
         raise DependenceError(
-            "the lengths of the series make no sense; expected pairs (length, number), each at least 1"
+            f"lengths is {list(pairs)!r:.100}. Pass pairs (length, number of such series), each at least 1."
         )
     return pairs
 
@@ -356,8 +355,8 @@ def check_rows(model: SeriesModel, facts: SeriesFacts) -> None:
     """
     if facts.ties:
         raise DependenceError(
-            f"some sealed rows of one series have the same value in column {model.order_by!r}; expected one row per "
-            "step; name the column that tells series apart as `groups`"
+            f"Some sealed rows of one series have the same value in column {model.order_by!r}. Name the column that "
+            "tells series apart as groups=..."
         )
     if model.gap is None or math.isfinite(model.gap):
         _check_training(model, facts.training)
@@ -366,10 +365,9 @@ def check_rows(model: SeriesModel, facts: SeriesFacts) -> None:
         _check_another_series(model, facts.training)
         warn_caller(
             DependenceWarning(
-                f"training rows lie {facts.training} the sealed rows, and gap=math.inf says that they are another "
-                "series that is independent of the sealed one, as another station's days are; if they are of the "
-                "same series, the promise is false: seal a later block and declare its gap, or tell the series "
-                "apart with groups=..."
+                f"Training rows lie {facts.training} the sealed rows, and gap=math.inf says that they are another, "
+                "independent series, such as that of another station. If they are of the same series, the promise is "
+                "false. Then seal a later block and declare its gap, or tell the series apart with groups=..."
             )
         )
     if model.step or model.fit_miss:
@@ -414,23 +412,23 @@ def check_training_before(model: SeriesModel, structure: RowStructure) -> None:
 def _check_training(model: SeriesModel, training: str) -> None:
     if training == "among":
         raise DependenceError(
-            "training rows lie among the sealed rows of a series; expected all of them on one side, for neighbours "
-            "tell about each other; seal a later block of every series, or whole series named by `groups`"
+            "Training rows lie among the sealed rows of a series. Seal a later block of every series, or whole series "
+            "named by groups=..."
         )
     if training != "none" and model.gap is None:
         raise DependenceError(
-            f"the training rows come {training} the sealed rows of the same series and the gap is not known; "
-            "expected the number of unseen rows left out in between; declare gap=... (0 if none), or gap=math.inf "
-            "if the training rows are another, independent series"
+            f"The training rows come {training} the sealed rows of the same series, and the gap is not known. Declare "
+            "how many rows were left out between them with gap=... (0 if none), or gap=math.inf if the training rows "
+            "are another, independent series."
         )
 
 
 def _check_another_series(model: SeriesModel, training: str) -> None:
     if model.groups is not None:
         raise DependenceError(
-            f"training rows lie {training} sealed rows with the same value in column {model.groups!r}, so they are "
-            "of the same series, and gap=math.inf says that they are of another; expected one of both; declare the "
-            "number of unseen rows left out in between as gap=..., or keep whole series on one side"
+            f"Training rows lie {training} sealed rows with the same value in column {model.groups!r}, and "
+            "gap=math.inf says that they are of another series. Declare how many rows were left out between them "
+            "with gap=..., or keep whole series on one side."
         )
 
 
@@ -440,9 +438,9 @@ def _check_gap(model: SeriesModel, facts: SeriesFacts) -> None:
         return
     if facts.apart < model.gap + 0.5:  # half a step for clocks that are not even
         raise DependenceError(
-            f"the gap is declared as {int(model.gap):,} rows, and in column {model.order_by!r} the nearest training "
-            f"row is {facts.apart:.3g} steps from a sealed one of its series; expected at least "
-            f"{int(model.gap) + 1:,}; declare the true gap, or leave more rows out"
+            f"gap is {int(model.gap):,}, and in column {model.order_by!r} a training row is {facts.apart:.3g} steps "
+            f"from a sealed row of its series, where at least {int(model.gap) + 1:,} are needed. Declare the true "
+            "gap, or leave more rows out."
         )
 
 
@@ -453,16 +451,14 @@ def _check_steps(model: SeriesModel, facts: SeriesFacts) -> None:
         return
     if facts.step < (1.0 - _SHORTER) * fitted:
         raise DependenceError(
-            f"the rows that the model was fitted to are {fitted / facts.step:.3g} times as far apart as the sealed "
-            f"ones in column {model.order_by!r}, so what was fitted to them is too little dependence; expected the "
-            "same steps; fit the model to rows as dense as the sealed ones, or order both by a column that counts "
-            "the steps"
+            f"The rows that the model was fitted to are {fitted / facts.step:.3g} times as far apart as the sealed "
+            f"rows in column {model.order_by!r}, so the model has too little dependence. Fit it to rows as dense as "
+            "the sealed ones, or order both by a column that counts the steps."
         )
     if facts.least_step is not None and facts.least_step < (1.0 - ONE_STEP) * fitted:
         raise DependenceError(
-            f"some sealed rows are only {facts.least_step / fitted:.3g} steps apart in column "
-            f"{model.order_by!r}, and the model was fitted to whole steps; expected one row per step, up to a "
-            "tenth; thin the rows out, or order them by a column that counts the steps"
+            f"Some sealed rows are only {facts.least_step / fitted:.3g} steps apart in column {model.order_by!r}, and "
+            "the model was fitted to whole steps. Leave rows out, or order them by a column that counts the steps."
         )
 
 
@@ -488,9 +484,8 @@ def refuse_unknown_number(model: SeriesModel) -> None:
     """Check that the number of series is known if a column tells them apart."""
     if model.groups is not None and model.lengths is None:
         raise DependenceError(
-            f"the number of series in column {model.groups!r} is not known before rows are sealed, and each tells "
-            "about its training rows; expected the lengths of the sealed series; give lengths=[(length, number of "
-            "such series), ...]"
+            f"The number of series in column {model.groups!r} is not known before rows are sealed. Pass the lengths "
+            "of the sealed series, as in lengths=[(length, number of such series), ...]."
         )
 
 
@@ -498,9 +493,8 @@ def refuse_unknown_gap(model: SeriesModel) -> None:
     """Check that a fitted model declares its gap to the sealed rows."""
     if model.fit_miss and model.gap is None:
         raise DependenceError(
-            "the model was fitted to rows and the gap between them and the sealed rows is not known; expected "
-            "the number of unseen rows left out; declare gap=... (0 if none), or gap=math.inf if they are "
-            "independent"
+            "The model was fitted to rows, and the gap between them and the sealed rows is not known. Declare how "
+            "many rows were left out with gap=... (0 if none), or gap=math.inf if they are independent."
         )
 
 

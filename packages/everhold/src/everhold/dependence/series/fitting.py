@@ -63,8 +63,8 @@ def ordered_runs(
     ties = int(np.sum(same & (steps == 0.0)))
     if ties:
         raise DependenceError(
-            f"{ties} training rows share their place in column {order_by!r} with the row before; expected one row per "
-            "step; name the column that tells series apart as `groups`, or thin the rows out",
+            f"{ties} training rows have the same value in column {order_by!r} as the row before. Name the column that "
+            "tells series apart as groups=..., or keep one row per step.",
             rows=ties,
         )
     counted = same & _one_step(steps, same, order_by)
@@ -82,8 +82,8 @@ def _one_step(steps: NDArray[np.float64], same: NDArray[np.bool_], name: str) ->
     share = float(np.mean(near[same]))
     if share < _FEWEST_STEPS:
         raise DependenceError(
-            f"only {share:.0%} of the training rows follow the row before by one usual step in column {name!r}; "
-            "expected even steps, at least half of them; order the rows by a column that counts the steps"
+            f"Only {share:.0%} of the training rows follow the row before by one usual step in column {name!r}. Order "
+            "the rows by a column that counts the steps."
         )
     return near
 
@@ -101,8 +101,8 @@ def _text(value: Any) -> str:
     if isinstance(value, str | int):
         return str(value)
     raise DependenceError(
-        f"a state is of type {type(value).__name__}; expected text, whole numbers or truth values; cut a continuous "
-        "column into a few classes first"
+        f"A state is of type {type(value).__name__}. Use texts, whole numbers or truth values, and cut a continuous "
+        "column into a few classes first."
     )
 
 
@@ -111,19 +111,18 @@ def _columns(table: Any, names: list[str]) -> list[NDArray[Any]]:
     absent = [name for name in names if name not in held]
     if absent:
         raise DependenceError(
-            f"the training rows have no column {absent[0]!r}; expected one of {', '.join(map(repr, known)) or 'none'}"
+            f"The training rows have no column {absent[0]!r}. Name one of {', '.join(map(repr, known)) or 'none'}."
         )
     columns = [held[name] for name in names]
     lengths = {name: column.shape for name, column in zip(names, columns, strict=True)}
     if any(len(shape) != 1 for shape in lengths.values()) or len(set(lengths.values())) > 1:
         told = ", ".join(f"{name!r} {shape}" for name, shape in lengths.items())
-        raise DependenceError(f"the columns have the shapes {told}; expected as many values in each, one per row")
+        raise DependenceError(f"The columns have the shapes {told}. Pass one value per row in each column.")
     for name, column in zip(names, columns, strict=True):
         missing = _missing(column)
         if missing:
             raise DependenceError(
-                f"{missing} training rows have no value in column {name!r}; expected every row of a series; fill the "
-                "column or leave such series out",
+                f"{missing} training rows have no value in column {name!r}. Fill the column, or leave such series out.",
                 rows=missing,
             )
     return columns
@@ -140,8 +139,8 @@ def _held(table: Any, names: list[str]) -> tuple[dict[str, NDArray[Any]], list[s
         frame = nw.from_native(table)
     except TypeError:
         raise DependenceError(
-            f"the training rows are of type {type(table).__name__}; expected a data frame, or a mapping of names to "
-            "columns"
+            f"The training rows are of type {type(table).__name__}. Pass a data frame, or a mapping of names to "
+            "columns."
         ) from None
     eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
     return {name: eager[name].to_numpy() for name in names if name in eager.columns}, eager.columns
@@ -153,7 +152,7 @@ def _array(name: str, column: Any) -> NDArray[Any]:
         made = np.asarray(column)
     except ValueError:
         raise DependenceError(
-            f"the column {name!r} holds lists of different lengths; expected one value per row"
+            f"The column {name!r} holds lists of different lengths. Pass one value per row."
         ) from None
     if made.dtype.kind in "US" and not isinstance(column, np.ndarray):
         return np.array(list(column), dtype=object)
@@ -182,7 +181,8 @@ def _comparable(order: NDArray[Any], name: str) -> tuple[NDArray[Any], float]:
     """
     if order.dtype.kind == "f" and np.isinf(order).any():
         raise DependenceError(
-            f"{int(np.isinf(order).sum())} training rows have an infinite value in column {name!r}; expected finite"
+            f"{int(np.isinf(order).sum())} training rows have an infinite value in column {name!r}. Leave these rows "
+            "out, or correct them."
         )
     if order.dtype.kind in "iuf":
         return order, 1.0
@@ -195,8 +195,8 @@ def _comparable(order: NDArray[Any], name: str) -> tuple[NDArray[Any], float]:
     if len(aware) == 1 and all(isinstance(value, datetime.date) for value in values):
         return np.array([_microseconds(value) for value in values], dtype=np.int64), 1e-6
     raise DependenceError(
-        f"the column {name!r} does not put rows in order: it holds text or mixed values, and '10' comes before '9'; "
-        "expected numbers, dates or times; make a column of such a type"
+        f"The column {name!r} holds texts or values of several types, which do not put rows in order. Make it a "
+        "column of numbers, dates or times."
     )
 
 
@@ -213,7 +213,7 @@ def _codes(column: NDArray[Any], name: str) -> NDArray[np.int64]:
         return np.asarray(np.unique(column, return_inverse=True)[1], dtype=np.int64)
     except TypeError:
         raise DependenceError(
-            f"the column {name!r} holds values of different kinds; expected one kind, such as text only"
+            f"The column {name!r} holds values of different types. Use one type, such as texts only."
         ) from None
 
 
@@ -252,8 +252,8 @@ def count_transitions(series: Sequence[NDArray[Any]], states: Sequence[str]) -> 
         if np.any(codes < 0):
             unknown = int(np.sum(codes < 0))
             raise DependenceError(
-                f"{unknown} training rows are in none of the {len(states)} states; expected every state to be named; "
-                "leave out `states` to take those that occur",
+                f"{unknown} training rows are in none of the {len(states)} states. Name every state, or leave states "
+                "out to take those that occur.",
                 rows=unknown,
             )
         np.add.at(counts, (codes[:-1], codes[1:]), 1)
@@ -283,8 +283,8 @@ def bound_transitions(counts: ArrayLike, *, miss: float) -> TransitionSet:
     states = len(seen)
     if np.any(exits == 0):
         raise DependenceError(
-            f"{int(np.sum(exits == 0))} of {states} states were never left; expected at least one step from each; give "
-            "more training rows or join rare states"
+            f"{int(np.sum(exits == 0))} of {states} states have no next row in the training rows. Pass more training "
+            "rows, or join rare states."
         )
     if states == 2:
         ends = np.array([_mixture_ends(int(row[0]), int(row.sum()), miss / 2.0) for row in seen])
@@ -330,10 +330,10 @@ def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> Correla
     after = np.concatenate([rows[1:] for rows in series])
     start = max(len(before) // 10, 3)
     if len(before) < start + 3:
-        raise DependenceError(f"there are {len(before)} steps to learn from; expected at least 6, better hundreds")
+        raise DependenceError(f"There are {len(before)} steps to learn from. Pass at least 6, better some hundreds.")
     scale = float(np.std(before[:start]))
     if not scale > 0.0:
-        raise DependenceError("the first training rows are all equal; expected values of a continuous column")
+        raise DependenceError("The first training rows are all equal. Pass a continuous column as state.")
     middle = float(np.mean(before[:start]))
     regressors = np.column_stack([np.ones(len(before)), (before - middle) / scale])
     values = (after - middle) / scale
@@ -351,7 +351,8 @@ def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> Correla
     shape = (shape + shape.T) / 2.0
     if np.linalg.eigvalsh(shape)[0] <= 0.0:
         raise DependenceError(
-            f"{len(before)} steps are too few to bound the correlation; expected more training rows or less confidence"
+            f"{len(before)} steps are too few to bound the correlation. Pass more training rows or a smaller "
+            "confidence."
         )
     width = math.sqrt(ratio * residual * float(np.linalg.inv(shape)[1, 1])) * (1.0 + 1e-9) + _OUTWARD
     estimate = float(theta[1])
@@ -361,7 +362,7 @@ def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> Correla
 def missed(confidence: float) -> float:
     """Return 1 minus a confidence, after checking that it lies strictly between 0 and 1."""
     if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.99")
+        raise ValueError(f"confidence is {confidence}. Pass a number strictly between 0 and 1, such as 0.99.")
     return 1.0 - confidence
 
 
@@ -375,21 +376,22 @@ def continuous(series: Sequence[NDArray[Any]], *, name: str) -> list[NDArray[np.
         numbers = [rows.astype(np.float64) for rows in series]
     except (TypeError, ValueError):
         raise DependenceError(
-            f"the column {name!r} is not a number; expected a continuous column; for classes use MarkovChain"
+            f"The column {name!r} does not hold numbers. Pass a continuous column as state, or use MarkovChain for "
+            "classes."
         ) from None
     values = np.concatenate(numbers)
     infinite = int(np.sum(np.isinf(values)))
     if infinite:
         raise DependenceError(
-            f"{infinite} training rows have an infinite value in column {name!r}; expected finite numbers; leave such "
-            "series out, or cut the column into classes for MarkovChain",
+            f"{infinite} training rows have an infinite value in column {name!r}. Leave such series out, or cut the "
+            "column into classes for MarkovChain.",
             rows=infinite,
         )
     counts = np.unique(values, return_counts=True)[1]
     if len(counts) < min(_FEWEST_VALUES, len(values)) or counts.max() > max(_MOST_EQUAL * len(values), 1.0):
         raise DependenceError(
-            f"the values of column {name!r} repeat: {len(counts)} different ones in {len(values):,} training rows, the "
-            f"most common in {counts.max() / len(values):.0%} of them; expected a continuous column; for classes use "
-            "MarkovChain"
+            f"The values of column {name!r} repeat: {len(counts)} different ones in {len(values):,} training rows, "
+            f"the most common in {counts.max() / len(values):.0%} of them. Pass a continuous column as state, or use "
+            "MarkovChain for classes."
         )
     return numbers

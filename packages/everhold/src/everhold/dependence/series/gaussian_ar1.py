@@ -110,8 +110,8 @@ class GaussianAR1(SeriesModel):
         number = isinstance(correlation, (int, float, np.number)) and not isinstance(correlation, bool)
         if not number or not -1.0 < correlation < 1.0:
             raise DependenceError(
-                f"the correlation is {correlation!r}; expected a number strictly between -1 and 1, for other series "
-                "never settle; take differences of rows, or declare Groups"
+                f"correlation is {correlation!r}. Pass a number strictly between -1 and 1, or take differences of "
+                "rows first."
             )
         object.__setattr__(self, "correlation", float(correlation))
         declare(self, settings)
@@ -156,8 +156,8 @@ class GaussianAR1(SeriesModel):
         largest = max(abs(bound.least), abs(bound.largest))
         if largest >= 1.0:
             raise DependenceError(
-                f"correlations from {bound.least:.3f} to {bound.largest:.3f} are consistent with the "
-                "training rows; expected less than 1; give more training rows, or take differences of rows"
+                f"The training rows are consistent with correlations from {bound.least:.3f} to {bound.largest:.3f}, "
+                "and the model needs less than 1. Pass more training rows, or take differences of rows first."
             )
         model = cls(largest, order_by=order_by, state=state, groups=groups, gap=gap, miss=miss, step=step)
         warn_of_long_memory(model, [np.concatenate(series)], state=state)
@@ -173,8 +173,8 @@ class GaussianAR1(SeriesModel):
         super().check_state(structure)
         if self.state is not None and not structure.is_number(self.state):
             raise DependenceError(
-                f"the column {self.state!r} of the state holds no numbers; expected a continuous column; for classes "
-                "use MarkovChain"
+                f"The column {self.state!r} of the state holds no numbers. Pass a continuous column as state, or use "
+                "MarkovChain for classes."
             )
 
     def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]]:

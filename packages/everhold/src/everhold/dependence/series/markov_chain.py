@@ -122,13 +122,15 @@ class MarkovChain(SeriesModel):
         size = len(matrix)
         names = tuple(map(str, range(size))) if states is None else tuple(named_states(states))
         if len(set(names)) != size or len(names) != size:
-            raise DependenceError(f"there are {len(names)} names for {size} states; expected one each, all different")
+            raise DependenceError(
+                f"There are {len(names)} names for {size} states. Pass one name for each state, all different."
+            )
         first: Literal["stationary"] | tuple[float, ...] = "stationary"
         if isinstance(initial, str):
             if initial != "stationary":
-                raise DependenceError(f"initial is {initial!r}; expected 'stationary' or a probability for each state")
+                raise DependenceError(f"initial is {initial!r}. Pass 'stationary', or a probability for each state.")
         else:
-            first = checked_law(initial, "the initial law", states=size)
+            first = checked_law(initial, "initial", states=size)
         object.__setattr__(self, "transition", matrix)
         object.__setattr__(self, "states", names)
         object.__setattr__(self, "initial", first)
@@ -181,7 +183,9 @@ class MarkovChain(SeriesModel):
         series = [as_text(rows) for rows in runs]
         names = sorted(set().union(*series)) if states is None else named_states(states)
         if len(names) < 2:
-            raise DependenceError(f"there is {len(names)} state in column {state!r}; expected at least two")
+            raise DependenceError(
+                f"There is {len(names)} state in column {state!r}. Use a column with at least two values."
+            )
         if len(names) > MOST_STATES:
             raise DependenceError(_too_many(len(names), sum(map(len, series)), state))
         bound = bound_transitions(count_transitions(series, names), miss=miss)
@@ -234,8 +238,8 @@ class MarkovChain(SeriesModel):
             unnamed = self.states == tuple(map(str, range(len(self.states))))
             raise DependenceError(
                 f"{unknown} sealed and training rows have a value in column {self.state!r} that is no state of the "
-                f"chain; the chain's states are {_listed(self.states)}; "
-                + ("name them with states=[...]" if unnamed else "add the missing states to the chain"),
+                f"chain. Its states are {_listed(self.states)}. "
+                + ("Name the states with states=[...]." if unnamed else "Add the missing states to the chain."),
                 rows=unknown,
             )
 
@@ -273,10 +277,10 @@ class MarkovChain(SeriesModel):
 
 
 def _too_many(states: int, rows: int, column: str) -> str:
-    told = "every row has a state of its own: " if states == rows else ""
+    told = "Every row has a state of its own. " if states == rows else ""
     return (
-        f"{told}{states:,} states in {rows:,} rows of column {column!r}; expected at most {MOST_STATES}; cut the "
-        "column into a few classes"
+        f"{told}There are {states:,} states in {rows:,} rows of column {column!r}, more than {MOST_STATES}. Cut the "
+        "column into a few classes."
     )
 
 
@@ -355,7 +359,7 @@ class ChainLaw(SeriesLaw):
             DependenceError: If the chain is not stationary.
         """
         if self.initial != "stationary":
-            raise DependenceError("the chain starts in a law of its own; expected a stationary chain; leave it out")
+            raise DependenceError("The chain does not start in its stationary distribution. Leave initial out.")
         if not self.contraction.radii.any():
             return stationary_sides(self.chain.transition, self.chain.stationary, reach)
         contraction = self.contraction.at(1, reach + 1) * OUTWARD
@@ -367,13 +371,13 @@ class ChainLaw(SeriesLaw):
         """Check that the chain surely forgets its first state."""
         if self.contraction.exact and self.chain.fault is not None:
             raise DependenceError(
-                f"the chain never forgets its first state, for {self.chain.fault}; expected an irreducible, aperiodic "
-                "chain; model the parts one by one, or declare Groups"
+                f"The chain never forgets its first state, because {self.chain.fault}. Model the parts one by one, or "
+                "declare Groups."
             )
         if not self.contraction.exact and self.contraction.rate >= 1.0:
             raise DependenceError(
-                "the matrix is too uncertain to say that the chain forgets its first state; expected smaller radii; "
-                "fit it to more rows, join rare states, or declare Groups"
+                "The matrix is too uncertain to show that the chain forgets its first state. Fit it to more rows, "
+                "join rare states, or declare Groups."
             )
 
     def distance(self, steps: int) -> float:
@@ -444,17 +448,11 @@ def checked_matrix(transition: Iterable[Iterable[float]]) -> tuple[tuple[float, 
     try:
         rows = list(transition)
     except TypeError:
-        raise DependenceError(
-            f"the transition matrix is {transition!r}; expected a list of rows, one for each state"
-        ) from None
+        raise DependenceError(f"transition is {transition!r}. Pass a list of rows, one for each state.") from None
     size = len(rows)
     if not 1 <= size <= MOST_STATES:
-        raise DependenceError(
-            f"the transition matrix has {size} rows; expected one for each of 1 to {MOST_STATES} states"
-        )
-    return tuple(
-        checked_law(row, f"row {number} of the transition matrix", states=size) for number, row in enumerate(rows, 1)
-    )
+        raise DependenceError(f"transition has {size} rows. Pass one row for each of 1 to {MOST_STATES} states.")
+    return tuple(checked_law(row, f"row {number} of transition", states=size) for number, row in enumerate(rows, 1))
 
 
 def checked_law(given: Iterable[float], name: str, *, states: int) -> tuple[float, ...]:
@@ -462,16 +460,16 @@ def checked_law(given: Iterable[float], name: str, *, states: int) -> tuple[floa
     try:
         law = tuple(map(float, [] if isinstance(given, str) else given))
     except (TypeError, ValueError):
-        raise DependenceError(f"{name} holds something that is not a number; expected probabilities") from None
+        raise DependenceError(f"{name} holds something that is not a number. Pass probabilities.") from None
     if len(law) != states:
-        raise DependenceError(f"{name} has {len(law)} entries; expected {states}, one for each state")
+        raise DependenceError(f"{name} has {len(law)} entries. Pass {states}, one for each state.")
     for chance in law:
         if not 0.0 <= chance <= 1.0:
             wrong = "is not a number" if math.isnan(chance) else "is negative" if chance < 0.0 else "is above 1"
-            raise DependenceError(f"{name} has the entry {chance}, which {wrong}; expected probabilities")
+            raise DependenceError(f"{name} has the entry {chance}, which {wrong}. Pass probabilities.")
     total = math.fsum(law)
     if abs(total - 1.0) > 1e-9:
-        raise DependenceError(f"{name} sums to {total:.12g}; expected 1; scale it, or correct its entries")
+        raise DependenceError(f"{name} sums to {total:.12g}. Pass probabilities that sum to 1.")
     return law
 
 
@@ -487,7 +485,7 @@ def checked_radii(uncertainty: float | Iterable[float] | None, states: int) -> t
     given = (float(uncertainty),) * states if isinstance(uncertainty, int | float) else tuple(map(float, uncertainty))
     if len(given) != states or not all(0.0 <= radius <= 2.0 for radius in given):
         raise DependenceError(
-            f"the uncertainty has {len(given)} radii for {states} states or one outside [0, 2]; expected an L1 "
-            "distance for every row of the matrix"
+            f"uncertainty has {len(given)} radii for {states} states, or one outside [0, 2]. Pass an L1 distance from "
+            "0 to 2 for every row of the matrix."
         )
     return given

@@ -60,8 +60,8 @@ class Chain:
         """
         if self.fault == "some states cannot be reached from others":
             raise DependenceError(
-                "the chain has no unique stationary law, for some states cannot be reached from others; expected an "
-                "irreducible chain; model the parts one by one, or let `groups` tell them apart"
+                "The chain has no unique stationary distribution, because some states cannot be reached from others. "
+                "Model the parts one by one, or tell them apart with groups=..."
             )
         reduced = self.transition.copy()
         for last in range(self.states - 1, 0, -1):

@@ -385,7 +385,9 @@ def _sums(groups: GroupSums, largest: float) -> Units:
 def refuse_larger(sizes: NDArray[np.int64], largest: float) -> None:
     """Refuse units larger than the public sizes say, for which bets would be unfair."""
     if np.max(sizes, initial=0) > largest:
-        raise ValueError("a group is larger than the public sizes of the sealed groups allow; the sizes must be theirs")
+        raise ValueError(
+            "A group is larger than the public sizes of the sealed groups allow. Pass the sizes of the sealed groups."
+        )
 
 
 def _pairs(pairs: Pairs, largest: float, *, numerators: int = 0, denominators: int = 0) -> Units:

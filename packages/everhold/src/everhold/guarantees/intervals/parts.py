@@ -259,7 +259,9 @@ class Composite(OfScore):
 
     def __post_init__(self) -> None:
         if not len(self.parts) == len(self.shares) or sum(self.shares) > 1.0 + 1e-12:
-            raise ValueError(f"the shares of the level are {self.shares}; expected one for each part, 1 together")
+            raise ValueError(
+                f"The shares of the level are {self.shares}. Pass one share for each part, which sum to at most 1."
+            )
 
     def interval(self, seen: SeenParts, nats: float) -> tuple[float, float]:
         """See `Procedure.interval`; the score of the sealed rows is always inside."""

@@ -191,7 +191,7 @@ def histogram(text: str, bins: Sequence[float] | Sequence[str], *, missing: bool
     try:
         listed: list[Any] = list(bins)
     except TypeError:
-        raise _no_bins("a list of edges or of categories") from None
+        raise _no_bins("a list of increasing edges or of categories") from None
     if listed and all(isinstance(name, str) for name in listed):
         names = tuple(map(str, listed))
         if len(set(names)) < len(names) or len(names) > _MOST_BINS or {"other", "missing"} & set(names):
@@ -205,7 +205,7 @@ def histogram(text: str, bins: Sequence[float] | Sequence[str], *, missing: bool
 
 
 def _no_bins(expected: str) -> QueryRejected:
-    return QueryRejected(f"the bins of the histogram cannot be used; expected {expected}")
+    return QueryRejected(f"The bins of the histogram cannot be used. Pass {expected}.")
 
 
 _SLACK = 1e-14  # at least twenty times what rounding can do to a sum of a few products of numbers in [-1, 1]

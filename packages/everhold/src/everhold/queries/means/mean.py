@@ -35,8 +35,8 @@ def parsed(text: str, schema: Schema) -> Expression:
     expression = parse(text, schema.columns)
     if schema.row_id in expression.columns():
         raise QueryRejected(
-            f"the query reads {schema.row_id!r}, the column of row ids; expected a query about other columns: "
-            "ids are public and name these very rows, so that no answer to it is about others; nothing was charged"
+            f"The query reads {schema.row_id!r}, the column of row ids. Ask about other columns, because an id says "
+            "nothing about other rows."
         )
     return with_values(expression, schema.missing) if schema.missing else expression
 
@@ -69,12 +69,13 @@ class MeanQuery(RowwiseQuery):
         expression = parsed(self.text, schema)
         low, high = 0.0 if self.low is None else self.low, 1.0 if self.high is None else self.high
         if (self.low is None) != (self.high is None):
-            raise QueryRejected("only one end of the range is given; expected both low and high; nothing was charged")
+            raise QueryRejected(
+                f"low is {brief(self.low)} and high is {brief(self.high)}. Pass both ends of the range."
+            )
         if self.low is None and expression.kind is ColumnKind.NUMBER and not only_zero_to_one(expression):
             raise QueryRejected(
-                f"{brief(self.text)} is a number and its range is not known; expected low and high, at which values "
-                f"are clipped, such as low=-60, high=180, or a condition, such as {brief(f'{self.text} > 0')}; nothing "
-                "was charged"
+                f"{brief(self.text)} is a number without a known range. Pass low and high, such as low=-60, high=180, "
+                f"at which values are clipped, or ask about a condition, such as {brief(f'{self.text} > 0')}."
             )
         return bound_mean(RowValue(expression, low, high), shown=f"mean of {in_one_line(self.text)}")
 
@@ -144,8 +145,7 @@ class StatisticalQuery(RowwiseQuery):
         """Return the bound query, which applies the function to sealed and training rows alike."""
         if self.name is not None and not is_text(self.name, longest=_LONGEST_NAME):
             raise QueryRejected(
-                f"name is {brief(self.name)}; expected a text of at most {_LONGEST_NAME:,} characters, or None; "
-                "nothing was charged"
+                f"name is {brief(self.name)}. Pass a text of at most {_LONGEST_NAME:,} characters, or None."
             )
         identity = {"token": self._token} if self.name is None else {"name": self.name}
         from everhold.queries.code import content_digest
@@ -168,7 +168,7 @@ _HALF = 0.5
 def check_where(where: object) -> None:
     """Check that a condition is given as a text."""
     if not isinstance(where, str):
-        raise QueryRejected(f"where is {brief(where)}; expected a condition over the columns, such as \"region = 'N'\"")
+        raise QueryRejected(f"where is {brief(where)}. Pass a condition over the columns, such as \"region = 'N'\".")
 
 
 def condition(where: str, schema: Schema) -> BoundQuery:
@@ -176,7 +176,7 @@ def condition(where: str, schema: Schema) -> BoundQuery:
     check_where(where)
     bound = MeanQuery(where, 0.0, 1.0).bind(schema)
     if not bound.yes_no:
-        raise QueryRejected(f"where is {where!r}, which is no condition; expected one such as \"region = 'N'\"")
+        raise QueryRejected(f"where is {where!r}, which is no condition. Pass one such as \"region = 'N'\".")
     return bound
 
 

@@ -177,9 +177,8 @@ class ShareQuery(DerivedQuery):
     def _check(self, whole: BoundQuery) -> None:
         if not (self.nested or whole.yes_no):
             raise QueryRejected(
-                f"the denominator ({whole.shown}) is not yes or no in every row, and whether the numerator is never "
-                "larger cannot be checked on sealed rows; expected a condition, a function that returns booleans, "
-                "accuracy(...) or error(...) as the denominator"
+                f"The denominator ({whole.shown}) is not yes or no in every row, so the numerator could exceed it. "
+                "Pass a condition, a function that returns booleans, accuracy(...) or error(...) as the denominator."
             )
 
     def _in_words(self, part: BoundQuery, whole: BoundQuery) -> str:
@@ -252,8 +251,8 @@ class ConditionalMean(ShareQuery):
         """Check that the text after ``given`` is a condition and not a number."""
         if isinstance(self.whole, MeanQuery) and not is_condition(self.whole, schema):
             raise QueryRejected(
-                f"given is {brief(self.whole.text)}, a number; expected a condition that selects rows, such as "
-                "mean('arr_delay > 60', given=\"carrier = 'UA'\")"
+                f"given is {brief(self.whole.text)}, a number. Pass a condition that selects rows, as in "
+                "mean('arr_delay > 60', given=\"carrier = 'UA'\")."
             )
 
     def _joint(self, schema: Schema) -> RowwiseQuery:

@@ -65,9 +65,9 @@ class DifferenceQuery(CombinedQuery):
         width, other = first.at_one - first.at_zero, second.at_one - second.at_zero
         if width != other:
             raise QueryRejected(
-                f"the two queries are in different units: one goes {in_units(first.at_zero, first.at_one)}, the other "
-                f"{in_units(second.at_zero, second.at_one)}, and row values of 1 mean opposite things where one is an "
-                "error and the other is none; expected two of one kind with ranges of the same width"
+                f"The two queries are in different units: one goes {in_units(first.at_zero, first.at_one)}, the other "
+                f"{in_units(second.at_zero, second.at_one)}. Pass two queries of one kind with ranges of the same "
+                "width."
             )
         middle, shown = first.at_zero - second.at_zero, f"{_bracketed(first)} minus {_bracketed(second)}"
         if second.query < first.query:  # which one is subtracted is no part of the query

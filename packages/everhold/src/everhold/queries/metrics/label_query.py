@@ -108,9 +108,9 @@ class LabelQuery(RowwiseQuery):
         classes, positive = schema.label_classes, self.positive
         if positive is not None and (not classes or positive not in classes):
             known = (
-                f"expected one of {', '.join(map(repr, classes))}" if classes else "expected classes=[...] at creation"
+                f"Pass one of {', '.join(map(repr, classes))}." if classes else "Create the holdout with classes=[...]."
             )
-            raise QueryRejected(f"pos_label is {brief(positive)}, which is no class of {schema.label!r}. It {known}")
+            raise QueryRejected(f"pos_label is {brief(positive)}, which is no class of {schema.label!r}. {known}")
 
     def _identity(self, schema: Schema) -> dict[str, Any]:
         """Return the description of the row value, without label and predictions."""
@@ -219,17 +219,18 @@ class LabelQuery(RowwiseQuery):
         """Return the identity of predictions, the row functions for sealed and training rows, and columns read."""
         if isinstance(self.predictions, str):
             raise QueryRejected(
-                f"{brief(self.predictions)} is a text, and this metric needs predictions; expected an array, a table "
-                "with row ids, or a fitted estimator; rules are for accuracy, error, brier, risk with a loss by name, "
-                "precision, recall and F1 without a floor"
+                f"The predictions are the text {brief(self.predictions)}, and this metric takes no rules. Pass an "
+                "array, a table with row ids, or a fitted estimator."
             )
         if isinstance(self.predictions, type):
-            raise QueryRejected(f"{self.predictions.__name__} is a class; expected a fitted estimator or predictions")
+            raise QueryRejected(
+                f"The predictions are the class {self.predictions.__name__}. Pass a fitted estimator, or predictions."
+            )
         if isinstance(self.predictions, JoinedColumn):
             return self._of_engine(self.predictions, schema)
         if hasattr(self.predictions, "predict"):
             return self._of_estimator(schema)
-        sealed = self._usable(self.predictions, schema.rows, schema, what="the predictions")
+        sealed = self._usable(self.predictions, schema.rows, schema, what="The predictions")
         values = self._judged(self.predictions, sealed, schema)
         return {"predictions": _digest(sealed)}, values, self._given_training(schema), (schema.label or "",)
 
@@ -242,9 +243,9 @@ class LabelQuery(RowwiseQuery):
         value = self.in_engine(prediction, label, schema)
         if value is None:
             raise QueryRejected(
-                f"this query reads predictions beside everhold, and those in {column.name!r} stay in a table of the "
-                "engine; expected accuracy, error, brier, precision, recall, or risk with a loss by name; or the "
-                "predictions themselves, as with predictions_in(path, row_id=...)"
+                f"The predictions in {column.name!r} stay in a table of the engine, which cannot compute this metric. "
+                "Ask for accuracy, error, brier, precision, recall or risk with a loss by name, or pass "
+                "predictions_in(path, row_id=...)."
             )
         return {"joined": column.digest}, Joined(column, value), self._given_training(schema), (schema.label or "",)
 
@@ -278,7 +279,7 @@ class LabelQuery(RowwiseQuery):
         """Return the row values of training predictions that were handed in, or None without any."""
         if self.training is None or not schema.training_rows:
             return None
-        known = self._usable(self.training, schema.training_rows, schema, what="the training predictions")
+        known = self._usable(self.training, schema.training_rows, schema, what="The training predictions")
         return self._judged(self.training, known, schema)
 
     def given(self, schema: Schema) -> NDArray[Any] | None:
@@ -287,10 +288,10 @@ class LabelQuery(RowwiseQuery):
             return None
         if isinstance(self.predictions, JoinedColumn):
             raise QueryRejected(
-                "gates and competitions keep predictions, and these stay in a table of the engine; expected an array, "
-                "a table with row ids, or predictions_in(path, row_id=...)"
+                "The predictions stay in a table of the engine, and gates and competitions store predictions. Pass an "
+                "array, a table with row ids, or predictions_in(path, row_id=...)."
             )
-        predictions, what = _named(self.predictions, "the predictions")
+        predictions, what = _named(self.predictions, "The predictions")
         return self._checked(predictions, schema.rows, schema, what=what)
 
     def _usable(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
@@ -306,20 +307,20 @@ class LabelQuery(RowwiseQuery):
         unknown = [name for name in features if name not in schema.asked]
         if unknown:
             raise QueryRejected(
-                f"the estimator was fitted on {unknown[0]!r}, which is no column of this holdout; expected some of "
-                f"{', '.join(schema.features)}; fit it on those"
+                f"The estimator was fitted on {unknown[0]!r}, which is no column of this holdout. Fit it on some of "
+                f"{', '.join(schema.features)}."
             )
         width = getattr(estimator, "n_features_in_", len(features))
         if width != len(features):
             raise QueryRejected(
-                f"the estimator was fitted on {width} features without names and this holdout has {len(features)}; "
-                f"expected exactly {', '.join(schema.features)}, in this order; fit it on those, or on a data frame"
+                f"The estimator was fitted on {width} features without names, and this holdout has {len(features)}. "
+                f"Fit it on {', '.join(schema.features)}, in this order, or on a data frame."
             )
         if label in features:
-            raise QueryRejected(f"the estimator was fitted on the label {label!r} itself; expected features only")
+            raise QueryRejected(f"The estimator was fitted on the label {label!r} itself. Fit it on features only.")
         reads = tuple(dict.fromkeys((*features, label)))
 
-        what = "the estimator's predictions"
+        what = "The estimator's predictions"
 
         def predict(table: Table) -> NDArray[Any]:
             predicted = self.outputs(matrix_of(table, features, schema, framed=named is not None))
@@ -350,27 +351,27 @@ class LabelQuery(RowwiseQuery):
 
     def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
         if isinstance(predictions, PredictionTable):
-            raise TypeError("a table of predictions was not put in order; expected an array")
+            raise TypeError("The table of predictions was not put in the order of the rows.")
         missing = int(np.count_nonzero(np.ma.getmaskarray(predictions))) if np.ma.isMaskedArray(predictions) else 0
         if missing or is_mixed(predictions):
-            fault = f"{what} lack {missing:,} rows" if missing else f"{what} are a list of texts and of other things"
-            raise QueryRejected(
-                f"{fault}; expected one prediction for each row, all of one kind; fill in the missing ones"
-            )
+            fault = f"{what} lack {missing:,} rows" if missing else f"{what} mix texts with other values"
+            raise QueryRejected(f"{fault}. Pass one prediction for each row, all of one type.")
         array = _plain(same_length(predictions, rows, what=what))
         numeric = array.dtype.kind in "biuf"
         if self._says_positive(array) and not self._of_numbers:
             return array
         text_wanted = schema.label_kind == "string" and not (self.positive is not None and self._of_numbers)
         if numeric == text_wanted or not (numeric or array.dtype.kind == "U"):
-            texts = schema.label_kind == "binary" and array.dtype.kind == "U"
-            remedy = "0 and 1, or False and True; yes and no of a CSV file are read as True and False" if texts else ""
+            others = {"U": "texts", "O": "of mixed types, or some are missing"}.get(array.dtype.kind)
+            given = "numbers" if numeric else others or f"of type {array.dtype}"
+            kinds = {"string": ("texts", "a text"), "binary": ("0 and 1", "0 or 1")}
+            labels, one = kinds.get(schema.label_kind or "", ("numbers", "a number"))
             raise QueryRejected(
-                f"{what} are of type {array.dtype} and the labels are of kind {schema.label_kind}; expected "
-                f"{remedy or 'the same kind, numbers or text, and none missing'}"
+                f"{what} are {given}, and the labels are {labels}. Pass "
+                f"{'a probability' if self._of_probabilities else one} for each row."
             )
         if self._of_probabilities and (wrong := ~((array >= 0) & (array <= 1))).any():
-            raise QueryRejected(f"{what} are not all in [0, 1]{first_of(wrong)}; expected probabilities of label 1")
+            raise QueryRejected(f"{what} are not all in [0, 1]{first_of(wrong)}. Pass probabilities of label 1.")
         return array
 
 
@@ -431,9 +432,9 @@ def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
     if schema.stratified is None or (schema.stratified == schema.label) is not by_rank:
         return
     raise QueryRejected(
-        f"the rows were split by {schema.stratified!r}, and {name} of "
-        f"{'known scores needs labels' if by_rank else 'a model needs rows'} that the split left to chance; expected "
-        f"{'the model itself' if by_rank else 'scores in an array'}, or AUC with counts"
+        f"The rows were split by {schema.stratified!r}, and {name} of {'known scores' if by_rank else 'a model'} "
+        f"needs {'labels' if by_rank else 'rows'} that the split left to chance. Ask about "
+        f"{'the model itself' if by_rank else 'scores in an array'}, or AUC with counts."
     )
 
 

@@ -69,15 +69,15 @@ class Judge:
             raise
         except Exception as fault:
             raise QueryRejected(
-                f"the metric fails on a model with {type(fault).__name__}: {fault}. Pass a name, or a function from a "
-                "model to a query about its predictions"
+                f"The metric fails on a model with {type(fault).__name__}: {fault}. Pass a metric by its name, or a "
+                "function from a model to a query about its predictions."
             ) from fault
         if isinstance(made, StatisticalQuery) and training is None:
             return made
         if not isinstance(made, ModelQuery):
             raise QueryRejected(
-                f"the metric is {brief(self.metric)}; expected one of {', '.join(sorted(METRICS))}, or a function from "
-                "a model to a query about its predictions, such as partial(eh.risk, loss='absolute', high=60)"
+                f"The metric is {brief(self.metric)}. Pass one of {', '.join(sorted(METRICS))}, or a function from a "
+                "model to a query, such as partial(eh.risk, loss='absolute', high=60)."
             )
         return made if training is None else _through(made, lambda query: _changed(query, training=training))
 
@@ -232,8 +232,8 @@ def _through(asked: ModelQuery, change: Callable[[LabelQuery], LabelQuery]) -> M
 def _label_query(asked: ModelQuery) -> LabelQuery:
     if isinstance(asked, StatisticalQuery):
         raise QueryRejected(
-            "the metric is the mean of a function of whole rows, which holds no predictions against labels. Fit the "
-            "model yourself and pass that mean to ask()"
+            "The metric is the mean of a function of whole rows, which compares no predictions with labels. Fit the "
+            "model yourself and pass that mean to ask()."
         )
     if isinstance(asked, MetricQuery):
         return asked.models[0]
@@ -259,16 +259,14 @@ def open_rows(compiler: CompileContext, features: Sequence[str] | None = None) -
     if training is None or schema.label is None:
         lacking = "label column" if schema.label is None else "training rows"
         raise QueryRejected(
-            f"this holdout has no {lacking}; expected one that was created with training=... and label=...; fit the "
-            "estimator yourself and ask with a guess of your own, ask(accuracy(model), guess=0.8)"
+            f"This holdout has no {lacking}, so it cannot fit the estimator. Fit it yourself and pass a guess of your "
+            "own, as in ask(accuracy(model), guess=0.8)."
         )
     group = compiler.mechanism.dependence.unit_column
     known = tuple(name for name in schema.features if name != group)
     names = known if features is None else tuple(features)
     if isinstance(features, str) or not names or not set(names) <= set(schema.features):
-        raise QueryRejected(
-            f"the features are {brief(features)}; expected a list of some of {', '.join(schema.features)}"
-        )
+        raise QueryRejected(f"features is {brief(features)}. Pass a list of some of {', '.join(schema.features)}.")
     table = training.table((*names, schema.label))
     return matrix_of(table, names, schema, framed=True), table[schema.label]
 
@@ -334,5 +332,5 @@ def require_sklearn(who: str) -> None:
     """Check that scikit-learn is installed."""
     if find_spec("sklearn") is None:
         raise ModuleNotFoundError(
-            f"{who} needs scikit-learn; install it with: pip install 'everhold[sklearn]'", name="sklearn"
+            f"{who} needs scikit-learn. Install it with: pip install 'everhold[sklearn]'", name="sklearn"
         )

@@ -129,7 +129,7 @@ class MetricQuery(Query["Answer"]):
             QueryRejected: If the other one is another metric, or about other rows. Nothing is charged.
         """
         if len(self.models) + len(other.models) > 2:
-            raise QueryRejected("a difference of differences is not asked; expected two models")
+            raise QueryRejected("A difference of two differences cannot be asked. Compare two models.")
         own, others = (
             (each.metric, dict(each.given), each.where, each.positive, each.weight, each.cap) for each in (self, other)
         )
@@ -219,16 +219,20 @@ class MetricQuery(Query["Answer"]):
             return None
         cap, name = self.cap or 0.0, self.metric.title or self.metric.name
         if not measure_of(self.metric).weighs:
-            raise QueryRejected(f"{name} takes no weights. Pass a metric that is made of means, such as accuracy or f1")
+            raise QueryRejected(
+                f"{name} takes no weights. Pass a metric that is made of means, such as accuracy or f1."
+            )
         if is_condition(MeanQuery(self.weight), compiler.schema):
-            raise QueryRejected(f"The weight {self.weight!r} is a condition. Pass where={self.weight!r}, or a number")
+            raise QueryRejected(
+                f"weight is {self.weight!r}, a condition. Pass where={self.weight!r}, or a number as weight."
+            )
         for beyond in (f"({self.weight}) > {cap!r}", f"({self.weight}) < 0"):
             if compiler.training is not None and (
                 count := int(np.count_nonzero(rows_that_meet(compiler.training, condition(beyond, compiler.schema))))
             ):
                 raise QueryRejected(
                     f"The weights {self.weight!r} of {count:,} training rows are not from 0 to {cap:g}. Pass a larger "
-                    "weight_cap, or weights that are not negative"
+                    "weight_cap, or weights that are not negative."
                 )
         return MeanQuery(self.weight, 0.0, cap).bind(compiler.schema)
 
@@ -245,8 +249,8 @@ class MetricQuery(Query["Answer"]):
         check_kind(metric, mechanism, models=len(self.models))
         if self.where is not None and len(self.models) > metric.slices:
             raise QueryRejected(
-                f"{_title(metric, len(self.models))} is not promised for some rows alone; expected a score of all "
-                "rows, or one such as neg_brier_score or f1"
+                f"where selects some rows, and {_title(metric, len(self.models))} is promised for all rows only. "
+                "Leave where out, or ask for a metric such as neg_brier_score or f1."
             )
         setting = self.setting(schema, open_labels(compiler))
         inside = None if self.where is None else condition(self.where, schema)
@@ -257,8 +261,8 @@ class MetricQuery(Query["Answer"]):
             check_split(_title(metric, len(self.models)), schema, by_rank=known)
             if dealt == "ranks" and inside is not None:
                 raise QueryRejected(
-                    f"{_title(metric, 1)} among some rows is promised for models, and scores in an array or public "
-                    "features make the scores known; expected a fitted model of sealed features, or no condition"
+                    f"{_title(metric, 1)} among some rows is promised only where the scores are not known. Pass a "
+                    "fitted model of sealed features, or leave where out."
                 )
             classes = (schema.label_classes or ()) if metric.outputs == "probabilities" else (1.0,)
             shares = shares_of_classes(compiler, self.models[0], classes, inside)
@@ -313,7 +317,7 @@ class MetricQuery(Query["Answer"]):
         name, outputs = self.metric.title or self.metric.name, self.metric.outputs
         if self.positive is not None and schema.label is not None:
             if not self.metric.takes_positive:
-                raise QueryRejected(f"{name} takes all classes alike. Leave pos_label out")
+                raise QueryRejected(f"{name} takes all classes alike. Leave pos_label out.")
             self.models[0].check_positive(schema)
             return
         if schema.label_kind not in self.metric.labels:
@@ -321,15 +325,14 @@ class MetricQuery(Query["Answer"]):
             found = {"string": "texts", "number": "other numbers", "binary": "labels 0 and 1"}.get(
                 schema.label_kind or "", "none"
             )
-            positive = ", or pos_label=... to name the positive class" if wanted.startswith("labels") else ""
+            positive = ", or name the positive class with pos_label=..." if wanted.startswith("labels") else ""
             raise QueryRejected(
-                f"{name} needs {wanted}, and this holdout has {found}; expected another score, or a holdout with such "
-                f"a label=...{positive}"
+                f"{name} needs {wanted}, and this holdout has {found}. Ask for another metric{positive}."
             )
         if outputs in ("classes", "probabilities") and not schema.label_classes:
             raise QueryRejected(
-                f"{name} needs the classes of the label {schema.label!r}, and they are not known; expected a holdout "
-                "that was created with classes=[...] (--classes)"
+                f"{name} needs the classes of the label {schema.label!r}, and they are not known. Create the holdout "
+                "with classes=[...] (--classes)."
             )
 
     def setting(self, schema: Schema, labels: NDArray[Any] | None) -> Setting:
@@ -340,7 +343,7 @@ class MetricQuery(Query["Answer"]):
         """
         given = {name: as_float(value) for name, value in self.given.items()}
         if not all(map(math.isfinite, given.values())):
-            raise QueryRejected(f"{self.metric.name} got {brief(dict(self.given))}; expected numbers")
+            raise QueryRejected(f"{self.metric.name} got {brief(dict(self.given))}. Pass numbers.")
         made = Setting(classes=len(_classes(schema, self.positive)))
         if "low" in self.metric.settings:
             low, high = _range(self.metric.name, given, schema, labels)
@@ -354,12 +357,12 @@ class MetricQuery(Query["Answer"]):
         if "floor" in self.metric.settings:
             if not given.get("floor", 0.0) > 0.0:
                 raise QueryRejected(
-                    f"{self.metric.name} needs floor=..., the least distance from 0 by which an error is divided, "
-                    "because labels near 0 would make it as large as one likes"
+                    f"{self.metric.name} needs floor. Pass the smallest number by which an error may be divided, such "
+                    "as floor=1."
                 )
             made = replace(made, clip=1.0, floor=given["floor"])
         if not 0.0 < given.get("threshold", made.threshold) < 1.0:
-            raise QueryRejected(f"threshold is {given['threshold']:g}. Pass a probability between 0 and 1")
+            raise QueryRejected(f"threshold is {given['threshold']:g}. Pass a probability between 0 and 1.")
         made = replace(
             made, clip=given.get("clip", made.clip), rate=given.get("rate", made.rate),
             threshold=given.get("threshold", made.threshold),
@@ -367,8 +370,8 @@ class MetricQuery(Query["Answer"]):
         bins = as_float(given.get("bins", 10))
         if not made.clip > 0.0 or not 0.0 < made.rate < 1.0 or bins not in range(1, 101):
             raise QueryRejected(
-                f"{self.metric.name} got {brief(dict(self.given))}; expected clip above 0, rate inside (0, 1), and 1 "
-                "to 100 bins"
+                f"{self.metric.name} got {brief(dict(self.given))}. Pass clip above 0, rate between 0 and 1, and bins "
+                "from 1 to 100."
             )
         return replace(made, bins=int(bins))
 
@@ -386,13 +389,10 @@ def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArra
         given.get("high", None if known is None else known[1]),
     )
     if low is not None and high is not None and not abs(high - low) < _WIDEST:
-        raise QueryRejected(
-            f"the range of {name} is [{low}, {high}], and the square of its width is no finite number. Use other units"
-        )
+        raise QueryRejected(f"The range of {name} is [{low}, {high}], which is too wide to square. Use other units.")
     if low is None or high is None or not low < high:
         raise QueryRejected(
-            f"{name} needs the range of labels, low < high, and it is [{low}, {high}]; expected low=... and high=..., "
-            "because one row must not be able to move the score at will"
+            f"{name} got low {low} and high {high}. Pass low=... and high=..., the range of the labels."
         )
     return float(low), float(high)
 
@@ -445,8 +445,8 @@ def check_kind(metric: Metric, mechanism: Mechanism, *, models: int = 1) -> None
         if rows == "any":
             allowed, way = "independent rows or groups that a column names", " in another way"
         raise QueryRejected(
-            f"{title} is promised for {allowed}, and these rows were declared to depend on each other{way}; expected "
-            f"{metric.instead if metric.title else 'accuracy or a loss'}"
+            f"These rows were declared to depend on each other{way}, and {title} is promised for {allowed}. Ask for "
+            f"{metric.instead if metric.title else 'accuracy or a loss'}."
         )
 
 
@@ -458,8 +458,8 @@ def check_compared(metric: Metric, *, weighted: bool = False) -> None:
     """
     if metric.two == "none" or not measure_of(metric).compares:
         raise QueryRejected(
-            f"two models are not compared by {metric.name}{' of weighted rows' if weighted else ''}; compare them by "
-            f"{metric.nearest}, or ask for {metric.name} of each"
+            f"Two models cannot be compared by {metric.name}{' of weighted rows' if weighted else ''}. Compare them "
+            f"by {metric.nearest}, or ask for {metric.name} of each."
         )
 
 
@@ -471,7 +471,7 @@ def check_ordered(metric: Metric) -> None:
     """
     if not metric.ordered:
         raise QueryRejected(
-            f"{metric.name} is best at 0, so models are not ordered by it. Order them by {metric.nearest}"
+            f"{metric.name} is best at 0, so models are not ordered by it. Order them by {metric.nearest}."
         )
 
 
@@ -651,7 +651,7 @@ class ModelsReader:
         told = [model.public() for model in self.models]
         if told[0] is None or told[1] is None:
             raise QueryRejected(
-                "two predictions are compared on the same rows; expected two models, two arrays, or arrays with "
+                "The two predictions cannot be compared on the same rows. Pass two models, two arrays, or arrays with "
                 "training=..."
             )
         return tuple(

@@ -406,13 +406,18 @@ def auc(
     """
     if positives is None and negatives is None:
         if tolerance is not None:
-            raise ValueError("tolerance is given without counts; expected positives and negatives for a privacy budget")
+            raise ValueError(
+                "tolerance is given without positives and negatives. Pass these counts for a privacy budget, or leave "
+                "tolerance out."
+            )
         return MetricQuery.of(METRICS["roc_auc"], scores, training, where=where)
     if where is not None:
-        raise ValueError("where is given with counts; expected no counts, which are those of all rows")
+        raise ValueError(
+            "where is given with positives and negatives, which count all rows. Leave where or the counts out."
+        )
     if positives is None or negatives is None:
         missing = "positives" if positives is None else "negatives"
-        raise TypeError(f"auc() lacks {missing!r}; expected the counts of both classes, or none")
+        raise TypeError(f"auc() lacks {missing!r}. Pass both positives and negatives, or neither.")
     positives, negatives = whole_count("positives", positives), whole_count("negatives", negatives)
     delta = auc_sensitivity(positives=positives, negatives=negatives)
     check_range(delta, 0.0, 1.0, tolerance)
@@ -449,11 +454,11 @@ def f1(
     """
     if least is None:
         if tolerance is not None:
-            raise ValueError("tolerance is given without least; expected both for a privacy budget, or neither")
+            raise ValueError("tolerance is given without least. Pass both for a privacy budget, or neither.")
         return MetricQuery.of(METRICS["f1"], predictions, training)
     check_positive("least", least)
     if least < 2.0:
-        raise ValueError(f"least is {least!r}; expected at least 2 rows, and preferably some hundreds")
+        raise ValueError(f"least is {least!r}. Pass at least 2 rows, and preferably some hundreds.")
     delta = f1_sensitivity(least=float(least))
     check_range(delta, 0.0, 1.0, tolerance)
     rows = ScoredRows("classes", predictions, training)
@@ -467,5 +472,5 @@ def whole_count(name: str, count: int) -> int:
         ValueError: If it is none of at least 1.
     """
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-        raise ValueError(f"{name} is {count!r}; expected a whole number of rows, at least 1")
+        raise ValueError(f"{name} is {count!r}. Pass a whole number of rows, at least 1.")
     return int(count)

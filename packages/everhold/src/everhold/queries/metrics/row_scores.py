@@ -73,8 +73,8 @@ class AccuracyQuery(LabelQuery):
     def _check_labels(self, schema: Schema) -> None:
         if schema.label is None:
             raise QueryRejected(
-                "accuracy needs a label column and this holdout has none; expected one named at creation; create the "
-                "holdout with label=..."
+                f"{self.score.capitalize()} needs a label column, and this holdout has none. Create the holdout with "
+                "label=..."
             )
         check_known(schema)
 
@@ -152,8 +152,8 @@ class OutcomeQuery(LabelQuery):
     def _check_labels(self, schema: Schema) -> None:
         if schema.label_kind != "binary" and self.positive is None:
             raise QueryRejected(
-                "Precision, recall, F1 and comparisons by outcomes need labels 0 and 1, and this holdout has others. "
-                "Name the positive class with pos_label=, or ask for a metric that takes any classes"
+                "Precision, recall, F1 and comparisons by outcomes need labels 0 and 1, and this holdout has other "
+                "labels or none. Name the positive class with pos_label=..., or ask for a metric of any classes."
             )
 
     def _identity(self, schema: Schema) -> dict[str, Any]:
@@ -249,16 +249,16 @@ class LossQuery(LabelQuery):
 
     def _check_labels(self, schema: Schema) -> None:
         if self._of_probabilities and self.positive is None and schema.label_kind != "binary":
-            name = "the Brier score" if self.loss == _BRIER else "the logarithmic loss"
-            found = f"column {schema.label!r} was not sealed as such" if schema.label else "this holdout has none"
+            name = "The Brier score" if self.loss == _BRIER else "The logarithmic loss"
+            found = f"the column {schema.label!r} holds others" if schema.label else "this holdout has no label"
             raise QueryRejected(
-                f"{name} needs labels 0 and 1 and {found}; ask for accuracy or another loss, or name the positive "
-                "class with pos_label="
+                f"{name} needs labels 0 and 1, and {found}. Ask for accuracy or another loss, or name the positive "
+                "class with pos_label=..."
             )
         if schema.label is None or (schema.label_kind == "string" and self.positive is None):
             raise QueryRejected(
-                "a risk needs a label column of numbers and this holdout has none; expected one named at creation with "
-                "label=...; ask for accuracy where labels are texts"
+                "A risk needs a label column of numbers, and this holdout has none. Create the holdout with "
+                "label=..., or ask for accuracy where labels are texts."
             )
         if not isinstance(self.loss, str) and not isinstance(self.predictions, str):
             _try_on_made_up_rows(self.loss)
@@ -287,10 +287,7 @@ class LossQuery(LabelQuery):
         if high is None and schema.label_kind == "binary" and self.loss in ("absolute", "squared"):
             high = 1.0
         if high is None:
-            raise QueryRejected(
-                "the range of the loss is not known; expected high, at which losses are clipped, because one row must "
-                "not be able to move the average at will"
-            )
+            raise QueryRejected("The loss has no known range. Pass high=..., at which the losses of rows are clipped.")
         return float(self.low) + 0.0, float(high) + 0.0
 
     @property
@@ -318,7 +315,7 @@ class LossQuery(LabelQuery):
         array = array.astype(np.float64)
         if not bool(np.all(np.isfinite(array))):
             raise QueryRejected(
-                f"{what} are not all finite{first_of(~np.isfinite(array))}; expected a number for each row"
+                f"{what} are not all finite{first_of(~np.isfinite(array))}. Pass a number for each row."
             )
         return array
 
@@ -343,8 +340,8 @@ class LossQuery(LabelQuery):
     def meant(self, prediction: Node, schema: Schema) -> tuple[Node, str, str]:
         """See `LabelQuery.meant`."""
         if self._of_probabilities:
-            return between(prediction, 0.0, 1.0), "are not all in [0, 1]", "expected probabilities of label 1"
-        return finite(prediction), "are not all finite", "expected a number for each row"
+            return between(prediction, 0.0, 1.0), "are not all in [0, 1]", "Pass probabilities of label 1."
+        return finite(prediction), "are not all finite", "Pass a number for each row."
 
     def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
         return np.ones(len(labels))
@@ -391,8 +388,8 @@ def _judged(function: RowFunction, *, low: float, high: float) -> RowFunction:
         if not bool(np.all((found >= 0.0) & (found <= 1.0))):  # also for nan
             least, most = (low + (high - low) * float(end) for end in (np.min(found), np.max(found)))
             raise QueryRejected(
-                f"the losses of the training rows lie between {least:.6g} and {most:.6g}; expected them in the "
-                f"declared range [{low:.6g}, {high:.6g}]; declare a wider one or clip the loss yourself"
+                f"The losses of the training rows lie between {least:.6g} and {most:.6g}, outside the declared range "
+                f"[{low:.6g}, {high:.6g}]. Declare a wider range, or clip the loss yourself."
             )
         return found
 
@@ -409,19 +406,18 @@ def _try_on_made_up_rows(loss: Loss) -> None:
             halves = [np.asarray(loss(predictions[p], labels[p]), dtype=np.float64) for p in (slice(2), slice(2, 4))]
     except Exception as fault:
         raise QueryRejected(
-            f"the loss fails on made-up rows with {type(fault).__name__}: {fault}; expected a function of two arrays "
-            "of floats, predictions and labels, to one number per row"
+            f"The loss fails on made-up rows with {type(fault).__name__}: {fault}. Pass a function of two arrays of "
+            "floats, predictions and labels, that returns one number per row."
         ) from fault
     joined = np.concatenate([np.atleast_1d(half) for half in halves])
     if any(array.shape != labels.shape for array in (whole, backwards, joined)):
         raise QueryRejected(
-            f"the loss gives an array of the shape {whole.shape} for {len(labels)} rows; expected one number per row "
-            "and not their mean"
+            f"The loss gives an array of the shape {whole.shape} for {len(labels)} rows. Return one number per row "
+            "and not their mean."
         )
     if not all(np.allclose(whole, other, rtol=0.0, atol=1e-9, equal_nan=True) for other in (backwards, joined)):
         raise QueryRejected(
-            "the loss of a row changes with the other rows; expected a value computed from the row alone, because only "
-            "averages of such values are promised anything"
+            "The loss of a row changes with the other rows. Compute it from that row's prediction and label alone."
         )
 
 
@@ -458,12 +454,12 @@ def risk(
         5
     """
     if not (callable(loss) or loss in LOSSES):
-        raise ValueError(f"loss is {loss!r}; expected {', '.join(map(repr, LOSSES))} or a function")
+        raise ValueError(f"loss is {loss!r}. Pass {', '.join(map(repr, LOSSES))} or a function.")
     ends = (low, 1.0 if high is None else high)
     if not all(isinstance(end, (int, float, np.integer, np.floating)) for end in ends):
-        raise ValueError("low and high are not numbers; expected the range of the loss")
+        raise ValueError(f"low is {low!r} and high is {high!r}. Pass two numbers, the range of the loss.")
     if not (ends[0] < ends[1] and math.isfinite(float(ends[1]) - float(ends[0]))):
-        raise ValueError(f"the range of the loss is [{low}, {high}]; expected finite numbers with low < high")
+        raise ValueError(f"low is {low} and high is {high}. Pass two finite numbers, the smaller one as low.")
     return LossQuery(loss, predictions, low, high, training, name)
 
 

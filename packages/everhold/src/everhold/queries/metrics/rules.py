@@ -34,7 +34,9 @@ def rule_is_right(text: str, schema: Schema) -> RowValue:
     """
     rule, label = _rule(text, schema), _label(schema)
     if label.kind is ColumnKind.STRING:
-        raise _rejected("a rule cannot say labels that are texts", "expected predictions or an estimator")
+        raise _rejected(
+            "The labels are texts, and a rule gives numbers or conditions.", "Pass predictions or an estimator."
+        )
     if rule.kind is not ColumnKind.BOOLEAN:
         _check_said(rule, text, schema)
         return RowValue(Expression(_same(rule, label, text)))
@@ -74,7 +76,7 @@ def class_node(text: str, label: Node, schema: Schema) -> Node:
     if rule.kind is ColumnKind.BOOLEAN:
         return _as_number(rule)
     if label.operation is not Operation.COLUMN and schema.label_kind != "binary":
-        raise _rejected(f"the rule {brief(text)} says no class against the rest", "expected a condition")
+        raise _rejected(f"The rule {brief(text)} gives no yes or no for the positive class.", "Write a condition.")
     right_is_1, one, zero = Node.of(Operation.EQUAL, label, Node.literal(1.0)), Node.literal(1.0), Node.literal(0.0)
     wrong = Node.of(Operation.CASE, right_is_1, zero, one)
     says_0 = Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, zero), zero, wrong)
@@ -110,7 +112,7 @@ def label_node(schema: Schema) -> Node:
 def sensible_classes(prediction: Node, schema: Schema) -> tuple[Node, str, str]:
     """Return the condition of predictions that can be labels, what others are, and what is expected."""
     expected, advice = known_classes(schema)
-    said = "are no labels", f"{expected} for each row; {advice}"
+    said = "are no labels", f"{expected} {advice}"
     if schema.label_classes is not None:
         return Node.of(Operation.MEMBER, prediction, *map(Node.literal, schema.label_classes)), *said
     if prediction.kind is ColumnKind.STRING:
@@ -134,8 +136,8 @@ def _rule(text: str, schema: Schema) -> Node:
     expression = parsed(text, schema)
     if schema.label in expression.columns():
         raise _rejected(
-            f"the rule {brief(text)} reads {schema.label!r}, the label that it has to say",
-            "expected a rule over other columns; a query about the label is asked, and not a model",
+            f"The rule {brief(text)} reads {schema.label!r}, the label that it has to predict.",
+            "Write a rule over other columns, or ask about the label as a query.",
         )
     return expression.root
 
@@ -151,7 +153,7 @@ def _check_said(rule: Node, text: str, schema: Schema) -> None:
     unknown = [] if classes is None else [value for value in _spelled(rule) if value not in classes]
     if unknown:
         expected, advice = known_classes(schema)
-        raise _rejected(f"the rule {brief(text)} says {brief(unknown[0])}, which is no label; {expected}", advice)
+        raise _rejected(f"The rule {brief(text)} gives {brief(unknown[0])}, which is no label. {expected}", advice)
 
 
 def _spelled(node: Node) -> list[Any]:
@@ -166,11 +168,11 @@ def _spelled(node: Node) -> list[Any]:
 def _same(rule: Node, label: Node, text: str) -> Node:
     if rule.kind is not label.kind:
         raise _rejected(
-            f"the rule {brief(text)} gives a {rule.kind.value} and the labels are {label.kind.value}s",
-            "expected a condition",
+            f"The rule {brief(text)} gives a {rule.kind.value}, and the labels are {label.kind.value}s.",
+            "Write a condition.",
         )
     return Node.of(Operation.EQUAL, rule, label)
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:
-    return QueryRejected(f"{problem}; {advice}")
+    return QueryRejected(f"{problem} {advice}")

@@ -85,7 +85,7 @@ class ScoredRows(LabelQuery):
         array = LabelQuery._checked(self, predictions, rows, schema, what=what)
         if self.outputs_are in ("scores", "numbers") and not bool(np.all(np.isfinite(array))):
             raise QueryRejected(
-                f"{what} are not all finite{first_of(~np.isfinite(array))}; expected a number for each row"
+                f"{what} are not all finite{first_of(~np.isfinite(array))}. Pass a number for each row."
             )
         return array
 
@@ -139,7 +139,10 @@ def _of_class(found: NDArray[Any], model: Any, positive: Any) -> NDArray[Any]:
     """
     classes = np.asarray(getattr(model, "classes_", ())).tolist()
     if positive not in classes:
-        raise QueryRejected(f"The model knows the classes {classes!r:.200}, and {positive!r} is none of them")
+        raise QueryRejected(
+            f"The model knows the classes {classes!r:.200}, and {positive!r} is none of them. Fit it on rows of this "
+            "class."
+        )
     if found.ndim == 1:
         return found if classes.index(positive) == 1 else -found
     return np.asarray(found[:, classes.index(positive)])
@@ -155,8 +158,8 @@ def _of_each_class(model: Any, features: Any, classes: tuple[str | float, ...] |
     places = codes_of(own, classes or ()).astype(np.int64)
     if found.ndim != 2 or found.shape[1] != len(places) or bool(np.any(places < 0)):
         raise QueryRejected(
-            f"the estimator gives probabilities of the shape {found.shape}, and its classes are not those of the "
-            "label; expected one column for each of its classes_, all of them classes of the label"
+            f"The estimator gives probabilities of the shape {found.shape}, which do not match the classes of the "
+            "label. Pass one whose classes_ are classes of the label, with one column for each."
         )
     ordered = np.zeros((len(found), len(classes or ())))
     ordered[:, places] = found
@@ -175,13 +178,13 @@ def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) ->
         array = np.column_stack([1.0 - array, array])
     if array.shape != (rows, count):
         raise QueryRejected(
-            f"{what} have the shape {array.shape}; expected ({rows}, {count}), a probability of each class in the "
-            f"order {list(schema.label_classes or ())!r:.200}"
+            f"{what} have the shape {array.shape}. Pass the shape ({rows}, {count}), a probability of each class in "
+            f"the order {list(schema.label_classes or ())!r:.200}."
         )
     right = np.all((array >= 0.0) & (array <= 1.0), axis=1)
     if (wrong := ~(right & (np.abs(array.sum(axis=1) - 1.0) <= _SUM_OF_PROBABILITIES))).any():
         raise QueryRejected(
-            f"{what} are no probabilities that add up to 1 in each row{first_of(wrong)}; expected numbers in [0, 1]"
+            f"{what} do not add up to 1 in each row{first_of(wrong)}. Pass a probability from 0 to 1 for each class."
         )
     return array
 
@@ -209,7 +212,7 @@ class BoundRows:
         bound = placed.bind(schema)
         names = tuple(schema.asked) if bound.reads is None else bound.reads
         if (function := bound.sealed) is None:
-            raise TypeError("predictions without row values; expected a function of the rows")
+            raise TypeError("The predictions have no values of single rows to compare with labels.")
         told = {} if rows.positive is None else {"positive": rows.positive}
         described = {"label": schema.label, **told, **bound.description, **dict(schema.about)}
         if hasattr(rows.predictions, "predict"):

@@ -76,25 +76,25 @@ def metric(
         'f1_macro'
         >>> metric("d2_log_loss_score", [0, 1, 1])
         Traceback (most recent call last):
-        everhold.errors.QueryRejected: 'd2_log_loss_score' is not promised; the nearest score is neg_log_loss; ...
+        everhold.errors.QueryRejected: 'd2_log_loss_score' is not promised. The nearest metric is neg_log_loss.
     """
     kind = metric_named(name)
     given: dict[str, Any] = {option: value for option, value in settings.items() if value is not None}
     if unused := sorted(set(given) - set(kind.settings)):
-        raise QueryRejected(f"{name} takes no {unused[0]}; expected {', '.join(kind.settings) or 'predictions alone'}")
+        raise QueryRejected(f"{name} takes no {unused[0]}. Pass {', '.join(kind.settings) or 'predictions alone'}.")
     if pos_label is not None and not kind.takes_positive:
         takers = ", ".join(each for each, metric in METRICS.own.items() if metric.takes_positive)
-        raise QueryRejected(f"{name} takes no pos_label. It is for {takers}")
+        raise QueryRejected(f"{name} takes no pos_label. Leave it out, or ask for one of {takers}.")
     positive = pos_label.item() if isinstance(pos_label, np.generic) else pos_label
     if not isinstance(positive, (str, int, float, NoneType)):
-        raise QueryRejected(f"pos_label is {brief(pos_label)}. Pass one class, a text or a number")
+        raise QueryRejected(f"pos_label is {brief(pos_label)}. Pass one class, a text or a number.")
     if isinstance(positive, (int, float)) and positive % 1 == 0:
         positive = int(positive)  # True, 1 and 1.0 are one class, and one query
     if (weight is None) is not (weight_cap is None):
-        raise QueryRejected("Weights have a public cap. Pass both weight and weight_cap, or neither")
+        raise QueryRejected(f"weight is {brief(weight)} and weight_cap is {brief(weight_cap)}. Pass both, or neither.")
     if weight_cap is not None and not 0.0 < (cap := as_float(weight_cap)) < math.inf:
         raise QueryRejected(
-            f"weight_cap is {brief(weight_cap)}. Pass the largest weight of a row, such as 1 for '1 / visits'"
+            f"weight_cap is {brief(weight_cap)}. Pass the largest weight of a row, such as 1 for '1 / visits'."
         )
     asked = MetricQuery.of(kind, predictions, training, given, where, positive)
     return asked.simplest if weight is None else replace(asked, weight=weight, cap=cap)
@@ -155,9 +155,11 @@ def at_thresholds(
     """
     cuts, kind = [as_float(cut) for cut in items_of(thresholds) or ()], metric_named(name)
     if not cuts or not all(map(math.isfinite, cuts)):
-        raise QueryRejected(f"thresholds is {brief(thresholds)}. Pass a list of numbers")
+        raise QueryRejected(f"thresholds is {brief(thresholds)}. Pass a list of numbers.")
     if kind.outputs != "classes" and "threshold" not in kind.settings:
-        raise QueryRejected(f"{name} is of {kind.outputs}, which no threshold decides. Pass a metric of classes")
+        raise QueryRejected(
+            f"{name} is a metric of {kind.outputs}, which no threshold turns into classes. Pass a metric of classes."
+        )
 
     def said(given: Any, cut: float) -> Any:
         if given is None or hasattr(given, "predict"):
@@ -165,9 +167,11 @@ def at_thresholds(
         try:
             numbers = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError):
-            raise QueryRejected(f"The scores are {brief(given)}. Pass an array of numbers, or a fitted model") from None
+            raise QueryRejected(
+                f"The scores are {brief(given)}. Pass an array of numbers, or a fitted model."
+            ) from None
         if bool(np.isnan(numbers).any()):
-            raise QueryRejected(f"Some rows have no score{first_of(np.isnan(numbers))}. Pass a number for each")
+            raise QueryRejected(f"Some rows have no score{first_of(np.isnan(numbers))}. Pass a number for each row.")
         return (numbers >= cut).astype(np.int64) if pos_label is None else numbers >= cut
 
     return [
@@ -186,12 +190,12 @@ def metric_named(name: object) -> Metric:
         return METRICS[name]
     if isinstance(name, str) and name in REFUSED:
         raise QueryRejected(
-            f"{name!r} is not promised; the nearest score is {REFUSED[name]}"
-            + (f". {REASONS[name]}" if name in REASONS else ""),
+            f"{name!r} is not promised. The nearest metric is {REFUSED[name]}."
+            + (f" {REASONS[name]}." if name in REASONS else ""),
             nearest=REFUSED[name],
         )
     raise QueryRejected(
-        f"there is no score {brief(name)}; expected one of {', '.join(sorted(METRICS))}",
+        f"There is no metric {brief(name)}. Pass one of {', '.join(sorted(METRICS))}.",
         known=sorted(METRICS),
     )
 
@@ -286,14 +290,14 @@ def as_metric(metric: Any) -> Any:
     if given[:2] == (function, 1) and alike and known[alike[0]]._sign < 0:
         why = f"{name} is a loss, and here its largest value would be the best one"
     elif name == "roc_auc_score" and "predict" in (given[3] or ()):
-        why = f"this scorer of {name} ranks predicted classes; expected response_method='predict_proba'"
+        why = f"This scorer of {name} ranks predicted classes. Make it with response_method='predict_proba'"
     else:
         why = f"{name}({settings}) is not promised"
-    raise QueryRejected(f"{why}. {f'The nearest score is {nearest[0]}' if nearest[0] else _listed()}")
+    raise QueryRejected(f"{why}. {f'The nearest metric is {nearest[0]}.' if nearest[0] else _listed()}")
 
 
 def _listed() -> str:
-    return f"Pass one of {', '.join(sorted(METRICS))}"
+    return f"Pass one of {', '.join(sorted(METRICS))}."
 
 
 def _is(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from everhold.queries.query import CompileContext
 
 _MOST_SLICES = 1_000
-_OF_SEVERAL = "expected a metric that is a mean of rows: 'accuracy', 'error', 'brier', or a loss with its range"
+_OF_SEVERAL = "Pass a metric that is a mean of rows ('accuracy', 'error', 'brier', or a loss with its range)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ def evaluation(
         return plain, None
     if sliced and guess is not None:
         raise QueryRejected(
-            "these folds do not leave out each training row once, so they make no guess for a slice or a comparison; "
-            "expected a number of folds, or a splitter such as KFold"
+            "The folds cv do not leave out each training row once, so they give no guess for a slice or a comparison. "
+            "Pass a number of folds, or a splitter such as KFold."
         )
     return query, guess
 
@@ -116,7 +116,7 @@ def comparison(
         features: Columns to fit on.
     """
     if both[0] is both[1]:
-        raise QueryRejected("both models are one object; expected two")
+        raise QueryRejected("Both models are the same object. Pass two models.")
     asked = []
     judge = Judge(metric_by(metric), compiler.schema)
     for each in both:
@@ -168,8 +168,8 @@ def in_slice(query: Any, where: str | None, *, guessed: bool = False) -> Any:
     if guessed and isinstance(query, DifferenceQuery):
         if any(_as_metric(each) is None for each in (query.first, query.second)):
             raise QueryRejected(
-                "a comparison by this metric in a slice takes its guess from training rows; pass models, or "
-                "predictions with training=, and leave guess out, or compare by a score such as neg_mean_squared_error"
+                "A comparison in a slice takes its guess from training rows. Leave guess out, and pass models or "
+                "predictions with training=..., or compare by a metric such as neg_mean_squared_error."
             )
         return difference(in_slice(query.first, where), in_slice(query.second, where))
     if (metric := _as_metric(query)) is not None:
@@ -179,7 +179,7 @@ def in_slice(query: Any, where: str | None, *, guessed: bool = False) -> Any:
     if isinstance(query, ShareQuery):
         part, whole = WithinQuery(query.part, rows), WithinQuery(query.whole, rows)
         return ShareQuery(part, whole, nested=True, name=query.name)
-    raise QueryRejected(f"{_named(query)} is not asked of a slice; {_OF_SEVERAL}, or a score by its name")
+    raise QueryRejected(f"{_named(query)} cannot be asked of a slice. {_OF_SEVERAL}, or another metric by its name.")
 
 
 def slices_of(compiler: CompileContext, by: Sequence[str]) -> list[tuple[tuple[Any, ...], str]]:
@@ -191,10 +191,10 @@ def slices_of(compiler: CompileContext, by: Sequence[str]) -> list[tuple[tuple[A
     schema, training = compiler.schema, compiler.training
     known = list(schema.features)
     if isinstance(by, str) or not by or not set(by) <= set(known) or len(set(by)) < len(by):
-        raise QueryRejected(f"by is {brief(by)}; expected a list of different columns, some of {', '.join(known)}")
+        raise QueryRejected(f"by is {brief(by)}. Pass a list of different columns, some of {', '.join(known)}.")
     if training is None:
         raise QueryRejected(
-            "the values of slices come from training rows, and this holdout has none; expected where=... for each slice"
+            "The values of slices come from training rows, and this holdout has none. Ask each slice with where=..."
         )
     table = training.table(tuple(by))
     columns = [np.asarray(table[name]) for name in by]
@@ -202,13 +202,16 @@ def slices_of(compiler: CompileContext, by: Sequence[str]) -> list[tuple[tuple[A
     for name, found in zip(by, values, strict=True):
         if not found or len(found) > _MOST_SLICES:
             raise QueryRejected(
-                f"column {name!r} has {len(found):,} values among the training rows; expected 1 to {_MOST_SLICES:,}, "
-                "such as categories or bands"
+                f"The column {name!r} has {len(found):,} values in the training rows. Pass columns with 1 to "
+                f"{_MOST_SLICES:,} values, such as categories or bands."
             )
     rows = set(zip(*(column.tolist() for column in columns), strict=True))
     found_slices = [each for each in product(*(sorted(found) for found in values)) if each in rows]
     if len(found_slices) > _MOST_SLICES:
-        raise QueryRejected(f"these columns name {len(found_slices):,} slices; expected {_MOST_SLICES:,} at most")
+        raise QueryRejected(
+            f"The columns {', '.join(by)} give {len(found_slices):,} slices, more than {_MOST_SLICES:,}. Pass fewer "
+            "columns, or columns with fewer values."
+        )
     return [
         (each, " and ".join(f"{_column(name)} = {_literal(value)}" for name, value in zip(by, each, strict=True)))
         for each in found_slices
@@ -231,7 +234,7 @@ def plans_of_slices(
             plan = compiler.compile(query, None, None)
         except QueryRejected as fault:
             if guess is None:
-                raise QueryRejected(f"in the slice {brief(where)}: {fault.message}", **fault.data) from None
+                raise QueryRejected(f"{fault.message} This was in the slice {brief(where)}.", **fault.data) from None
             plan = compiler.compile(query, guess, None)
         plans.append(plan)
     return plans
@@ -247,8 +250,8 @@ def as_one_step(compiler: CompileContext, queries: Sequence[Any], plans: Sequenc
         return None
     if not all(isinstance(plan, OneMean) for plan in plans):
         raise QueryRejected(
-            "a slice is one query only where the mechanism checks guesses and training rows show the metric; expected "
-            "mechanism='guess_and_check' and a model, or where=... for one slice"
+            f"The mechanism {compiler.mechanism.name} cannot answer all slices together. Use "
+            "mechanism='guess_and_check' with a model or with training=..., or ask one slice with where=..."
         )
     prepared = [plan.prepared[0] for plan in plans if isinstance(plan, OneMean)]
     return Batch(prepared, compiler.schema, compiler.mechanism, silent=compiler.silent)
@@ -269,7 +272,8 @@ def _check_comparable(query: Any) -> None:
         return
     if not isinstance(query, LabelQuery):
         raise QueryRejected(
-            f"{_named(query)} is not compared row by row; {_OF_SEVERAL}, or precision, recall, f1, roc_auc"
+            f"{_named(query)} does not compare two models row by row. {_OF_SEVERAL}, or precision, recall, f1 or "
+            "roc_auc."
         )
 
 
@@ -277,7 +281,7 @@ def _named(query: Any) -> str:
     """Return the name of a query's metric for messages."""
     if isinstance(query, StatisticQuery):
         return "AUC with counts"
-    return "a ratio such as precision" if isinstance(query, ShareQuery) else type(query).__name__
+    return "A ratio such as precision" if isinstance(query, ShareQuery) else type(query).__name__
 
 
 def _is_missing(value: Any) -> bool:

@@ -27,9 +27,8 @@ MOST_CHARACTERS = 1_000
 """Longest predicted text: an array of texts takes as much memory for each one as for the longest."""
 
 _NOT_COUNTED = (
-    "the predictions have an index that does not count the rows, so it may name them; expected predictions in the "
-    "order of the rows, as in predictions.to_numpy(), or a table with the row ids that were named at creation; nothing "
-    "was charged"
+    "The predictions have an index that does not count the rows, so they may be in another order. Pass "
+    "predictions.to_numpy() if they are in the order of the rows, or else a table with row ids."
 )
 _SHOWN = 3
 _MOST_CLASSES = 5
@@ -48,7 +47,7 @@ class PredictionTable:
     """
 
     columns: Mapping[str, Any]
-    name: str = "the table of predictions"
+    name: str = "The table of predictions"
     column: str | None = None
     counted: bool = True
 
@@ -76,8 +75,8 @@ class PredictionTable:
         order, count = self.order(row_id, ids, rows_are=rows_are, others=others), len(self.columns[row_id])
         if values.shape != (count,):
             raise QueryRejected(
-                f"{self.name} has {count:,} ids and predictions of the shape {values.shape}; expected one prediction "
-                f"for each id, as in {_example(row_id)}"
+                f"{self.name} has {count:,} ids and predictions of the shape {values.shape}. Pass one prediction for "
+                f"each id, as in {_example(row_id)}."
             )
         return values if order is None else values[order]
 
@@ -96,8 +95,8 @@ class PredictionTable:
     def _check_named(self, row_id: str | None) -> None:
         if row_id is not None and row_id not in self.columns:
             raise QueryRejected(
-                f"{self.name} has the columns {self._listed()} and none of them is {row_id!r}, the id by which this "
-                f"holdout's rows are named; expected {_example(row_id)}"
+                f"{self.name} has the columns {self._listed()} and no {row_id!r}, which names this holdout's rows. "
+                f"Pass {_example(row_id)}."
             )
 
     def _values_column(self, row_id: str | None) -> str:
@@ -105,15 +104,17 @@ class PredictionTable:
         if self.column is not None:
             if self.column not in others:
                 raise QueryRejected(
-                    f"{self.name} has no predictions in a column {self.column!r}; expected one of {listed(others)}"
+                    f"{self.name} has no predictions in a column {self.column!r}. Name one of {listed(others)}."
                 )
             return self.column
         if len(others) == 1:
             return others[0]
-        unnamed = "" if row_id is not None else " and this holdout was created without row_id=, so that no ids are used"
+        unnamed = (
+            "" if row_id is not None else ", and this holdout was created without row_id=, so that no ids are used"
+        )
         raise QueryRejected(
-            f"{self.name} has the columns {self._listed()}{unnamed}; expected one column of predictions, as in "
-            f"{_example(row_id)}; leave the others out, or name it with --column"
+            f"{self.name} has the columns {self._listed()}{unnamed}. Pass one column of predictions, as in "
+            f"{_example(row_id)}, or name it with --column."
         )
 
     def _listed(self) -> str:
@@ -129,12 +130,12 @@ class PredictionTable:
         absent = int(missing.sum()) or (0 if kinds_given <= {int, str} else sum(map(_is_missing, given)))
         if array.ndim != 1 or absent:
             fault = f"{absent:,} empty ids" if array.ndim == 1 else f"ids of the shape {array.shape}"
-            raise QueryRejected(f"{self.name} has {fault}; expected {_example(row_id)}")
+            raise QueryRejected(f"{self.name} has {fault}. Pass one id in each row, as in {_example(row_id)}.")
         if bool in kinds_given or not all(issubclass(kind, str if text else Number) for kind in kinds_given):
-            kinds = ("text", "numbers") if text else ("numbers", "no numbers")
+            kinds = ("text", "numbers") if text else ("numbers", "not numbers")
             raise QueryRejected(
-                f"the ids of this holdout are {kinds[0]} and those of {self.name} are {kinds[1]}; expected the same "
-                f"kind{', with all their zeros' if text else ''}, as in {_example(row_id)}"
+                f"{self.name} has ids that are {kinds[1]}, and the ids of this holdout are {kinds[0]}. Pass ids of the "
+                f"same kind{', with all their zeros' if text else ''}, as in {_example(row_id)}."
             )
         return given
 
@@ -184,8 +185,8 @@ def ids_refused(
     if not faults:
         return None
     return QueryRejected(
-        f"{name} has in column {row_id!r} {' and '.join(faults)}; expected each of the {rows:,} ids of the {rows_are} "
-        f"rows once, in any order, as in {_example(row_id)}"
+        f"{name} has {' and '.join(faults)} in column {row_id!r}. Pass each of the {rows:,} ids of the {rows_are} "
+        f"rows once, in any order, as in {_example(row_id)}."
     )
 
 
@@ -231,7 +232,7 @@ def listed(names: Iterable[str]) -> str:
 
 def _table(names: Sequence[Any], column: Any) -> PredictionTable:
     if len({str(name) for name in names}) < len(names):
-        raise QueryRejected("the predictions have columns of the same name; rename them")
+        raise QueryRejected("The predictions have two columns of the same name. Rename one of them.")
     return PredictionTable({str(name): column(name) for name in names})
 
 
@@ -241,8 +242,8 @@ def _is_missing(value: object) -> bool:
 
 def _example(row_id: str | None) -> str:
     if row_id is None:
-        return 'one column such as "prediction", and below it "1", "0", ... in the order of the rows'
-    return f'a table such as "{row_id},prediction", "17,1", "18,0", ...'
+        return 'a column "prediction" with "1", "0", ... in the order of the rows'
+    return f'a table such as "{row_id},prediction", "17,1", "18,0"'
 
 
 def first_of(wrong: NDArray[np.bool_]) -> str:
@@ -269,19 +270,21 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
     floats = predictions.dtype.kind == "f"
     if floats and not bool(np.all(np.isfinite(predictions))):
         raise QueryRejected(
-            f"{what} hold nan or infinite numbers{first_of(~np.isfinite(predictions))}; expected a label "
-            "for each row; fill in the missing ones"
+            f"{what} hold nan or infinite numbers{first_of(~np.isfinite(predictions))}. Pass a label for each row."
         )
     if predictions.dtype.kind == "b" and schema.label_kind != "binary":
         expected, hint = known_classes(schema)
-        raise QueryRejected(f"{what} are truth values and the classes are not 0 and 1; {expected} for each row; {hint}")
+        raise QueryRejected(
+            f"{what} are true or false, and the classes of the label are not 0 and 1. {expected} {hint}"
+        )
     if strange := predictions[is_strange := are_no_class(predictions, schema)].tolist():
         classes, (expected, hint) = schema.label_classes, known_classes(schema)
         unknown = [each for each, _ in Counter(strange).most_common(_MOST_CLASSES)]
         more = ", ..." if len(set(strange)) > len(unknown) else ""
         raise QueryRejected(
-            f"{what} are no labels: {len(strange):,} are such as {', '.join(map(_shown, unknown))}{more}"
-            f"{first_of(is_strange)}; {expected} for each row; {_look_alike(unknown, classes) or hint}",
+            f"{what} are no labels: {len(strange):,} are such as "
+            f"{', '.join(map(_shown, unknown))}{more}{first_of(is_strange)}. {expected} "
+            f"{_look_alike(unknown, classes) or hint}",
             unknown=[_plain(each) for each in unknown],
             known=[_plain(each) for each in (classes or ())[:_MOST_LISTED]],
         )
@@ -305,23 +308,25 @@ def check_known(schema: Schema) -> None:
     """
     if schema.label_classes == ():
         raise QueryRejected(
-            f"no class of the label {schema.label!r} is known, because none was declared and the training rows do not "
-            "show them; expected a holdout that was created with classes=[...] (--classes); for measured numbers ask "
-            "risk(...)"
+            f"The classes of the label {schema.label!r} are not known, because none were declared and the training "
+            "rows do not show them. Create the holdout with classes=[...] (--classes), or ask risk(...) about "
+            "measured numbers."
         )
 
 
 def known_classes(schema: Schema) -> tuple[str, str]:
     """Return the text for messages of which classes are expected, and what to do about others."""
-    classes, hint = schema.label_classes, "check their spelling"
+    classes, hint = schema.label_classes, "Check their spelling."
     if classes is None:
-        expected = "expected classes: whole numbers or text"
+        expected = "Pass a class for each row, a whole number or a text."
     else:
         some, more = ", ".join(map(_shown, classes[:_MOST_LISTED])), ", ..." if len(classes) > _MOST_LISTED else ""
         where = "" if schema.label_kind == "binary" else ", the classes of the label,"
-        expected = f"expected one of {some}{more}{where}"
+        expected = f"Pass one of {some}{more}{where} for each row."
     if schema.label_kind in ("binary", "number"):
-        hint = "ask brier(...) about probabilities" if schema.label_kind == "binary" else "ask risk(...) about numbers"
+        hint = (
+            "Ask brier(...) about probabilities." if schema.label_kind == "binary" else "Ask risk(...) about numbers."
+        )
     return expected, hint
 
 
@@ -331,7 +336,7 @@ def _look_alike(unknown: Sequence[Any], classes: Sequence[Any] | None) -> str:
     for text in unknown:
         known = alike.get(text.strip().casefold()) if isinstance(text, str) else None
         if known is not None:
-            return f"{_shown(text)} is not {_shown(known)}: check case and blanks"
+            return f"{_shown(text)} is not {_shown(known)}. Check case and blanks."
     return ""
 
 
@@ -339,9 +344,7 @@ def check_lengths(texts: Iterable[str]) -> None:
     """Check that texts are short enough to be predictions, before an array is made of them."""
     longest = max(map(len, texts), default=0)
     if longest > MOST_CHARACTERS:
-        raise QueryRejected(
-            f"a prediction has {longest:,} characters; expected at most {MOST_CHARACTERS:,}; shorten it"
-        )
+        raise QueryRejected(f"A prediction has {longest:,} characters, more than {MOST_CHARACTERS:,}. Shorten it.")
 
 
 def _shown(value: object) -> str:
@@ -373,13 +376,13 @@ def probabilities(estimator: Any, features: Any, positive: Any = None) -> NDArra
             return np.asarray(found[:, known.index(positive)])
         raise QueryRejected(
             f"The estimator gives probabilities of the shape {found.shape} for the classes {_shown(known)}, and none "
-            f"of {_shown(positive)}. Pass one with classes_ that was fitted on rows of this class"
+            f"of {_shown(positive)}. Pass an estimator with classes_ that was fitted on rows of this class."
         )
     if found.ndim != 2 or found.shape[1] != 2 or (classes is not None and np.asarray(classes).tolist() != [0, 1]):
         told = "" if classes is None else f" for the classes {_shown(np.asarray(classes).tolist())}"
         raise QueryRejected(
-            f"the estimator gives probabilities of the shape {found.shape}{told}; expected two columns, for the labels "
-            "0 and 1; fit it on such labels"
+            f"The estimator gives probabilities of the shape {found.shape}{told}. Pass one that was fitted on labels "
+            "0 and 1, so that it gives two columns."
         )
     return np.asarray(found[:, 1])
 
@@ -414,7 +417,7 @@ class RowSpan:
     total: int
     ids: Callable[[], Sequence[Any]]
 
-    def cut(self, predictions: Any, *, what: str = "the predictions") -> Any:
+    def cut(self, predictions: Any, *, what: str = "The predictions") -> Any:
         """Return predictions for the query's rows, cut from those for all sealed rows in order of arrival.
 
         Args:
@@ -434,6 +437,6 @@ class RowSpan:
             return predictions
         if count != self.total or self.start < 0:
             expected = f"{self.total:,} for all sealed rows, or {self.rows:,} for those that this query is about"
-            raise QueryRejected(f"{what} are {count:,}; expected {expected}, in the order of their arrival")
+            raise QueryRejected(f"{what} are {count:,}. Pass {expected}, in the order of their arrival.")
         given = predictions if isinstance(predictions, (list, tuple, np.ndarray)) else np.asarray(predictions)
         return given[self.start : self.start + self.rows]

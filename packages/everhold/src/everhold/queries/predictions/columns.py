@@ -52,8 +52,7 @@ class PredictionsFile(Mapping[str, "PredictionColumn"]):
         every = names_in(path)
         if row_id is not None and row_id not in every:
             raise QueryRejected(
-                f"{path.name} has the columns {listed(every)} and none of them is {row_id!r}; expected row_id=... to "
-                "name the column of row ids"
+                f"row_id is {row_id!r}, and {path.name} has the columns {listed(every)}. Name the column of row ids."
             )
         self._columns = {name: PredictionColumn(self, name) for name in every if name != row_id}
 
@@ -62,7 +61,9 @@ class PredictionsFile(Mapping[str, "PredictionColumn"]):
 
     def __getitem__(self, name: str) -> PredictionColumn:
         if name not in self._columns:
-            raise KeyError(f"{name!r}; expected one of {listed(self._columns)}")
+            raise KeyError(
+                f"{name!r} is no column of predictions in {self.path.name}. Name one of {listed(self._columns)}."
+            )
         return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -96,7 +97,7 @@ class PredictionColumn:
         Raises:
             QueryRejected: If the file cannot be read, or its ids are not those of the rows. Nothing is charged.
         """
-        what = f"the predictions in column {self.name!r} of {self.file.path.name}"
+        what = f"The predictions in column {self.name!r} of {self.file.path.name}"
         cache = None if self.reading is None else self.reading.cache
         reading = ColumnReading(self.file, [self.name]) if self.reading is None else self.reading
         return Placed(reading.values(self.name, schema, ids, rows_are=rows_are, span=span), what, cache)
@@ -167,7 +168,7 @@ class ColumnReading:
         column = self._batch[name]
         if order is not None:
             return column[order] if len(column) == self._lines[rows_are] else column
-        return column if span is None else span.cut(column, what=f"the predictions in column {name!r}")
+        return column if span is None else span.cut(column, what=f"The predictions in column {name!r}")
 
     def _order(
         self, row_id: str | None, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None
@@ -180,15 +181,15 @@ class ColumnReading:
                 if file.row_id is not None:
                     raise QueryRejected(
                         f"{file.path.name} names rows by {file.row_id!r}, and this holdout was created without "
-                        "row_id=, so that no ids are used; expected lines in the order of the rows, and "
-                        "predictions_in(path) without row_id"
+                        "row_id=. Put the lines in the order of the rows, and pass predictions_in(path) without "
+                        "row_id."
                     )
                 self._orders[rows_are] = None
             elif row_id != file.row_id:
                 named = dict.fromkeys([*([] if file.row_id is None else [file.row_id]), *file])
                 raise QueryRejected(
-                    f"the columns of {file.path.name} ({listed(named)}) were named without row_id={row_id!r}, the id "
-                    f"by which this holdout's rows are named; expected predictions_in(path, row_id={row_id!r})"
+                    f"The columns of {file.path.name} ({listed(named)}) were named without row_id={row_id!r}, which "
+                    f"names this holdout's rows. Pass predictions_in(path, row_id={row_id!r})."
                 )
             else:
                 table = PredictionTable(self._source.read([row_id]), name=file.path.name)

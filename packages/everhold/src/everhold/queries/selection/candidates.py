@@ -48,9 +48,9 @@ def listed(candidates: Any, *, what: str, most: int) -> list[Any]:
     except TypeError:
         found = None
     if found is None:
-        raise QueryRejected(f"the {what} are {brief(candidates)}; expected a list of 1 to {most:,}")
+        raise QueryRejected(f"The {what} are {brief(candidates)}. Pass a list of 1 to {most:,}.")
     if not 1 <= len(found) <= most:
-        raise QueryRejected(f"there are {len(found):,} {what}; expected 1 to {most:,}")
+        raise QueryRejected(f"There are {len(found):,} {what}. Pass 1 to {most:,}.")
     return found
 
 
@@ -71,7 +71,7 @@ def query_or_metric(candidate: Any, loss: Callable[[Any], Query[Any] | str] | No
     """
     if loss is not None and not callable(loss):
         raise QueryRejected(
-            f"the loss is a {type(loss).__name__}; expected a function from a candidate to its query, such as error"
+            f"The loss is a {type(loss).__name__}. Pass a function from a candidate to its query, such as error."
         )
     asked = candidate if loss is None else loss(candidate)
     return asked if isinstance(asked, MetricQuery) else as_rowwise(asked)
@@ -84,7 +84,7 @@ def check_same_units(bound: Sequence[BoundQuery], what: str) -> None:
         QueryRejected: If they are in different units. Nothing is charged.
     """
     if len({(query.at_zero, query.at_one) for query in bound}) > 1:
-        raise QueryRejected(f"the {what} are means in different units; expected the same range for all of them")
+        raise QueryRejected(f"The {what} are means with different ranges. Pass the same low and high for all of them.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ class Compared:
             numbers = tuple(plan for plan in found if isinstance(plan, OneNumber))
             if len(found) < len(plans) or (numbers and len(numbers) < len(found)):
                 raise QueryRejected(
-                    f"The {what} are not one query each, and of one kind. Pass models, or predictions with training=, "
-                    "and one metric for all"
+                    f"The {what} are queries of different kinds, or one of them takes several queries. Pass models, "
+                    "or predictions with training=, and one metric for all."
                 )
             prepared = tuple(plan.prepared[0] for plan in found)
         check_same_units([each.bound for each in prepared], what)
@@ -167,8 +167,8 @@ class Compared:
 
     def named(self) -> str:
         """Return the number of candidates and the names of the first few."""
-        names = "; ".join(each.bound.shown for each in self.prepared[:MOST_SHOWN_NAMES])
-        return f"{len(self):,}: {names}{'; ...' if len(self) > MOST_SHOWN_NAMES else ''}"
+        names = ", ".join(each.bound.shown for each in self.prepared[:MOST_SHOWN_NAMES])
+        return f"{len(self):,}: {names}{', ...' if len(self) > MOST_SHOWN_NAMES else ''}"
 
     def evaluate(self, sealed: StoredRows) -> SealedValues:
         """Evaluate all candidates on the sealed rows. The result is secret."""

@@ -91,7 +91,7 @@ class Choice(Paid):
         )
 
     def _meaning(self) -> str:
-        chosen = f"each of {'; '.join(self.candidates)}" if len(self.indices) > 1 else str(self.candidate)
+        chosen = f"each of {', '.join(self.candidates)}" if len(self.indices) > 1 else str(self.candidate)
         return (
             f"the value of {chosen} is from {at_least(self.low or 0.0)} to {at_most(self.high or 0.0)}, and at most "
             f"{at_most(self.regret or 0.0)} worse than that of the best candidate. No surprise is charged. Later "
@@ -130,13 +130,12 @@ class ChoiceQuery(Query[Choice]):
         """Compile the choice for the rows of one holdout."""
         mechanism = checks_guesses(compiler, "a choice", guess=guess, tolerance=tolerance)
         if not isinstance(self.best, str) or self.best not in ("lowest", "highest"):
-            raise QueryRejected(f"best is {brief(self.best)}; expected 'lowest' or 'highest'")
+            raise QueryRejected(f"best is {brief(self.best)}. Pass 'lowest' or 'highest'.")
         queries = self._queries()
         allowed = min(len(queries), _MOST_CHOSEN)
         if not 1 <= (as_whole(self.most) or 0) <= allowed:
             raise QueryRejected(
-                f"most is {brief(self.most)}; expected a whole number from 1 to {allowed}, the number of the best that "
-                "are told"
+                f"most is {brief(self.most)}. Pass how many of the best are told, a whole number from 1 to {allowed}."
             )
         compared = Compared.of(compiler, queries, "candidates")
         pairs: WinnerPairs | MetricPairs | None = None

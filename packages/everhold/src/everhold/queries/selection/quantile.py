@@ -96,12 +96,12 @@ class QuantileQuery(Query[Quantile]):
         level = as_float(self.quantile)
         if not 0.0 <= level <= 1.0:
             raise QueryRejected(
-                f"quantile is {brief(self.quantile)}; expected a number in [0, 1], such as 0.5 for the median"
+                f"quantile is {brief(self.quantile)}. Pass a number from 0 to 1, such as 0.5 for the median."
             )
         if parsed(self.text, compiler.schema).kind is not ColumnKind.NUMBER:
             raise QueryRejected(
-                f"{brief(self.text)} is no number, so it has no quantiles; expected a column or an expression that is "
-                "one"
+                f"{brief(self.text)} is no number, so it has no quantiles. Pass a column of numbers, or an expression "
+                "that gives numbers."
             )
         values = self._training_values(compiler)
         edges = self._edges(values)
@@ -131,19 +131,19 @@ class QuantileQuery(Query[Quantile]):
             known = np.zeros(0) if values is None else values[np.isfinite(values)]
             if not len(known):
                 raise QueryRejected(
-                    "the quantile needs edges, and no training rows show the values of this text; expected low and "
-                    "high, between which equal bins lie"
+                    f"No training row has a value of {brief(self.text)}, so nothing says where its quantiles may lie. "
+                    "Pass low and high, the range of the values."
                 )
             levels = np.sin(np.linspace(0.0, math.pi / 2.0, _EDGES + 1)) ** 2
             return np.unique(known[np.ceil(levels * (len(known) - 1)).astype(np.int64)]) + 0.0
         low, high, bins = as_float(self.low), as_float(self.high), _USUAL_BINS if self.bins is None else self.bins
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise QueryRejected(
-                f"low is {brief(self.low)} and high is {brief(self.high)}; expected two finite numbers, the smaller "
-                "first"
+                f"low is {brief(self.low)} and high is {brief(self.high)}. Pass two finite numbers, the smaller one "
+                "as low."
             )
         if not 1 <= (as_whole(bins) or 0) <= _MOST_BINS:
-            raise QueryRejected(f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}")
+            raise QueryRejected(f"bins is {brief(bins)}. Pass a whole number from 1 to {_MOST_BINS:,}.")
         return np.unique(np.linspace(low, high, int(bins) + 1)) + 0.0
 
 

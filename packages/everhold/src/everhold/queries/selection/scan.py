@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 _FREE = (
-    "No surprise is charged; each candidate takes one of the planned queries. More sealed rows bring both limits "
+    "No surprise is charged. Each candidate takes one of the planned queries. More sealed rows bring both limits "
     "closer to the threshold."
 )
 _MOST_QUERIES = 10_000  # of one step
@@ -170,7 +170,7 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
         compared = Compared.of(compiler, self._queries(), "candidates")
         low, high = sorted((compared.bound[0].at_zero, compared.bound[0].at_one))
         if isinstance(self.threshold, (bool, str)) or not low <= as_float(self.threshold) <= high:
-            raise QueryRejected(f"the threshold is {brief(self.threshold)}; expected a number from {low:g} to {high:g}")
+            raise QueryRejected(f"threshold is {brief(self.threshold)}. Pass a number from {low:g} to {high:g}.")
         return ScanPlan(compiler.schema, mechanism, compared, float(self.threshold), self.first)
 
 

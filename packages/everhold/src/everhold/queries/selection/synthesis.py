@@ -130,15 +130,15 @@ class TableQuery(Query[Synthesis]):
         universe = plain_universe(self.universe)
         if universe.cells > _MOST_CELLS:
             raise QueryRejected(
-                f"the universe has {universe.cells:,} cells; expected at most {_MOST_CELLS:,}; list fewer columns, "
-                "fewer values or wider bins"
+                f"The universe has {universe.cells:,} cells, more than {_MOST_CELLS:,}. List fewer columns, fewer "
+                "values or wider bins."
             )
         _check_width(universe, self.marginals)
         counts = universe.marginals(int(self.marginals))
         if len(counts) > _MOST_COUNTS:
             raise QueryRejected(
-                f"there are {len(counts):,} counts; expected at most {_MOST_COUNTS:,}; use fewer columns at a time, "
-                "fewer values or wider bins"
+                f"There are {len(counts):,} counts, more than {_MOST_COUNTS:,}. Pass a smaller number as queries "
+                "(--marginals), or list fewer values or wider bins."
             )
         return SynthesisPlan(compiler.schema, mechanism, universe, int(self.marginals), counts, compiler)
 
@@ -349,8 +349,8 @@ def synthesize(universe: Universe | Mapping[str, Any], queries: int = 2) -> Any:
 def _check_width(universe: Universe, width: object) -> None:
     if not 1 <= (as_whole(width) or 0) <= len(universe.columns):
         raise QueryRejected(
-            f"the width is {brief(width)}; expected a number of columns from 1 to {len(universe.columns)}; counts of "
-            "so many are promised"
+            f"Counts of {brief(width)} columns at a time are asked for. Pass a whole number from 1 to "
+            f"{len(universe.columns)} as queries (--marginals)."
         )
 
 
@@ -364,7 +364,7 @@ def check_universe(universe: object) -> None:
         QueryRejected: If not. Nothing is charged.
     """
     if not isinstance(universe, Universe):
-        raise QueryRejected(f"the universe is a {type(universe).__name__}; expected Universe((ListedColumn(...), ...))")
+        raise QueryRejected(f"The universe is a {type(universe).__name__}. Pass Universe((ListedColumn(...), ...)).")
 
 
 def check_universe_columns(universe: Universe, schema: Schema) -> None:
@@ -373,11 +373,13 @@ def check_universe_columns(universe: Universe, schema: Schema) -> None:
     for column in universe.columns:
         kind = schema.asked.get(column.name)
         if kind is None:
-            raise QueryRejected(f"the rows have no column {column.name!r}; expected one of {', '.join(schema.asked)}")
+            raise QueryRejected(
+                f"The rows have no column {column.name!r}. List some of {', '.join(schema.asked)} in the universe."
+            )
         if not _fits(column, kind):
             raise QueryRejected(
-                f"the column {column.name!r} holds {kind.value}s, and the universe describes it otherwise; expected "
-                "listed values of its kind, or edges for numbers"
+                f"The column {column.name!r} holds {kind.value}s, and the universe describes it otherwise. List "
+                "values of that kind, or pass edges for numbers."
             )
 
 

@@ -57,8 +57,7 @@ def parse(text: str, columns: Columns) -> Expression:
         ('arr_delay', 'carrier')
         >>> parse("carrier > 3", columns)
         Traceback (most recent call last):
-        everhold.errors.QueryRejected: '>' compares a string with a number; compare two values of one kind; nothing
-        was charged
+        everhold.errors.QueryRejected: '>' compares a string with a number. Compare two values of one kind.
     """
     tokens = read_tokens(text, columns)
     try:
@@ -76,10 +75,10 @@ def parse(text: str, columns: Columns) -> Expression:
             "ask for a number or a condition, such as visit >= date '2024-01-31' or visit - admitted, which is in days",
         )
     if sum(node.operation is Operation.LOGARITHM for node in expression.nodes) > _MOST_LOGARITHMS:
-        raise rejected(f"the expression has more than {_MOST_LOGARITHMS} logarithms", "ask a shorter query")
+        raise rejected(f"the expression has more than {_MOST_LOGARITHMS} logarithms", "write a shorter one")
     if expression.root.depth > MAX_DEPTH or len(expression.nodes) > MAX_NODES:
         raise rejected(
-            f"the expression has more than {MAX_NODES} parts or is more than {MAX_DEPTH} deep", "ask a shorter query"
+            f"the expression has more than {MAX_NODES} parts or is more than {MAX_DEPTH} deep", "write a shorter one"
         )
     return expression
 
@@ -135,7 +134,7 @@ def _common_kind(operands: Nodes, name: str, columns: Columns, *, ordered: bool 
         first, second = sorted(kind.value for kind in kinds)[::-1][:2]
         raise rejected(f"{name!r} compares a {first} with a {second}", _how_to_compare(operands, kinds, columns))
     if ordered and ColumnKind.BOOLEAN in kinds:
-        raise rejected(f"{name!r} compares booleans", "booleans can be compared with = and <> only")
+        raise rejected(f"{name!r} compares booleans", "compare booleans with = or <>")
     return kinds.pop()
 
 
@@ -145,16 +144,14 @@ def _how_to_compare(operands: Nodes, kinds: set[ColumnKind], columns: Columns) -
         if ColumnKind.TIME in kinds:
             return "write date '2024-01-31' or timestamp '2024-01-31 18:30:00'"
         if written in columns:
-            return f"the name of a column stands in double quotes, {quoted_name(str(written))}"
+            return f"put the name of a column in double quotes, {quoted_name(str(written))}"
     return "compare two values of one kind"
 
 
 def _expect(kind: ColumnKind, operands: Iterable[Node], name: str) -> None:
     for operand in operands:
         if operand.kind is not kind:
-            raise rejected(
-                f"{name!r} stands next to a {operand.kind.value}", f"it takes only values that are a {kind.value}"
-            )
+            raise rejected(f"{name!r} stands next to a {operand.kind.value}", f"give it values that are a {kind.value}")
 
 
 def _column(_: Nodes, item: exp.Expr, columns: Columns) -> Node:
@@ -372,13 +369,14 @@ _FRESH = frozenset({"(", ",", "and", "or", "when", "then", "else"})
 _NUMBER = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _SPACE = " \t\r\n"
-SEE = "see the documentation of expressions for what can be written"
+SEE = "use comparisons, and, or, not, + - * /, case and the functions in the guide on queries"
 Columns: TypeAlias = Mapping[str, ColumnKind]
 
 
 def rejected(problem: str, advice: str) -> QueryRejected:
-    """Return the error of this package, from what is wrong and what to do."""
-    return QueryRejected(f"{problem}; {advice}; nothing was charged")
+    """Return the error of this package as two sentences, what is wrong and what to do, from parts without full stop."""
+    said = ". ".join(part[:1].upper() + part[1:] for part in (problem, advice))
+    return QueryRejected(said if said.endswith("?") else f"{said}.")
 
 
 def shown_text(text: str) -> str:
@@ -391,7 +389,7 @@ def read_tokens(text: str, columns: Columns) -> list[Token]:
     if not isinstance(text, str):
         raise rejected("the expression is not text", "write for example 'arr_delay > 15'")
     if len(text) > MAX_CHARACTERS:
-        raise rejected(f"the expression is longer than {MAX_CHARACTERS:,} characters", "ask a shorter query")
+        raise rejected(f"the expression is longer than {MAX_CHARACTERS:,} characters", "write a shorter one")
     if _NO_TEXT.search(text):
         raise rejected("the expression has a character that is not text", "remove zero bytes and half surrogates")
     try:
@@ -401,7 +399,7 @@ def read_tokens(text: str, columns: Columns) -> list[Token]:
     if not tokens:
         raise rejected("the expression is empty or has an open quote", "write for example arr_delay > 15")
     if len(tokens) > MAX_TOKENS:
-        raise rejected(f"the expression has more than {MAX_TOKENS} words and signs", "ask a shorter query")
+        raise rejected(f"the expression has more than {MAX_TOKENS} words and signs", "write a shorter one")
     words = _words(text, tokens)
     if "." in words:
         tokens = _with_leading_points(tokens, words)
@@ -504,13 +502,13 @@ def _differing_in_case(name: str, columns: Columns, *, compared: bool) -> str:
     longer = [known for known in columns if not known.isidentifier() and known.casefold().startswith(name.casefold())]
     close = same or longer[:3] or difflib.get_close_matches(name[:64], list(columns)[:1000], n=3, cutoff=0.6)
     if close:
-        advice = f"did you mean {', '.join(map(_spelled, close))}"
+        advice = f"did you mean {' or '.join(map(_spelled, close))}?"
     elif 0 < len(columns) <= _LISTED_COLUMNS:
-        advice = f"expected one of {', '.join(map(_spelled, columns))}"
+        advice = f"name one of {', '.join(map(_spelled, columns))}"
     else:
-        advice = "see the list of columns"
+        advice = "name one of the columns of the holdout"
     if compared and "'" not in name:
-        advice = f"a text stands in single quotes, {shown_text(name)}; else {advice}"
+        advice = f"put a text in single quotes, {shown_text(name)}. {advice[0].upper()}{advice[1:]}"
     raise rejected(f"there is no column {shown_text(name)}", advice)
 
 

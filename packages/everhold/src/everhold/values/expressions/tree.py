@@ -299,14 +299,10 @@ class RowValue:
             object.__setattr__(self, name, real + 0.0)  # without a negative zero
         if not (self.low < self.high and math.isfinite(self.high - self.low)):
             raise QueryRejected(
-                "the range [low, high] cannot be used; expected finite numbers with low < high and a finite "
-                "difference; nothing was charged"
+                f"low is {self.low} and high is {self.high}. Pass two finite numbers, the smaller one as low."
             )
         if self.expression.kind is ColumnKind.BOOLEAN and (self.low, self.high) != (0.0, 1.0):
-            raise QueryRejected(
-                "a condition is 0 or 1 by itself, but another range was given; leave out low and high; "
-                "nothing was charged"
-            )
+            raise QueryRejected("low and high are given for a condition, which counts 0 or 1. Leave them out.")
 
     @property
     def width(self) -> float:

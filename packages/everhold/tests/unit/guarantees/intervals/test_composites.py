@@ -116,7 +116,7 @@ def test_a_free_ratio_without_denominators_has_no_upper_end():
 
 
 def test_shares_of_the_level_add_up_to_one_at_most():
-    with pytest.raises(ValueError, match="1 together"):
+    with pytest.raises(ValueError, match="which sum to at most 1"):
         Composite((FreeRatio(units_of(np.ones(1), np.ones(1)), 1.0),), (1.2,), composites.itself, SeenParts(1.0, ()), 1)
 
 
