@@ -82,7 +82,7 @@ def test_a_killed_job_goes_on_and_nothing_is_lost_doubled_or_half_told(tmp_path)
             told = holdout.unseal()
             board = holdout.competition.leaderboard()
         assert "Traceback" not in server.log
-    assert kills >= min(KILLS, 3)
+    assert kills >= min(KILLS, 5)
     assert len({job["id"] for job in seen}) == 1
     with eh.Holdout.open(storage, "killed") as killed:
         killed.certificate()  # raises if the chain of entries was broken
