@@ -18,6 +18,8 @@ PUBLIC = {
     ("GET", "/login/{link}"),
     ("POST", "/login/{link}"),
     ("POST", "/logout"),
+    ("GET", "/sign-in"),
+    ("GET", "/sign-in/done"),
     ("GET", f"{API}/openapi.json"),
     ("GET", f"{API}/docs"),
     ("GET", f"{API}/docs.css"),

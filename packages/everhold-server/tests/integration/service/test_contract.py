@@ -136,7 +136,7 @@ def test_a_gate_that_is_not_there_is_not_found(http_client, folder, gate):
     before = head(folder)
     bodies = {
         "challenges": {"candidate": "delay > 1"}, "champion": {"champion": "delay > 1"},
-        "results": {"results": {"a": 1}},
+        "results": {"results": {"a": 1}}, "checks": {"results": {"a": 1}}, "forecasts": {"results": {"a": 1}},
         "open": {"challenger": "a"}, "reports": {"challenger": "a", "results": {"a": 1}},
         "withdrawals": {"challenger": "a"}, "missing": {"results": {"a": 1}},
     }  # fmt: skip
