@@ -54,6 +54,8 @@ from everhold.queries.makers import ratio as ratio
 from everhold.queries.means.distribution import correlation as correlation
 from everhold.queries.means.distribution import covariance as covariance
 from everhold.queries.means.distribution import histogram as histogram
+from everhold.queries.means.distribution import sharpe_ratio as sharpe_ratio
+from everhold.queries.means.distribution import standard_deviation as standard_deviation
 from everhold.queries.means.distribution import variance as variance
 from everhold.queries.metrics.ranking import auc as auc
 from everhold.queries.metrics.ranking import f1 as f1

@@ -40,7 +40,7 @@ class EngineContract(RowsContract):
     def test_without_row_ids_there_is_no_order(self, store):
         stored = store(row_id=None)
         for refused in (lambda: stored.totals(asked(mean("x > 0")), parts=2), lambda: stored.table(["x"])):
-            with pytest.raises(QueryRejected, match=r"expected a holdout .* row_id"):
+            with pytest.raises(QueryRejected, match=r"Use a holdout .* row_id"):
                 refused()
         assert stored.totals(asked(mean("x > 0"))).tolist() > [[0]]
 

@@ -70,7 +70,7 @@ SENTENCES = [
     (
         Empirical(rows=20_000, queries=10),
         "If all queries were fixed before the first answer was seen, every one of up to 10 answers is within 0.013 "
-        f"of the population's value, {END} 95 % (statement P9, independent rows); otherwise nothing is promised.",
+        f"of the population's value, {END} 95 % (statement P9, independent rows). Otherwise nothing is promised.",
     ),
     (
         Silent(rows=10_000, queries=1_275, first=50),

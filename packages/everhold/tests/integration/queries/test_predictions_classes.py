@@ -106,7 +106,7 @@ def test_a_competition_refuses_unknown_classes_in_every_mode(tmp_path, feedback)
 def test_texts_need_their_classes_where_no_training_rows_show_them(tmp_path):
     few = np.array(["cat", "dog", "owl", "ant", "bee"] * 4)  # five classes in twenty rows
     for training in (None, few):
-        with pytest.raises(eh.HoldoutRejected, match="the classes of the label 'y' are not known"):
+        with pytest.raises(eh.HoldoutRejected, match="The classes of the label 'y' are not known"):
             create(tmp_path, CATS, training=training)
     with create(tmp_path, CATS, classes="open") as holdout:
         assert holdout.ask(eh.accuracy(by_id(np.full(ROWS, "horse"))), guess=0.0).value == 0.0

@@ -165,7 +165,7 @@ def test_hostile_results_are_refused_and_take_no_memory_of_the_process_that_aske
     ("name", "content", "found"),
     [
         ("rows.csv", b"a," + WIDE + b"\n1\n", "100,001 columns"),
-        ("rows.csv", (b"a" + b",a" * 1_999 + b"\n") * 4_200, "rows of 2,000 columns"),
+        ("rows.csv", (b"a" + b",a" * 1_999 + b"\n") * 4_200, "rows and 2,000 columns"),
         ("rows.parquet", b"PAR1" + b"\xff" * 500 + b"PAR1", "Parquet"),
     ],
 )
