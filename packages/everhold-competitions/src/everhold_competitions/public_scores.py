@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -91,8 +91,7 @@ class PublicScores:
     @property
     def ladder(self) -> Ladder:
         """The mechanism of the public rows."""
-        assert isinstance(self.executor.mechanism, Ladder)
-        return self.executor.mechanism
+        return cast("Ladder", self.executor.mechanism)
 
     @cached_property
     def scoring(self) -> Scoring:

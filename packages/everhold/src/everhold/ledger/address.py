@@ -19,7 +19,7 @@ from sqlalchemy.exc import ArgumentError
 
 from everhold.errors import EverholdError, HoldoutNotFound, HoldoutRejected, IntegrityError, Unavailable
 from everhold.extensions import Registry, extra_for
-from everhold.ledger.database import DAMAGED, LedgerDatabase, Line, database_errors, is_busy
+from everhold.ledger.database import DAMAGED, LedgerDatabase, WriterQueue, database_errors, is_busy
 from everhold.ledger.schema import VERSION_TABLE
 from everhold.private_files import create_private, make_private
 
@@ -166,8 +166,8 @@ _MARK = int.from_bytes(b"evhd", "big")
 _ours: set[tuple[Path, int, int]] = set()
 """Files that this process knows to be ledgers: path, device and number."""
 
-_writers: dict[tuple[Path, int], Line] = {}
-"""Line of the threads that write to a file, by the file and the process: a forked child begins without any."""
+_writers: dict[tuple[Path, int], WriterQueue] = {}
+"""Queue of the threads that write to a file, by the file and the process: a forked child begins without any."""
 
 _OPENED_FILE = "file"
 
@@ -232,11 +232,11 @@ class SQLite(LedgerDatabase):
         found = tuple(connection.scalars(sa.text("PRAGMA integrity_check(10)")))
         return () if found == ("ok",) else found
 
-    def line(self, turn: str) -> Line:
+    def line(self, turn: str) -> WriterQueue:
         """Return the line of all who write to the file, because SQLite would let them sleep up to .1 s."""
-        return _writers.setdefault((self.path, os.getpid()), Line())
+        return _writers.setdefault((self.path, os.getpid()), WriterQueue())
 
-    def lines(self) -> Collection[Line]:
+    def lines(self) -> Collection[WriterQueue]:
         """Return the one line of all who write to the file."""
         return [self.line("")]
 

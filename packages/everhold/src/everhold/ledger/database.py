@@ -66,7 +66,7 @@ class LedgerDatabase(ABC):
         self.heads: dict[str, Head] = {}
         self._engine = self._connect()
         weakref.finalize(self, self._engine.dispose)
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, WriterQueue] = {}
         self._in_use = False
         self._busy_at_fork = False
         _open_databases.add(self)
@@ -175,13 +175,13 @@ class LedgerDatabase(ABC):
         pool = self._engine.pool
         return pool.checkedout() if isinstance(pool, QueuePool) else 0
 
-    def lines(self) -> Collection[Line]:
+    def lines(self) -> Collection[WriterQueue]:
         """Return all lines of writers."""
         return [*self._lines.values()]
 
-    def line(self, turn: str) -> Line:
+    def line(self, turn: str) -> WriterQueue:
         """Return the line of the writers of this process with the same turn."""
-        return self._lines.setdefault(turn, Line())
+        return self._lines.setdefault(turn, WriterQueue())
 
     @contextlib.contextmanager
     def _transaction(self, *, writing: bool, turn: str) -> Iterator[sa.Connection]:
@@ -318,7 +318,7 @@ def _revision(connection: sa.Connection) -> str | None:
 _LONGEST = 0.05  # seconds in which writers may join: the first of them waits for all
 
 
-class Part(Protocol):
+class SharedWork(Protocol):
     """Protocol of what the writers of a group did together."""
 
     def write(self, connection: sa.Connection) -> None:
@@ -346,7 +346,7 @@ class Group:
     end: contextlib.ExitStack
     opener: Writer
     until: float
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, SharedWork] = field(default_factory=dict)
     fault: EverholdError | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -374,8 +374,8 @@ class Writer:
 
 
 @dataclass(eq=False, slots=True)
-class Line:
-    """The line of the threads of a process that write to the same: one writes, and the others wait in order."""
+class WriterQueue:
+    """The queue of the threads of a process that write to the same: one writes, and the others wait in order."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _waiting: deque[Writer] = field(default_factory=deque)
