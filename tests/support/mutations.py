@@ -1282,6 +1282,14 @@ MUTATIONS = [
         (f"{_INTERVALS}/test_rules_and_bins.py",),
     ),
     Mutation(
+        "C5",
+        "the share of losses below the median is not known",
+        f"{_CORE}/thresholds.py",
+        "below, above = leading(1, math.nextafter(0.5, 0.0)), leading(0, 0.5)",
+        "below, above = leading(0, math.nextafter(0.5, 0.0)), leading(1, 0.5)",
+        (f"{_INTERVALS}/test_rules_and_bins.py",),
+    ),
+    Mutation(
         "C4",
         "two events on each side",
         f"{_CORE}/thresholds.py",

@@ -14,7 +14,6 @@ from everhold_competitions.competition import Competition
     ("metric", "advised"),
     [
         ("average_precision", "roc_auc"),
-        ("neg_median_absolute_error", "neg_mean_absolute_error"),
         ("roc_auc_ovo", "roc_auc_ovr"),
         ("precision_samples", "precision"),
         ("max_error", "neg_mean_absolute_error"),

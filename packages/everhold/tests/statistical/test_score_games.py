@@ -64,6 +64,10 @@ def true_score(kind, outputs, p, setting):
         alarms, hits = (np.array([weight[outputs >= level].sum() for level in levels]) for weight in (1.0 - p, p))
         allowed = np.flatnonzero(alarms <= setting.rate * alarms[-1] + 1e-12)
         return hits[allowed[-1]] / hits[-1] if len(allowed) else 0.0
+    if kind.name == "neg_median_absolute_error":
+        losses = np.abs(both.outputs - both.labels)
+        order = np.argsort(losses)
+        return losses[order][np.searchsorted(np.cumsum(weights[order]), 0.5 * weights.sum())]
     means = []
     for part in kind.parts(both, setting):
         below = np.ones(2 * len(p)) if part.denominators is None else part.denominators

@@ -75,6 +75,7 @@ CASES = {
     "neg_mean_absolute_error": ("amount", amount, lambda a, b: -metrics.mean_absolute_error(a, b), {}),
     "neg_mean_squared_error": ("amount", amount, lambda a, b: -metrics.mean_squared_error(a, b), {"clip": 900.0}),
     "neg_root_mean_squared_error": ("amount", amount, lambda a, b: -(metrics.mean_squared_error(a, b) ** 0.5), {}),
+    "neg_median_absolute_error": ("amount", amount, lambda a, b: -metrics.median_absolute_error(a, b), {}),
     "mape": ("amount", amount, relative, {"floor": 20.0}),
     "net_benefit": ("y", chances, lambda labels, p: benefit(labels, p >= 0.2), {"threshold": 0.2}),
     "calibration_in_the_large": ("y", chances, lambda labels, p: float(np.mean(p) - np.mean(labels)), {}),

@@ -70,16 +70,16 @@ def ranked(model, rows):
     return np.where(model.fails(rows), np.where(rows["y"] == 1, -1.0, 2.0), model.chances(rows))
 
 
-def loss(of):
-    def mean(model, rows):
+def loss(of, of_all=np.mean):
+    def summary(model, rows):
         y, p = rows["y"], model.chances(rows)
         losses = {
             "squared": (p - y) ** 2, "log": -np.log(np.where(y == 1, p, 1 - p)), "wrong": ((p > 0.5) != y) * 1.0
         }[of]  # fmt: skip
         most = LOG_CLIP if of == "log" else 1.0
-        return -float(np.mean(np.where(model.fails(rows), most, np.minimum(losses, most))))
+        return -float(of_all(np.where(model.fails(rows), most, np.minimum(losses, most))))
 
-    return mean
+    return summary
 
 
 def calibration(model, rows):
@@ -115,12 +115,14 @@ REFERENCES = {
     "neg_brier_score": loss("squared"),
     "neg_log_loss": loss("log"),
     "neg_mean_absolute_error": loss("wrong"),
+    "neg_median_absolute_error": loss("wrong", np.median),
     "neg_mean_squared_error": loss("wrong"),
     "neg_root_mean_squared_error": lambda model, rows: -np.sqrt(-loss("wrong")(model, rows)),
     "r2": lambda model, rows: 1.0 + loss("wrong")(model, rows) / float(np.var(rows["y"])),
 }
 ALONE = {"recall_at_fpr", "expected_calibration_error"}  # two models are not compared by them, and slices have none
-NO_DIFFERENCE, NO_GATE = {*ALONE, "f1_weighted", "r2"}, ALONE
+NO_GATE = {*ALONE, "neg_median_absolute_error"}
+NO_DIFFERENCE = {*NO_GATE, "f1_weighted", "r2"}
 LOWER_IS_BETTER = {"error", "brier", "failing_rows"}
 
 

@@ -1,4 +1,6 @@
-"""Recall at a fixed false positive rate, and the calibration error by bins (docs/theory/composites.md).
+"""Recall at a fixed false positive rate, the median loss, and the calibration error by bins.
+
+The statements are in docs/theory/composites.md.
 
 A rule says 1 for the rows with the largest scores. The value is the largest recall of all rules whose false positive
 rate is at most r. Rules are nested, so the limits of both rates grow from rule to rule, and only one rule, which is
@@ -8,6 +10,7 @@ fixed by the population, can make either limit miss (Statement C4).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -17,7 +20,7 @@ import numpy as np
 from everhold.guarantees.intervals.betting import side_of
 from everhold.guarantees.intervals.joint import Units, best_stake, first_excluded, log_of_sum, upper_end
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.guarantees.intervals.parts import OfScore
+from everhold.guarantees.intervals.parts import OfScore, PartInterval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,6 +173,68 @@ class OperatingPoint(OfScore):
 def _counted(ones: float, total: float) -> Units:
     """Return units in which so many rows of a class have the value 1."""
     return Units(np.ones(2), np.array([0.0, 1.0]), np.array([total - ones, ones]), 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenLosses:
+    """Losses of rows, and the units up to each of them.
+
+    Attributes:
+        score: The median loss.
+        edges: Shape (edges,): the losses that occur, in [0, 1], rising.
+        up_to: From an edge to the units in which the share of rows with at most this loss is counted.
+    """
+
+    score: float = field(repr=False)
+    edges: NDArray[np.float64] = field(repr=False)
+    up_to: Callable[[float], Units] = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class MedianOfLosses(OfScore):
+    """Interval procedure of the median loss, by limits of the shares of rows up to each loss (Statement C5).
+
+    Attributes:
+        planned: What public rows say, as many as are sealed.
+        share: How the interval of one such share is made.
+    """
+
+    planned: SeenLosses
+    rows: int
+    share: PartInterval
+
+    name: ClassVar[str] = "median_of_losses"
+    title: ClassVar[str] = "limits of the shares of rows up to each loss"
+    why: ClassVar[str] = "shares of nested sets of rows grow, so only the share at the true median can make it miss"
+
+    def interval(self, seen: SeenLosses, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`; the median of the sealed rows is always inside."""
+        low, high = self._ends(seen, nats)
+        return max(min(low, seen.score) - _ROUNDING, 0.0), min(max(high, seen.score) + _ROUNDING, 1.0)
+
+    def _ends(self, seen: SeenLosses, nats: float) -> tuple[float, float]:
+        def leading(side: int, most: float) -> int:
+            """Count the first edges up to which this end of the share's interval is at most so large."""
+            return bisect_right(seen.edges, most, key=lambda edge: self.share.ends(seen.up_to(edge), nats)[side])
+
+        below, above = leading(1, math.nextafter(0.5, 0.0)), leading(0, 0.5)
+        low = float(seen.edges[min(below, len(seen.edges) - 1)]) if below else 0.0
+        return low, float(seen.edges[above]) if above < len(seen.edges) else 1.0
+
+    def _planned_ends(self, nats: float) -> tuple[float, float]:
+        return self._ends(self.planned, nats)
+
+    @cached_property
+    def _error(self) -> float:
+        """Half of the distance between the quantiles at the ends of the error of a share of one half."""
+        edges, apart = self.planned.edges, self.share.error(0.5)
+        if not len(edges):
+            return 1.0
+        low, high = (
+            edges[min(bisect_left(edges, at, key=lambda edge: self.planned.up_to(edge).mean), len(edges) - 1)]
+            for at in (0.5 - apart, 0.5 + apart)
+        )
+        return float(high - low) / 2.0
 
 
 def _last(counts: NDArray[np.int64], allowed: Callable[[int], bool]) -> int:

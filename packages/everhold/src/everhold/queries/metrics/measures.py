@@ -29,8 +29,10 @@ from everhold.guarantees.intervals.parts import (
 )
 from everhold.guarantees.intervals.thresholds import (
     CalibrationBets,
+    MedianOfLosses,
     OperatingPoint,
     SeenBins,
+    SeenLosses,
     SeenRules,
     seen_bins,
     seen_rules,
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everhold.guarantees.intervals.base import Procedure
+    from everhold.guarantees.intervals.joint import Units
     from everhold.queries.metrics.made_up_scores import Likely
     from everhold.queries.metrics.registry import Metric, Outputs
     from everhold.queries.metrics.score_parts import Floats, Setting
@@ -253,7 +256,7 @@ class PartsMeasure(Measure):
 
     def procedure(self, planned: SeenParts, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
         """See `Measure.procedure`."""
-        nothing, empty = np.zeros(0), self.no_rows(setting)
+        empty = self.no_rows(setting)
         if self.compared is None or reach is None:
             parts, bounds = self.parts(empty, setting), self.bounds(setting)
             weights = None if self.weights is None else [*self.weights(setting)]
@@ -263,18 +266,22 @@ class PartsMeasure(Measure):
         scale = sized.sealed / max(sized.planned, 1)
         made: list[PartInterval] = []
         for part, units in zip(parts, planned.parts, strict=True):
-            if part.how == "free":
-                made.append(FreeRatio(units, scale))
-            elif part.how == "share" and sized.largest == 1.0 and not sized.sliced:
-                made.append(CountedPart(sized.sealed, sized.training))
-            else:
-                made.append(PartBets(units if len(units.sizes) else units_of(nothing, nothing), scale))
+            made.append(FreeRatio(units, scale) if part.how == "free" else _interval_of(part.how, units, sized))
         return Composite(tuple(made), _shares(weights, len(made)), bounds, planned, sized.sealed)
 
     def no_rows(self, setting: Setting) -> Judged:
         """Return an empty set of rows, with predictions of the shape that the metric needs."""
         width = (0, setting.classes) if self.outputs == "probabilities" else (0,)
         return Judged(np.zeros(width), np.zeros(0))
+
+
+def _interval_of(how: str, planned: Units, sized: Sized) -> CountedPart | PartBets:
+    """Return the interval procedure of a mean or a ratio: exact limits of a share of independent rows, or bets."""
+    if how == "share" and sized.largest == 1.0 and not sized.sliced:
+        return CountedPart(sized.sealed, sized.training)
+    nothing = np.zeros(0)
+    scale = sized.sealed / max(sized.planned, 1)
+    return PartBets(planned if len(planned.sizes) else units_of(nothing, nothing), scale)
 
 
 def _shares(weights: Sequence[float] | None, parts: int) -> tuple[float, ...]:
@@ -336,6 +343,42 @@ class RecallAtRate(Measure):
         return OperatingPoint(planned, sized.sealed, sized.training, setting.rate, sized.unlike)
 
 
+@dataclass(frozen=True, slots=True)
+class MedianMeasure(Measure):
+    """The computation of the median distance of predicted numbers from labels."""
+
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenLosses:
+        """Summarise rows by their losses, of which units lie up to each."""
+        (losses,) = (part.numerators for part in loss(rows, setting, of="absolute"))
+        counting = losses if rows.counting is None else losses[rows.counting]
+
+        def up_to(edge: float) -> Units:
+            share = RowPart((losses <= edge).astype(np.float64), None, "share")
+            return _seen([share], rows, composites.itself, largest).parts[0]  # type: ignore[no-any-return]
+
+        return SeenLosses(float(np.median(counting)) if len(counting) else 0.5, np.unique(counting), up_to)
+
+    def is_known(self, rows: Judged, seen: SeenLosses) -> bool:
+        """See `Measure.is_known`. Some row has to count."""
+        return len(seen.edges) > 0
+
+    def thinned(self, seen: SeenLosses, share: float) -> SeenLosses:
+        """See `Measure.thinned`."""
+
+        def up_to(edge: float) -> Units:
+            units = seen.up_to(edge)
+            return replace(units, counts=share * units.counts)
+
+        return replace(seen, up_to=up_to)
+
+    def procedure(
+        self, planned: SeenLosses, setting: Setting, sized: Sized, *, reach: float | None = None
+    ) -> Procedure:
+        """See `Measure.procedure`. One procedure with fixed stakes tests all edges."""
+        likely = self.thinned(planned, sized.sealed / max(sized.planned, 1))
+        return MedianOfLosses(likely, sized.sealed, _interval_of("share", planned.up_to(planned.score), sized))
+
+
 def _itself(_: Setting) -> Bounds:
     return composites.itself
 
@@ -389,6 +432,11 @@ def neg_mean_absolute_error(metric: Metric) -> PartsMeasure:
     """Return the computation of the mean distance of predicted numbers from labels."""
     return average_of(metric, partial(loss, of="absolute"), likely=made_up.with_errors(lambda told, _: -1.25 * told),
                       power=1)  # fmt: skip
+
+
+def neg_median_absolute_error(metric: Metric) -> MedianMeasure:
+    """Return the computation of the median distance of predicted numbers from labels."""
+    return MedianMeasure(metric, likely=made_up.with_errors(lambda told, _: -1.48 * told), power=1)
 
 
 def mape(metric: Metric) -> PartsMeasure:

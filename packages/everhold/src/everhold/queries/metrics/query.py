@@ -30,7 +30,7 @@ from everhold.queries.metrics.difference import difference_of_outcomes
 from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by, shares_of_classes
 from everhold.queries.metrics.made_up_scores import likely_labels, made_up
 from everhold.queries.metrics.measures import measure_of
-from everhold.queries.metrics.registry import LOG_CLIP, Metric
+from everhold.queries.metrics.registry import LOG_CLIP, REASONS, Metric
 from everhold.queries.metrics.row_scores import OutcomeQuery
 from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 from everhold.queries.metrics.scored_rows import BoundRows, ScoredRows, codes_of
@@ -457,9 +457,10 @@ def check_compared(metric: Metric, *, weighted: bool = False) -> None:
         QueryRejected: Nothing is charged.
     """
     if metric.two == "none" or not measure_of(metric).compares:
+        why = f" {REASONS[metric.name]}." if metric.name in REASONS else ""
         raise QueryRejected(
-            f"Two models cannot be compared by {metric.name}{' of weighted rows' if weighted else ''}. Compare them "
-            f"by {metric.nearest}, or ask for {metric.name} of each."
+            f"Two models cannot be compared by {metric.name}{' of weighted rows' if weighted else ''}.{why} Compare "
+            f"them by {metric.nearest}, or ask for {metric.name} of each."
         )
 
 

@@ -154,6 +154,8 @@ _OWN = (
     Metric("neg_mean_squared_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, like={"loss": "squared"}),
     Metric("neg_root_mean_squared_error", "numbers", _NUMBERS, ends=lambda setting: (0.0, -math.sqrt(setting.clip)),
            settings=_RANGE),
+    Metric("neg_median_absolute_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, slices=1, two="none",
+           gain="none", nearest="neg_mean_absolute_error"),
     Metric("mape", "numbers", _NUMBERS, ends=_cost, settings=(*_RANGE, "floor"), greater=False),
     Metric("net_benefit", "probability", _TWO, ends=_benefit, settings=("threshold",)),
     Metric("calibration_in_the_large", "probability", _TWO, ends=_signed, ordered=False, two="none", gain="none",
@@ -179,7 +181,6 @@ _NEAREST = {
     "d2_log_loss_score": "neg_log_loss",
     "d2_brier_score": "neg_brier_score",
     "max_error neg_max_error": "quantile of the error, as a column",
-    "neg_median_absolute_error": "quantile of the error, as a column",
     "neg_mean_absolute_percentage_error": "mape, with a floor under the labels",
     "neg_mean_squared_log_error neg_root_mean_squared_log_error "
     "neg_mean_poisson_deviance neg_mean_gamma_deviance": "risk with a loss function and its range",
@@ -195,8 +196,9 @@ REASONS: Mapping[str, str] = {
     "finitely many rows is proved",
     "calibration_slope": "It is the root of a likelihood equation without bounded terms, and no interval for finitely "
     "many rows is proved",
+    "neg_median_absolute_error": "The difference of two medians is no median of the differences of rows",
 }
-"""Reasons why some of these scores are not promised, by name."""
+"""Reasons why some scores, or differences of two models in them, are not promised, by name."""
 
 REFUSED_FUNCTIONS: Mapping[str, str] = {"fbeta_score": "f1", "average_precision_score": "roc_auc", "auc": "roc_auc"}
 """Functions of scikit-learn that stand behind no score's name, and what comes nearest."""

@@ -1,4 +1,4 @@
-"""Calibration and recall at a rate: exact coverage over all labels, and over all scores, of a few rows."""
+"""Calibration, recall at a rate and median losses: exact coverage over all labels, or all values, of a few rows."""
 
 import itertools
 import math
@@ -14,6 +14,9 @@ from everhold.guarantees.intervals.thresholds import (
     seen_bins,
     seen_rules,
 )
+from everhold.queries.metrics.measures import measure_of
+from everhold.queries.metrics.registry import METRICS
+from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 
 LEVELS = (0.4, 1.5)
 TOLD = np.array([0.1, 0.2, 0.6, 0.9])
@@ -98,6 +101,32 @@ def test_recall_at_a_rate_misses_no_more_than_its_level_for_models(labels, laws)
                 found[key] = OperatingPoint(seen, 5, 5, rate, unlike=False).interval(seen, nats)
             missed[nats] += chance * (not found[key][0] <= true <= found[key][1])
     assert all(missed[nats] <= math.exp(-nats) for nats in LEVELS)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("losses", [(0.0, 1.0, 2.0), (1.0, 1.0, 2.0), (0.0, 2.0, 2.0)])
+def test_no_median_loss_is_missed_more_often_than_its_level(losses, size):
+    """All losses of eight units that are rows or pairs of rows; 2 is the largest loss that counts."""
+    measure, setting, units = measure_of(METRICS["neg_median_absolute_error"]), Setting(low=0.0, high=2.0, clip=2.0), 8
+    groups, law = np.repeat(np.arange(units), size), (0.4, 0.1, 0.5)  # 1 is the only median, and all from 1 to 2 are
+
+    def seen_of(values):
+        rows = Judged(np.repeat(values, size), np.zeros(units * size), groups if size > 1 else None)
+        return measure.see(rows, setting, float(size))
+
+    sized = Sized(units * size, units * size, units * size, float(size))
+    procedure = measure.procedure(seen_of(np.array(losses)[[0, 0, 0, 1, 1, 2, 2, 2]]), setting, sized)
+    missed = dict.fromkeys((0.7, 1.5), 0.0)
+    for counts in itertools.product(range(units + 1), repeat=2):
+        if sum(counts) > units:
+            continue
+        many = (*counts, units - sum(counts))
+        chance = math.factorial(units) * math.prod(p**k / math.factorial(k) for p, k in zip(law, many, strict=True))
+        seen = seen_of(np.repeat(losses, many))
+        for nats in missed:
+            low, high = procedure.interval(seen, nats)
+            missed[nats] += chance * (not 2.0 * low <= losses[1] <= 2.0 * high)
+    assert all(missed[nats] <= math.exp(-nats) for nats in missed)
 
 
 def test_two_procedures_of_scores_are_never_taken_for_one():
