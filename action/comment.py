@@ -21,7 +21,8 @@ _MOST_PAGES = 30
 def main(file: str, mark: str) -> None:
     """Write the comment, or change the one that is there."""
     event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
-    number = event.get("pull_request", {}).get("number")
+    about = [event.get("pull_request"), *event.get("workflow_run", {}).get("pull_requests", [])]  # none for a fork
+    number = next((each["number"] for each in about if each), None)
     if number is None:
         return
     comments = f"/repos/{os.environ['GITHUB_REPOSITORY']}/issues"

@@ -1,4 +1,4 @@
-"""The guide about continuous integration, followed word for word; and the action that it uses."""
+"""The pages about suites in a repository, followed word for word; and the action that they use."""
 
 import json
 import os
@@ -10,86 +10,132 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from followed_pages import followed
 
 ROOT = Path(__file__).parents[1]
-GUIDE = (ROOT / "docs/guides/continuous-integration.md").read_text(encoding="utf-8")
-STEP = re.compile(r'```python title="(?P<file>[^"]+)"\n(?P<text>.*?)```|```console\n(?P<lines>.*?)```', re.DOTALL)
+PAGES = [
+    ROOT / "docs" / page
+    for page in ("first-steps/repository.md", "guides/continuous-integration.md", "guides/suites.md")
+]
 
 
-def environment(folder):
-    """The environment of a shell in which everhold is installed."""
-    programs = folder / "bin"
-    programs.mkdir()
+@pytest.fixture
+def programs(tmp_path):
+    """Folder of programs, as of an environment in which everhold is installed."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
     for name, how in (
         ("pytest", "-m pytest -p no:cacheprovider"),
         ("everhold", "-c 'import everhold.cli as c; c.main()'"),
     ):
-        (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {how} "$@"\n')
-        (programs / name).chmod(0o755)
-    (programs / "pip").write_text("#!/bin/sh\nexit 0\n")
-    (programs / "pip").chmod(0o755)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    plugins = {"PYTEST_PLUGINS": "everhold_integrations.pytest_plugin", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    return {**kept, **plugins, "PATH": f"{programs}:{os.environ['PATH']}"}  # other plugins take seconds to import
+        (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {how} "$@"\n')
+        (folder / name).chmod(0o755)
+    return folder
 
 
-def run(command, folder, variables):
-    return subprocess.run(["sh", "-c", command], cwd=folder, env=variables, capture_output=True, text=True, check=False)
-
-
-def test_the_guide_leads_from_a_fresh_repository_to_verdicts(tmp_path):
-    repository, variables = tmp_path / "repository", environment(tmp_path)
+def test_the_pages_lead_from_a_fresh_repository_to_verdicts(tmp_path, programs):
+    repository = tmp_path / "repository"
     repository.mkdir()
-    codes = {}
-    for step in STEP.finditer(GUIDE):
-        if step["file"]:
-            (repository / step["file"]).write_text(step["text"])
-            continue
-        for line in step["lines"].splitlines():
-            command = line.removeprefix("$ ")
-            done = run(command, repository, variables)
-            codes[command] = done.returncode
-            assert "Traceback" not in done.stderr
-    verdicts = {name.rpartition("=")[2]: code for name, code in codes.items() if "--everhold-challenger" in name}
-    assert verdicts == {"commit-1": 1, "commit-2": 0}
-    assert [code for name, code in codes.items() if "--everhold-seal" in name] == [0]
-    assert [code for name, code in codes.items() if name.startswith("everhold suite")] == [0, 0]
-    assert [code for name, code in codes.items() if "--everhold-add" in name] == [0]
-    assert [code for name, code in codes.items() if name.startswith("everhold challenge")] == [1]
+    plugins = {"PYTEST_PLUGINS": "everhold_integrations.pytest_plugin", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    counts = [
+        followed(page.read_text(encoding="utf-8"), programs=programs, folder=repository, **plugins) for page in PAGES
+    ]  # fmt: skip
+    assert counts == [5, 3, 6]
     summary = (repository / "summary.md").read_text()
     assert summary.startswith("### Gate main: kept")
     assert "duration" in summary
 
 
-def test_the_action_maps_exit_codes_and_passes_inputs_by_the_environment(tmp_path):
+def test_the_workflows_pin_actions_and_keep_the_key_from_code_of_the_pull_request(action):
     yaml = pytest.importorskip("yaml")
-    action = yaml.safe_load((ROOT / "action/action.yml").read_text())
-    (step,) = action["runs"]["steps"]
-    assert "${{" not in step["run"]  # an input must not become a part of the script
-    variables = environment(tmp_path)
-    challenged = ((0, "promoted"), (1, "kept"), (2, "error"), (3, "refused"))
+    found = {}
+    for title, text in re.findall(r'```yaml title="[^"]*/(\w+)\.yml"\n(.*?)```', PAGES[1].read_text(), re.DOTALL):
+        (job,) = yaml.safe_load(text)["jobs"].values()
+        found[title] = [step.get("uses", "run") for step in job["steps"]]
+        for step in job["steps"]:
+            assert re.search(r"@([0-9a-f]{40}|COMMIT)$", step.get("uses", "@COMMIT"))
+            if "everhold" in step.get("uses", ""):
+                assert set(step["with"]) <= set(action[1])
+        assert ("/srv/everhold" in str(job)) == (title == "gate")
+    assert [used.partition("@")[0] for used in found["gate"]] == ["actions/download-artifact", "OWNER/everhold/action"]
+    assert "run" in found["suite"]
+
+
+@pytest.fixture(scope="module")
+def action():
+    """The steps of the action by their ids, and its inputs."""
+    told = pytest.importorskip("yaml").safe_load((ROOT / "action/action.yml").read_text())
+    steps = {step["id"]: step for step in told["runs"]["steps"]}
+    assert not any("${{" in step["run"] for step in steps.values())  # an input must not become a part of the script
+    return steps, told["inputs"]
+
+
+def test_the_action_maps_exit_codes_and_passes_inputs_by_the_environment(tmp_path, programs, action):
+    script = action[0]["gate"]["run"]
+    variables = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    challenged = ((0, "promoted"), (1, "kept"), (2, "error"), (3, "refused"), (4, "error"))
     checked = ((0, "not worse"), (1, "regression"), (2, "error"), (3, "refused"), (4, "undecided"))
-    every = [("", *each) for each in challenged] + [("0.1", *each) for each in checked]
-    for margin, code, verdict in every:
-        (tmp_path / "bin/everhold").write_text(f"#!/bin/sh\necho $1 >> command\nexit {code}\n")
+    every = [("challenge", *each) for each in challenged] + [("check", *each) for each in checked]
+    given = {
+        "INSTALLED": "success", "MARGIN": "0.2", "ANALYST": "requests", "CASE": "a case", "PASSED": "grade",
+        "BASELINE_RESULTS": "new.xml", **dict.fromkeys(("RESULTS", "GATE", "HOLDOUT", "CHALLENGER"), "$(touch hacked)"),
+    }  # fmt: skip
+    for ask, code, verdict in every:
+        (programs / "everhold").write_text(f"#!/bin/sh\nprintf '%s|' \"$@\" > command\nexit {code}\n")
         told = {"GITHUB_OUTPUT": str(tmp_path / f"out{code}"), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
-        named = dict.fromkeys(("RESULTS", "GATE", "HOLDOUT", "CHALLENGER"), "$(touch hacked)")
         for wanted, expected in (("true", code), ("false", 0 if verdict == "kept" else code)):
             done = subprocess.run(
-                ["bash", "-c", step["run"]], cwd=tmp_path, check=False,
-                env={**variables, **told, **named, "FAIL_IF_KEPT": wanted, "MARGIN": margin},
+                ["bash", "-e", "-c", script], cwd=tmp_path, check=False,
+                env={**variables, **told, **given, "FAIL_IF_KEPT": wanted, "ASK": ask},
             )  # fmt: skip
             assert done.returncode == (0 if verdict == "undecided" else expected)
         assert (tmp_path / f"out{code}").read_text().splitlines()[-1] == f"verdict={verdict}"
         assert f": {verdict}\n\nThere is no verdict" in (tmp_path / "summary").read_text()
-    assert (tmp_path / "command").read_text().split() == ["challenge"] * 8 + ["check"] * 10
+        command = (tmp_path / "command").read_text()
+        assert command.startswith(f"{ask}|$(touch hacked)|{'--margin|0.2|' if ask == 'check' else ''}--gate|")
+        assert "--analyst|requests|--baseline-results|new.xml|--case|a case|--passed|grade|--summary|" in command
+    (tmp_path / "command").unlink()
+    for changed in ({"ASK": "prove"}, {"ASK": "check", "INSTALLED": "failure"}):
+        done = subprocess.run(
+            ["bash", "-e", "-c", script], cwd=tmp_path, check=False, env={**variables, **told, **given, **changed}
+        )
+        assert done.returncode == 2
     assert not (tmp_path / "hacked").exists()
+    assert not (tmp_path / "command").exists()
+
+
+def test_the_action_installs_everhold_from_one_place(tmp_path, action):
+    script = action[0]["install"]["run"]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python3").write_text(  # makes an environment whose pip says how it was called
+        '#!/bin/sh\nmkdir -p "$3/bin" "$3/wheels"\ntouch "$3/wheels/a.whl"\n'
+        'printf \'#!/bin/sh\\necho "$*" >> pip\\n\' > "$3/bin/pip"\nchmod +x "$3/bin/pip"\n'
+    )
+    (tmp_path / "bin/python3").chmod(0o755)
+    known = {
+        "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "GITHUB_PATH": str(tmp_path / "path"),
+        "GITHUB_ACTION_PATH": "/a", "VERSION": "", "WHEELS": "", "STORAGE": "/srv/suite.db",
+    }  # fmt: skip
+    for given, said in (
+        ({"VERSION": "installed"}, None),
+        ({}, "install --quiet /a/../packages/everhold /a/../packages/everhold-integrations\n"),
+        ({"VERSION": "1.2"}, "install --quiet everhold==1.2 everhold-integrations==1.2\n"),
+        ({"WHEELS": "my wheels"}, r"download --quiet --no-deps --no-index --find-links my wheels --dest \S+/wheels "
+                                  r"everhold everhold-integrations\ninstall --quiet \S+/wheels/a.whl\n"),
+        ({"WHEELS": "w", "VERSION": "1.2", "STORAGE": "https://a"},
+         r"download .* everhold==1.2 everhold-integrations==1.2 everhold-server==1.2\ninstall .*\n"),
+    ):  # fmt: skip
+        (tmp_path / "pip").unlink(missing_ok=True)
+        subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env={**known, **given}, check=True)
+        assert (said is None) == (not (tmp_path / "pip").exists())
+        assert said is None or re.fullmatch(said, (tmp_path / "pip").read_text())
 
 
 def test_the_verdict_is_one_comment_that_is_changed_in_place(tmp_path):
     mark = "<!-- everhold gate main -->"
     comments = [{"id": number, "body": "a comment", "user": {"type": "User"}} for number in range(120)]
     comments[0]["body"] = f"{mark}\nof a stranger"
+    asked, later = {"pull_request": {"number": 7}}, {"workflow_run": {"pull_requests": [{"number": 7}]}}
 
     class Service(BaseHTTPRequestHandler):
         def answer(self):
@@ -123,7 +169,7 @@ def test_the_verdict_is_one_comment_that_is_changed_in_place(tmp_path):
             "GITHUB_REPOSITORY": "a/b", "GITHUB_EVENT_PATH": str(event),
         }  # fmt: skip
         command = [sys.executable, str(ROOT / "action/comment.py"), str(text), "everhold gate main"]
-        for about in ({"pull_request": {"number": 7}}, {"pull_request": {"number": 7}}, {"push": {}}):
+        for about in (asked, later, {"push": {}}, {"workflow_run": {"pull_requests": []}}):
             event.write_text(json.dumps(about))
             text.write_text(f"### Gate main: {len(comments)} \u2713\n")
             subprocess.run(command, env={**os.environ, **given}, check=True)

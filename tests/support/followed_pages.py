@@ -11,7 +11,7 @@ from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 FENCE = re.compile(
     r'^```(?P<kind>console|python title="(?P<file>[\w.-]+)")\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL
 )
-INSTALLS = ("$ git clone ", "$ pip install ")
+INSTALLS = ("$ git clone ", "$ pip ")
 """What is there already."""
 
 

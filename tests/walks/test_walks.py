@@ -1,4 +1,4 @@
-"""The first ten minutes of four kinds of people, word for word as docs/first-steps tells them.
+"""The first ten minutes of five kinds of people, word for word as docs/first-steps tells them.
 
 Each page is followed in an environment that holds the built wheel with the extras that the page installs, and nothing
 else. Where a page shows what a command prints, that is what it has to print; ``...`` stands for anything.
@@ -32,8 +32,14 @@ def folder(tmp_path):
             os.kill(int(started.read_text()), signal.SIGTERM)
 
 
-def test_four_kinds_of_people_are_shown_their_first_steps():
-    assert [page.stem for page in PAGES] == ["agent-builder", "competition-host", "data-scientist", "team"]
+def test_five_kinds_of_people_are_shown_their_first_steps():
+    assert [page.stem for page in PAGES] == [
+        "agent-builder",
+        "competition-host",
+        "data-scientist",
+        "repository",
+        "team",
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])

@@ -1,8 +1,9 @@
 """Plugin of pytest: tests with the marker `sealed` are the cases of a gate.
 
-Without one of the options the plugin does nothing. With ``--everhold-gate NAME`` the session ends with the verdict as
-its exit code: 0 promoted, 1 kept, 2 an error, 3 the budget is spent. A sealed test that fails is a result and no error.
-Numbers of `record_property` are metrics beside ``passed`` and ``duration`` (seconds).
+Without one of the options the plugin does nothing. With ``--everhold-check NAME`` the session ends with the verdict as
+its exit code: 0 not worse than the baseline, 1 a regression, 4 undecided; with ``--everhold-gate NAME``, 0 promoted and
+1 kept. 2 is an error, and 3 a spent budget. A sealed test that fails is a result and no error. Numbers of
+`record_property` are metrics beside ``passed`` and ``duration`` (seconds).
 
 Only a test that passes, or fails by an assertion or by ``pytest.fail``, has an outcome. Any other exception is a crash:
 the session ends with an error that names the test, and the same version can be reported anew. So it is for tests that
@@ -15,6 +16,8 @@ a sealed test: each looks sealed, without its output, unless ``--everhold-show``
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,90 +25,126 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
+    from everhold.gates.cases.checks import CheckVerdict
     from everhold.gates.cases.files import CaseRun
     from everhold.gates.challenge import Verdict
+    from everhold.holdout import Holdout
 
 _MARKER, _RUN = "sealed", "everhold_run"
-_PROMOTED, _KEPT, _FAULT, _SPENT = 0, 1, 2, 3
+_DONE, _FAULT, _SPENT = 0, 2, 3
+_CODES = {"promoted": 0, "not worse": 0, "kept": 1, "regression": 1, "refused": _SPENT, "undecided": 4}
+
+_ACTS = {
+    "gate": "Challenge this gate with the results of the sealed tests.",
+    "check": "Check the results of the sealed tests against the baseline of this gate.",
+    "seal": "Seal the sealed tests with these results, and open a gate of this name.",
+    "add": "Add the sealed tests that the suite does not have, with these results of the champion of this gate.",
+}
+_OPTIONS: dict[str, tuple[tuple[str, ...], str, str, dict[str, Any]]] = {
+    "storage": ((), "URL", "Storage. EVERHOLD_STORAGE replaces it.", {}),
+    "holdout": ((), "NAME", "Holdout of the cases (suite).", {"default": "suite"}),
+    "runs": ((), "N", "Runs of each sealed test (1).", {"type": int, "default": 1}),
+    "challenger": (("gate", "check"), "NAME", "Name of this version, such as its commit.", {}),
+    "analyst": (("gate", "check"), "NAME", "Analyst whose allotment pays for the verdict.", {}),
+    "margin": (
+        ("check", "seal"), "NUMBER", "May be worse than the baseline by so much; when sealing, a challenger has to be "
+        "better by more (0).", {"type": float},
+    ),
+    "better": (("seal",), "METRIC", "Metric to improve (passed).", {}),
+    "not-worse": (("seal",), "METRIC=SLACK", "A guard: at most so much worse than now.", {"action": "append"}),
+    "at-most": (("seal",), "METRIC=NUMBER", "A guard against a number.", {"action": "append"}),
+    "at-least": (("seal",), "METRIC=NUMBER", "The same, from below.", {"action": "append"}),
+    "range": (("seal",), "METRIC=LOW:HIGH", "Range of a metric (0:1).", {"action": "append"}),
+    "units": (("seal",), "NAME", "Population: 'runs' or 'cases' (runs).", {}),
+    "missing": (("seal",), "POLICY", "Tests that crash: 'refuse', 'worst' or 'drop-case' (refuse).", {}),
+    "challenges": (("seal",), "N", "Planned challenges (200).", {"type": int}),
+    "open": (("seal",), "SHARE", "Share of the cases that stay open, drawn by chance.", {"type": float}),
+    "summary": (("gate", "check"), "FILE", "Append the verdict or the error in Markdown to this file.", {}),
+}  # fmt: skip
+"""Options beside the acts: the acts that they are for (all if none is named), and how they are shown and read."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     group = parser.getgroup("everhold", "gates about sealed cases")
-    group.addoption("--everhold-gate", metavar="NAME", help="Challenge this gate with the results of the sealed tests.")
-    group.addoption(
-        "--everhold-seal",
-        metavar="NAME",
-        help="Seal the sealed tests with these results, and open a gate of this name.",
-    )
-    group.addoption(
-        "--everhold-add",
-        metavar="NAME",
-        help="Add the sealed tests that the suite does not have, with these results of the champion of this gate.",
-    )
-    group.addoption("--everhold-storage", metavar="URL", help="Storage. EVERHOLD_STORAGE replaces it.")
-    group.addoption("--everhold-holdout", metavar="NAME", default="suite", help="Holdout of the cases (suite).")
-    group.addoption("--everhold-challenger", metavar="NAME", help="Name of this version, such as its commit.")
-    group.addoption("--everhold-runs", metavar="N", type=int, default=1, help="Runs of each sealed test (1).")
-    group.addoption("--everhold-better", metavar="METRIC", default="passed", help="Metric to improve (passed).")
-    group.addoption("--everhold-units", default="runs", choices=["runs", "cases"], help="Population (runs).")
-    group.addoption(
-        "--everhold-missing", metavar="POLICY", default="refuse", choices=["refuse", "worst", "drop-case"],
-        help="With --everhold-seal: what becomes of sealed tests that crash (refuse).",
-    )  # fmt: skip
-    group.addoption("--everhold-challenges", metavar="N", type=int, default=200, help="Planned challenges (200).")
+    for name, said in _ACTS.items():
+        group.addoption(f"--everhold-{name}", metavar="NAME", help=said)
+    for name, (acts, metavar, said, how) in _OPTIONS.items():
+        only = f"With {' or '.join(f'--everhold-{act}' for act in acts)}: " if acts else ""
+        group.addoption(f"--everhold-{name}", metavar=metavar, help=only + said, **how)
     group.addoption(
         "--everhold-show", action="store_true",
         help="Show outcomes of sealed tests: for tests that always have the same one, or rows that are no secret.",
     )  # fmt: skip
-    group.addoption("--everhold-summary", metavar="FILE", help="Append the verdict in Markdown to this file.")
+
+
+def _acts_of(config: pytest.Config) -> list[str]:
+    return [act for act in _ACTS if config.getoption(f"--everhold-{act}") is not None]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
+    """Leave with the code of errors where pytest was called wrongly: its own code for that is undecided here."""
+    try:
+        return (yield)
+    except pytest.UsageError as fault:
+        if not _acts_of(config):
+            raise
+        sys.stderr.write(f"ERROR: {fault}\n")
+        return _FAULT
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and the collector of results if an option asks for it."""
+    """Register the marker, check the options, and register the collector of results if an option asks for it."""
     config.addinivalue_line("markers", "sealed(case=None): the test is a case of a suite that everhold has sealed.")
-    requested = [f"--everhold-{name}" for name in ("gate", "seal", "add") if config.getoption(f"--everhold-{name}")]
-    if len(requested) > 1:
+    acts = _acts_of(config)
+    if not acts:
+        return
+    if len(acts) > 1:
         raise pytest.UsageError(
-            f"{requested[0]} and {requested[1]} exclude each other. Seal once, challenge afterwards."
+            f"--everhold-{acts[0]} and --everhold-{acts[1]} exclude each other. Seal once, challenge or check "
+            "afterwards."
         )
+    for name, (known, *_) in _OPTIONS.items():
+        if known and acts[0] not in known and config.getoption(f"--everhold-{name}") is not None:
+            raise pytest.UsageError(
+                f"--everhold-{name} is not for --everhold-{acts[0]}. Leave it out, or pass it with "
+                f"{' or '.join(f'--everhold-{act}' for act in known)}."
+            )
     shown = {
         "--pdb": config.getoption("usepdb", False), "--trace": config.getoption("trace", False),
         "-s": config.getoption("capture", "fd") in ("no", "tee-sys"),
         "log_cli": config.pluginmanager.hasplugin("logging")
         and (config.getini("log_cli") or config.getoption("log_cli_level", None)),
     }  # fmt: skip
-    if requested and not config.getoption("--everhold-show") and any(shown.values()):
+    if not config.getoption("--everhold-show") and any(shown.values()):
         option = next(name for name, value in shown.items() if value)
         raise pytest.UsageError(
             f"{option} shows what becomes of sealed tests. Leave it out, or pass --everhold-show if that is no secret."
         )
-    if requested:
-        config.pluginmanager.register(SealedCases(config), "everhold-cases")
+    config.pluginmanager.register(SealedCases(config, acts[0]), "everhold-cases")
 
 
 class SealedCases:
     """Collects the results of sealed tests, and seals or challenges with them at the end of the session."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
+    def __init__(self, config: pytest.Config, act: str) -> None:
+        self._config, self._act = config, act
+        self._gate = str(config.getoption(f"--everhold-{act}"))
         self._runs: dict[tuple[str, str, int], CaseRun] = {}
         self._others_failed = False
         self._said = ""
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Check that the storage can be used, before any test runs."""
+        """Check the options and the storage, before any test runs."""
         if hasattr(session.config, "workerinput"):
             return
-        from everhold.errors import EverholdError
-
-        try:
-            self._check_storage()
-        except (EverholdError, OSError, ValueError) as fault:
-            self._said = f"error: {fault}"
-            pytest.exit(f"everhold: {fault}", returncode=_FAULT)
+        with self._told(session):
+            self._check()
+        if self._said:
+            pytest.exit(f"everhold: {self._said}", returncode=_FAULT)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Repeat sealed tests as often as requested."""
@@ -179,87 +218,128 @@ class SealedCases:
         if hasattr(session.config, "workerinput"):
             return
         if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            session.exitstatus = _FAULT
             self._said = self._said or "error: The session did not run to its end, so its results were not used."
             return
-        from everhold.errors import BudgetExhausted, EverholdError
-
-        try:
+        with self._told(session):
             if session.shouldfail or session.shouldstop:
                 raise ValueError("The session stopped early, so its results were not used. Run all sealed tests.")
-            act = self._seal if self._option("seal") else self._add if self._option("add") else self._challenge
+            act = {"seal": self._seal, "add": self._add}.get(self._act, self._compare)
             session.exitstatus = act()
-        except BudgetExhausted as fault:
-            session.exitstatus, self._said = _SPENT, f"error: {fault}"
-        except (EverholdError, OSError, ValueError) as fault:
-            session.exitstatus, self._said = _FAULT, f"error: {fault}"
+
+    @contextmanager
+    def _told(self, session: pytest.Session) -> Iterator[None]:
+        """Tell a fault instead of raising it: in the terminal, in the summary, and by the exit code."""
+        from everhold.cli.failures import Misuse
+        from everhold.errors import BudgetExhausted, EverholdError
+        from everhold.gates.cases.summary import write_fault
+
+        try:
+            yield
+        except (EverholdError, Misuse, OSError, ValueError) as fault:
+            session.exitstatus = _SPENT if isinstance(fault, BudgetExhausted) else _FAULT
+            self._said = f"error: {fault}"
+            write_fault(self._option("summary"), self._gate, str(fault))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the verdict."""
         terminalreporter.section("everhold")
         terminalreporter.write_line(self._said)
 
-    def _check_storage(self) -> None:
-        """Check the storage, and that its holdout exists, or does not where one will be sealed."""
-        from everhold.errors import HoldoutNotFound
-        from everhold.holdout import Holdout
+    def _check(self) -> None:
+        """Check the claims, the storage, and that its holdout and gate suit what is asked of them."""
+        from everhold.errors import HoldoutNotFound, QueryRejected
+        from everhold.gates.cases.checks import checked_margin
+        from everhold.gates.cases.opening import check_terms
 
-        storage, name = self._storage(), self._option("holdout")
+        storage, name, sealing = self._storage(), self._option("holdout"), self._act == "seal"
+        if (runs := self._option("runs")) < 1:
+            raise ValueError(f"--everhold-runs is {runs}. Pass a whole number of at least 1.")
         path = Path(storage.removeprefix("sqlite:///"))
         if "://" not in str(path) and not path.parent.is_dir():
             raise ValueError(f"The folder {str(path.parent)!r} is not there. Make it, outside of the repository.")
-        sealing = self._option("seal") is not None
-        if sealing and not path.exists() and "://" not in str(path):
-            return
+        if (summary := self._option("summary")) and not Path(summary).parent.is_dir():
+            raise ValueError(f"The folder of the summary {summary!r} is not there. Make it, or name another file.")
+        if sealing:
+            check_terms(self._gate, **self._terms())
+            if not path.exists() and "://" not in str(path):
+                return
         try:
-            Holdout.open(storage, name).close()
+            with self._holdout() as holdout:
+                if sealing:
+                    raise QueryRejected(
+                        f"A holdout named {name!r} is sealed already. Challenge its gate, or seal another name."
+                    )
+                suite = holdout.gate(name=self._gate).suite
+                if suite.runs != runs:
+                    raise QueryRejected(
+                        f"Each case of the gate has {suite.runs} runs, and --everhold-runs is {runs}. "
+                        f"Pass --everhold-runs={suite.runs}."
+                    )
+                if self._act == "check":
+                    checked_margin(suite, self._option("margin") or 0.0)
         except HoldoutNotFound:
             if not sealing:
                 raise
-            return
-        if sealing:
-            raise ValueError(f"A holdout named {name!r} is sealed already. Challenge its gate, or seal another name.")
+
+    def _holdout(self) -> Holdout:
+        """The open holdout, on behalf of an analyst if one is named."""
+        from everhold.cli.arguments import opened_here
+
+        return opened_here(self._storage(), self._option("holdout"), self._option("analyst"))
+
+    def _terms(self) -> dict[str, Any]:
+        """The claims that are sealed, as those of the command line."""
+        from everhold.cli.gates import ClaimOptions
+
+        named = {("ranges" if name == "range" else name.replace("-", "_")): self._option(name)
+                 for name, (acts, *_) in _OPTIONS.items() if "seal" in acts}  # fmt: skip
+        return ClaimOptions(**{name: value for name, value in named.items() if value is not None}).terms()
 
     def _seal(self) -> int:
         from everhold.gates.cases.results import counted
         from everhold.suites import seal_cases
 
-        gate, missing = self._option("seal"), self._option("missing")
-        results = self._table(missing)
+        terms = self._terms()
+        results = self._table(terms["missing"])
         with seal_cases(
-            self._storage(), self._option("holdout"), results=results, gate=gate, better=self._option("better"),
-            units=self._option("units"), challenges=self._option("challenges"), missing=missing,
+            self._storage(), self._option("holdout"), results=results, gate=self._gate, **terms
         ) as holdout:  # fmt: skip
-            status = holdout.gate(name=gate).status()
-        self._said = f"sealed: {counted(results)}\ngate {gate!r} is about {status['population']}"
-        return _PROMOTED
+            status = holdout.gate(name=self._gate).status()
+        self._said = f"sealed: {counted(results)}\ngate {self._gate!r} is about {status['population']}"
+        return _DONE
 
     def _add(self) -> int:
-        from everhold.holdout import Holdout
         from everhold.suites import add_cases
 
-        with Holdout.open(self._storage(), self._option("holdout")) as holdout:
-            missing = holdout.gate(name=self._option("add")).suite.missing
-            arrived = add_cases(holdout, self._table(missing), gate=self._option("add"))
-        self._said = f"added: {arrived.rows} cases to gate {self._option('add')!r}, {arrived.total} in all"
-        return _PROMOTED
+        with self._holdout() as holdout:
+            missing = holdout.gate(name=self._gate).suite.missing
+            arrived = add_cases(holdout, self._table(missing), gate=self._gate)
+        self._said = f"added: {arrived.rows} cases to gate {self._gate!r}, {arrived.total} in all"
+        return _DONE
 
-    def _challenge(self) -> int:
+    def _compare(self) -> int:
         from everhold.gates.cases.results import counted
-        from everhold.gates.cases.summary import markdown_of
-        from everhold.holdout import Holdout
+        from everhold.gates.cases.summary import markdown_of, write_summary
 
         if self._others_failed:
-            raise ValueError("A test that is not sealed failed, so the gate was not challenged. Nothing was charged.")
-        with Holdout.open(self._storage(), self._option("holdout")) as holdout:
-            gate: Any = holdout.gate(name=self._option("gate"))
+            raise ValueError(
+                "A test that is not sealed failed, so the gate was not asked. Nothing was charged. Mend the test first."
+            )
+        with self._holdout() as holdout:
+            gate: Any = holdout.gate(name=self._gate)
             results = self._table(gate.suite.missing)
-            verdict: Verdict = gate.challenge(results, challenger=self._option("challenger"))
+            verdict: Verdict | CheckVerdict
+            if self._act == "check":
+                verdict = gate.check(
+                    results, margin=self._option("margin") or 0.0, challenger=self._option("challenger")
+                )
+            else:
+                verdict = gate.challenge(results, challenger=self._option("challenger"))
             status = gate.status()
         self._said = f"read {counted(results)}\n{verdict}"
-        if summary := self._option("summary"):
-            with Path(summary).open("a", encoding="utf-8") as file:
-                file.write(markdown_of(verdict, status))
-        return _PROMOTED if verdict.promoted else _SPENT if verdict.refused else _KEPT
+        write_summary(self._option("summary"), markdown_of(verdict, status))
+        return _CODES[verdict.to_dict()["verdict"]]
 
     def _table(self, missing: str) -> dict[str, list[Any]]:
         from everhold.gates.cases.files import outcomes

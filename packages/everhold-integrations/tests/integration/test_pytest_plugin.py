@@ -78,7 +78,7 @@ def test_no_outcome_of_a_sealed_test_is_shown(session, tmp_path):
     assert set(re.findall(r'name="test_case[^>]*time="([^"]*)"', written)) == {"0.000"}
     (tmp_path / "suite.db").unlink()
     for option in ("--pdb", "-s", "--log-cli-level=INFO"):
-        assert session("--everhold-seal=main", option) == 4
+        assert session("--everhold-seal=main", option) == 2
         assert "shows what becomes of sealed tests" in session.output
     assert session("--everhold-seal=main") == 0
     assert session("--everhold-gate=main", "--everhold-show", right=11) == 1
@@ -109,7 +109,7 @@ def test_a_test_without_an_outcome_is_an_error_and_the_same_version_can_be_repor
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("@pytest.mark.sealed", "@pytest.mark.sealed(case='one')"), "occurs twice"),
+        (("@pytest.mark.sealed", "@pytest.mark.sealed(case='one')"), "is there twice"),
         (("@pytest.mark.sealed", "@pytest.mark.xfail(raises=ValueError)\n@pytest.mark.sealed"), "expected to fail"),
         (("@pytest.mark.sealed", "@pytest.fixture(autouse=True)\ndef up(): assert 0\n@pytest.mark.sealed"), "setup"),
         (("def test_other", "@pytest.fixture(autouse=True)\ndef up(): yield; assert 0\ndef test_other"), "teardown"),
@@ -143,7 +143,8 @@ def test_runs_are_repeated(session, tmp_path):
     assert session("--everhold-seal=main", "--everhold-runs=2") == 0
     with eh.Holdout.open(f"{tmp_path}/suite.db", "suite") as holdout:
         assert holdout.gate(name="main").suite.runs == 2
-    assert session("--everhold-gate=main") == 2  # one run each
+    assert session("--everhold-gate=main") == 2
+    assert "Pass --everhold-runs=2" in session.output
 
 
 def test_new_tests_are_added_with_the_results_of_the_champion(session, tmp_path):
@@ -153,7 +154,48 @@ def test_new_tests_are_added_with_the_results_of_the_champion(session, tmp_path)
     assert session("--everhold-add=main") == 0
     assert "added: 10 cases to gate 'main', 50 in all" in session.output
     assert session("--everhold-gate=main", right=50) == 0
-    assert session("--everhold-add=main", "--everhold-gate=main") == 4
+    assert session("--everhold-add=main", "--everhold-gate=main") == 2
+
+
+def test_a_check_tells_a_version_that_is_not_worse_from_a_regression(session, tmp_path):
+    seal = ("--everhold-not-worse=cost=3", "--everhold-range=cost=0:10")
+    assert session("--everhold-seal=main", *seal, right=38) == 0, session.output
+    with eh.Holdout.open(f"{tmp_path}/suite.db", "suite") as holdout:
+        assert holdout.gate(name="main").suite.not_worse == {"cost": 3.0}
+        holdout.allot("requests", queries=5, charges=3)
+    check = ("--everhold-check=main", "--everhold-analyst=requests", "--everhold-summary=s.md")
+    for right, margin, code in ((38, 0.4, 0), (1, 0.4, 1), (38, 0.01, 4)):
+        assert session(*check, f"--everhold-margin={margin}", right=right) == code, session.output
+    assert "### Gate main: regression" in (tmp_path / "s.md").read_text()
+    assert session(*check, "no_such_file.py") == 2  # pytest's own code for that is 4, undecided
+    assert session(*check, other="broken") == 2
+    assert (tmp_path / "s.md").read_text().endswith("Mend the test first.\n\nThere is no verdict.\n")
+
+
+def test_a_wrong_option_ends_the_session_before_the_first_test(session, tmp_path):
+    (tmp_path / "test_suite.py").write_text(f"open('started', 'a').close()\n{SUITE}")
+    session("--everhold-seal=main")
+    (tmp_path / "started").unlink()
+    new = ("--everhold-seal=new", "--everhold-holdout=new")
+    for options, said in (
+        ((*new, "--everhold-range=cost=10"), "is not a range"),
+        ((*new, "--everhold-not-worse=cost"), "is not a pair"),
+        ((*new, "--everhold-not-worse=passed=0.1"), "both a success and a guard"),
+        ((*new, "--everhold-open=1"), "share of cases"),
+        ((*new, "--everhold-units=tests"), "Pass 'cases' or 'runs'"),
+        ((*new, "--everhold-challenges=0"), "at least 1"),
+        ((*new, "--everhold-runs=0"), "--everhold-runs is 0"),
+        ((*new, "--everhold-challenger=commit"), "not for --everhold-seal"),
+        (("--everhold-check=main", "--everhold-margin=1"), "The margin is 1.0"),
+        (("--everhold-gate=main", "--everhold-margin=0.1"), "not for --everhold-gate"),
+        (("--everhold-gate=main", "--everhold-analyst=nobody"), "nobody"),
+        (("--everhold-gate=main", "--everhold-summary=no/s.md"), "folder of the summary"),
+        (("--everhold-gate=other", "--everhold-summary=s.md"), "no gate named 'other'"),
+    ):
+        assert session(*options) == 2, options
+        assert said in session.output, (options, session.output)
+        assert not (tmp_path / "started").exists(), options
+    assert "no gate named" in (tmp_path / "s.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -426,7 +426,9 @@ class VersionOptions:
     baseline_results: Annotated[
         Path | None, typer.Option(help="The same for the baseline, where there are guards.")
     ] = None
-    summary: Annotated[Path | None, typer.Option(help="Append the verdict in Markdown to this file.")] = None
+    summary: Annotated[Path | None, typer.Option(help="Append the verdict or the error in Markdown to this file.")] = (
+        None
+    )
 
 
 def suite(
@@ -518,7 +520,11 @@ def challenge_results(
          charged, and the same challenger can be reported anew
       3  refused: what is left of the budget does not pay for it
     """
-    with _left_with_codes(), arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
+    with (
+        _left_with_codes(gate, challenger.summary),
+        arguments_checked(),
+        opened(place.address(), place.holdout, analyst) as found,
+    ):
         asked = found.gate(name=gate)
         missing = asked.status().get("missing", "refuse")
         results = columns.read(file, missing)
@@ -558,7 +564,7 @@ def check(
       3  refused: what is left of the budget does not pay for it
       4  undecided: neither is proved, and about so many more cases would tell
     """
-    with _left_with_codes():
+    with _left_with_codes(gate, challenger.summary):
         if challenger.champion_results is not None:
             raise Misuse(
                 "--champion-results is only for 'everhold challenge', and a check is against "
@@ -580,21 +586,21 @@ def _tell(
 ) -> None:
     """Print a verdict, append it to the summary, and leave the command with its exit code."""
     from everhold.gates.cases.results import counted
-    from everhold.gates.cases.summary import markdown_of
+    from everhold.gates.cases.summary import markdown_of, write_summary
 
     note(f"read {counted(results)}")
     said = verdict.to_dict()
     show_sentence(str(verdict), said, form)
-    if summary is not None:
-        with summary.open("a", encoding="utf-8") as report:
-            report.write(markdown_of(verdict, status))
     sys.stdout.flush()
+    write_summary(summary, markdown_of(verdict, status))
     raise typer.Exit(_CODES[said["verdict"]])
 
 
 @contextmanager
-def _left_with_codes() -> Iterator[None]:
-    """Leave the command with an exit code of its own where there is no verdict, whatever the fault."""
+def _left_with_codes(gate: str, summary: Path | None) -> Iterator[None]:
+    """Leave the command with an exit code of its own where there is no verdict, whatever the fault, and tell it."""
+    from everhold.gates.cases.summary import write_fault
+
     try:
         yield
     except typer.Exit:
@@ -602,7 +608,9 @@ def _left_with_codes() -> Iterator[None]:
     except (Exception, KeyboardInterrupt) as fault:
         if isinstance(fault, BrokenPipeError):
             leave_reader()
-        note(f"error: {said_of(fault)['message']}")
+        said = said_of(fault)["message"]
+        note(f"error: {said}")
+        write_fault(summary, gate, said)
         raise typer.Exit(_SPENT if isinstance(fault, BudgetExhausted) else _FAULT) from None
 
 

@@ -126,7 +126,9 @@ def test_the_command_leaves_with_the_verdict(tmp_path):
     assert [line for line in summary.splitlines() if line.startswith("| difference")] == [
         "| difference | more than -0.15 |", "| difference | -0.1 or less |", "| difference | nothing is told |",
     ]  # fmt: skip
-    assert run("check", file("next.csv", 0.8, 2), "--margin", "7").exit_code == 2
+    wrong = run("check", file("next.csv", 0.8, 2), "--margin", "7", "--summary", str(tmp_path / "s.md"))
+    assert wrong.exit_code == 2
+    assert "### Gate main: error\n\nThe margin is 7" in (tmp_path / "s.md").read_text()
     closed, pipe = os.pipe()
     os.close(closed)
     command = [sys.executable, "-c", "import everhold.cli as c; c.main()", "check", str(tmp_path / "next.csv")]

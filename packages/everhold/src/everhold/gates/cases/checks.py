@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.cases.evidence import CaseEvidence, CaseVersion
+    from everhold.gates.cases.results import CaseSuite
     from everhold.gates.cases.units import PairedResults, UnitPlan
     from everhold.gates.records import GateAccount
     from everhold.ledger import Entry, Head
@@ -234,17 +235,7 @@ def prepared_check(
     Raises:
         QueryRejected: If the margin cannot be used, a claim is about a ratio, or the champion lacks results.
     """
-    suite, width = evidence.units.suite, evidence.units.suite.first
-    slack = as_float(margin)
-    if suite.ratios or width is None:
-        raise QueryRejected(
-            "A ratio has no range, and no check of it is promised. Check the two columns with a margin each, as guards "
-            "of a gate."
-        )
-    if not -width.width < slack < width.width:
-        raise QueryRejected(
-            f"The margin is {brief(margin)}. Pass a number within the metric's range of {width.width:g}."
-        )
+    slack = checked_margin(evidence.units.suite, margin)
     stored = evidence.whole(gate) if version.rerun is None else version.rerun
     if missing := int(np.isnan(stored[1]).any(axis=(1, 2)).sum()):  # without guards, cases arrive without them
         raise QueryRejected(
@@ -258,9 +249,26 @@ def prepared_check(
     state = executor.state_from(head.state)
     return Check(
         gate, version, executor.schema.about, version.about, executor.mechanism, evidence.units, lambda _: False,
-        lambda: None, margin=slack / width.width, free=_latest(marked), marks=state.charged, paired=paired,
-        cases_needed=_cases_needed(evidence.units, version, slack / width.width, next_nats(executor.mechanism, state)),
+        lambda: None, margin=slack, free=_latest(marked), marks=state.charged, paired=paired,
+        cases_needed=_cases_needed(evidence.units, version, slack, next_nats(executor.mechanism, state)),
     )  # fmt: skip
+
+
+def checked_margin(suite: CaseSuite, margin: Any) -> float:
+    """Return the margin of a check in units of the range of the first metric.
+
+    Raises:
+        QueryRejected: If it cannot be used, or a claim is about a ratio. Nothing was charged.
+    """
+    if suite.ratios or suite.first is None:
+        raise QueryRejected(
+            "A ratio has no range, and no check of it is promised. Check the two columns with a margin each, as guards "
+            "of a gate."
+        )
+    width = suite.first.width
+    if not -width < (slack := as_float(margin)) < width:
+        raise QueryRejected(f"The margin is {brief(margin)}. Pass a number within the metric's range of {width:g}.")
+    return slack / width
 
 
 def _latest(marked: Sequence[Entry]) -> str:

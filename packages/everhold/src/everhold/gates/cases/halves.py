@@ -121,9 +121,7 @@ def deal_cases(
     Raises:
         QueryRejected: If one half would be empty, or a case has no group or stratum. Nothing was sealed.
     """
-    part = as_float(share)
-    if not 0.0 < part < 1.0:
-        raise QueryRejected(f"open is {brief(share)}. Pass the share of cases that are open, such as 0.5.")
+    part = checked_share(share)
     for what, named in (("group", groups), ("stratum", strata)):
         if named is not None and (missing := [case for case in ids if case not in named]):
             raise QueryRejected(f"Case {brief(missing[0])} has no {what}. Name one for each of {len(ids)} cases.")
@@ -145,6 +143,18 @@ def deal_cases(
             f"With open={part:g} one half of {len(ids)} cases is empty. Use more cases or another share."
         )
     return [case for case in ids if case in drawn]
+
+
+def checked_share(share: Any) -> float:
+    """Return the share of cases that are open.
+
+    Raises:
+        QueryRejected: If it is no such share. Nothing was sealed.
+    """
+    part = as_float(share)
+    if not 0.0 < part < 1.0:
+        raise QueryRejected(f"open is {brief(share)}. Pass the share of cases that are open, such as 0.5.")
+    return part
 
 
 def often_disagrees(suite: CaseSuite, results: NDArray[np.float64]) -> bool:

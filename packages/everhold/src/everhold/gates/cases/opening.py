@@ -12,6 +12,7 @@ import numpy as np
 from everhold.arguments import as_float, brief
 from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
 from everhold.gates.cases.evidence import CaseEvidence
+from everhold.gates.cases.halves import checked_share
 from everhold.gates.cases.results import CaseSuite, limits_for, metrics_for, runs_in, warn_of_copies
 from everhold.gates.challenge import MISSING, NEW_CASES, NEW_RUNS, Opening, check_gates, claims_in_words
 from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
@@ -95,6 +96,19 @@ class CaseRules:
             ids, (*metrics, *fixed), successes, float(self.margin), slacks, 1, _POPULATIONS[self.units], numbers,
             ratios, self.tail, self.missing,
         )  # fmt: skip
+
+
+def check_terms(gate: str, **terms: Any) -> None:
+    """Check the terms of `everhold.seal_cases`, before there are results.
+
+    Raises:
+        QueryRejected: If nothing can be claimed in this way. Nothing was sealed.
+    """
+    share, planned = terms.pop("open", None), terms.pop("challenges", None)
+    if share is not None:
+        checked_share(share)
+    checked_limit(planned)
+    CaseRules(name=gate, **terms).suite(())
 
 
 def open_case_gate(

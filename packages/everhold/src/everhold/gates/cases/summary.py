@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.display import at_least, at_most
@@ -44,6 +46,20 @@ def markdown_of(verdict: Verdict | CheckVerdict, status: Mapping[str, Any]) -> s
         f"### Gate {_escaped(status['gate'])}: {word}\n\n| | |\n| --- | --- |\n{lines}\n{_MEANING[word]}{more}\n"
         f"{stored if verdict.repeated and name is not None else ''}"
     )
+
+
+def write_fault(summary: str | Path | None, gate: str, message: str) -> None:
+    """Append an error to a summary in Markdown, where one is wanted and can be written."""
+    told = f"### Gate {_escaped(gate)}: error\n\n{_escaped(message)}\n\nThere is no verdict.\n"
+    with suppress(OSError):
+        write_summary(summary, told)
+
+
+def write_summary(summary: str | Path | None, text: str) -> None:
+    """Append a text to a file, where one is wanted."""
+    if summary is not None:
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(text)
 
 
 _LEFT = {"queries": "planned challenges", "surprises": "planned verdicts that cost"}
