@@ -152,10 +152,8 @@ class LedgerDatabase(ABC):
                     stack.push(group.end)
                     if undone is not None:
                         raise undone
-                    for part in group.parts.values():
-                        part.write(group.connection)
-                for part in group.parts.values():
-                    part.committed()
+                    group.write()
+                group.committed()
             except BaseException as fault:
                 group.fault = fault if isinstance(fault, EverholdError) else _unknown()
                 if failed is None:
@@ -168,6 +166,8 @@ class LedgerDatabase(ABC):
                 raise copy.copy(group.fault)
         if failed is not None:
             raise failed
+        if group is not None and turn in group.faults:
+            raise copy.copy(group.faults[turn])
 
     @property
     def connections(self) -> int:
@@ -337,8 +337,9 @@ class Group:
         end: Ends it.
         opener: The first of them.
         until: When the last may join, on the clock of `time.monotonic`.
-        parts: What they did, by the name of what it was done to.
-        fault: Why it was not committed, or why nobody knows; None until then.
+        parts: What they did, by the turn that they took.
+        faults: Why a part was not written, or what does not follow from it, by the same; nobody else is told.
+        fault: Why nothing was committed, or why nobody knows; None until then.
         done: Set when all of them may go on.
     """
 
@@ -347,6 +348,7 @@ class Group:
     opener: Writer
     until: float
     parts: dict[str, SharedWork] = field(default_factory=dict)
+    faults: dict[str, EverholdError] = field(default_factory=dict)
     fault: EverholdError | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -354,6 +356,28 @@ class Group:
         """Return whether a writer may join."""
         alike = writer.database is self.opener.database and not (writer.alone or self.opener.alone)
         return alike and time.monotonic() < self.until
+
+    def write(self) -> None:
+        """Write all parts. Where there are several, one that cannot be written is undone, and the others stay."""
+        for turn, part in self.parts.items():
+            saved = self.connection.begin_nested() if len(self.parts) > 1 else None
+            try:
+                part.write(self.connection)
+            except EverholdError as fault:
+                if saved is None:
+                    raise
+                self.faults[turn] = fault
+            if saved is not None:
+                with database_errors():  # one that lost the transaction has lost all parts
+                    saved.rollback() if turn in self.faults else saved.commit()
+
+    def committed(self) -> None:
+        """Do what follows from each part that was written."""
+        for turn in self.parts.keys() - self.faults.keys():
+            try:
+                self.parts[turn].committed()
+            except EverholdError as fault:
+                self.faults[turn] = fault
 
 
 @dataclass(eq=False, slots=True)

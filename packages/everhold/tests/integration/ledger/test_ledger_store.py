@@ -10,7 +10,7 @@ from ledger_samples import KEY, SECRET, ask, new_study, query, spend, start_stat
 
 from everhold.errors import EverholdError, HoldoutNotFound, HoldoutRejected, IntegrityError, Unavailable
 from everhold.ledger import EntryDraft, LedgerStore, Outcome, verify
-from everhold.ledger.ledger import MOVE_HEAD
+from everhold.ledger.ledger import MOVE_HEAD, _Appended
 
 
 def refuse_to_run(state, indices):
@@ -220,12 +220,16 @@ def test_threads_take_turns(store, record):
 
 
 def asked_together(store, record, asks):
-    """What each of the threads was told, or its error, when all wait for their turn at the same moment."""
+    """What each of the threads was told, or its error, when all wait for their turn at the same moment.
+
+    A step may come with the record of another holdout, which it is for.
+    """
     told = {}
 
     def tell(number, step):
+        of, step = step if isinstance(step, tuple) else (record, step)
         try:
-            told[number] = ask(store, record, number, step=step)[0]
+            told[number] = ask(store, of, number, step=step)[0]
         except Exception as error:
             told[number] = error
 
@@ -279,6 +283,29 @@ def test_nobody_is_told_before_what_follows_from_the_commit(store, record, monke
     told = asked_together(store, record, dict.fromkeys(range(4), spend))
     assert [str(error) for error in told.values()] == ["the disk is full"] * 4
     assert store.head(record.id).sequence == 4
+
+
+@pytest.mark.parametrize("method", ["write", "committed"])
+def test_the_fault_of_one_holdout_is_told_to_nobody_who_asks_another(store, record, monkeypatch, method):
+    damaged = new_study(store, "damaged")
+    if store.database.line(damaged.id) is not store.database.line(record.id):
+        pytest.skip("those who ask different holdouts of this database share nothing")
+    right = getattr(_Appended, method)
+
+    def fail(part, *given):
+        right(part, *given)
+        if part.ledger.holdout == damaged.id:
+            raise IntegrityError("the ledger of the other one is damaged")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_Appended, method, fail)
+        told = asked_together(store, record, {1: spend, 2: (damaged, spend), 3: spend, 4: (damaged, spend)})
+    assert [type(told[each]) for each in (2, 4)] == [IntegrityError, IntegrityError]
+    assert [told[each].sequence for each in (1, 3)] == [1, 2]
+    assert store.head(record.id).charged == 2
+    assert store.head(damaged.id).charged == (0 if method == "write" else 2)
+    assert verify(store, "study", seal_key=KEY).ok
+    assert verify(store, "damaged", seal_key=KEY).ok
 
 
 def test_reading_does_not_hold_up_a_writer_nor_see_half_a_batch(url, record):
