@@ -739,6 +739,14 @@ MUTATIONS = [
     ),
     Mutation(
         "Lemma N",
+        "below 0 the tail proves nothing of the runs that are left",
+        "everhold/gates/cases/units.py",
+        "return found and not (of_all and floor < 0.0)",
+        "return found",
+        (_MISSING,),
+    ),
+    Mutation(
+        "Lemma N",
         "what is left out is no tie of the sizes",
         "everhold/gates/cases/units.py",
         "sizes = whole_sizes if kept is None else np.where(gone, whole_sizes, summed(kept))",

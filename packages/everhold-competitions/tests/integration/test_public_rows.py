@@ -192,6 +192,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_created(tmp_path):
         ({"feedback": "leader"}, "tells no scores"),
         ({"public": None, "public_by": "day"}, "public_by"),
         ({"public_by": "month"}, "no column 'month'"),
+        ({"public_by": "y"}, "by the order of their labels"),
         ({"surprises_per_team": 2}, "public scores cost none"),
         ({"mechanism": "guess_and_check"}, "cannot be chosen"),
         ({"deadline": past}, "is over"),

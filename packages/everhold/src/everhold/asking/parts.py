@@ -65,6 +65,11 @@ def create_parts(
     if hasattr(request.holdout, "sealing"):
         raise HoldoutRejected("These rows stay in an engine, and only rows of a file or a frame are dealt. Bring them.")
     url, order = storage_url(storage), next((each.order for each in request.extensions.values() if each.order), None)
+    if order is not None and order == request.label:
+        raise HoldoutRejected(
+            f"Rows that are dealt by the order of their labels ({order!r}) tell of the labels of the other part. Deal "
+            "them by another column, or by chance."
+        )
     make_rows_folder(rows_folder(url))
     with tempfile.TemporaryDirectory(dir=rows_folder(url), prefix=".dealt-") as own:
         files, part_of_row = dealt_files(

@@ -62,6 +62,20 @@ def test_promotions_and_checks_are_wrong_at_most_with_their_level(missing, popul
     assert told > 1.0
 
 
+@pytest.mark.parametrize("tail", [False, True])
+def test_an_unsealed_lower_end_is_above_the_gain_of_the_runs_that_are_left_with_at_most_the_level(tail):
+    told, made = 0, plan("drop-case", tail=tail, units=3)
+    for own, other in product([(0.0, 0.2, 0.8), (0.1, 0.3, 0.6), (0.3, 0.1, 0.6)], [(0.2, 0.0, 0.8), (0.1, 0.3, 0.6)]):
+        for level in (0.5, 0.2):
+            wrong = 0.0
+            for chance, found in games(made, own, other):
+                low = 2.0 * found.unsealed(-math.log(level))[1] - 1.0
+                wrong += chance * (low > truth("drop-case", own, other) + 1e-12)
+                told += low > -1.0
+            assert wrong <= level + 1e-12
+    assert told > 0
+
+
 def test_without_a_margin_both_policies_prove_the_same_and_a_guard_is_stricter_where_runs_are_left_out():
     one = {missing: plan(missing) for missing in ("worst", "drop-case")}
     pairs = zip(*(games(made, (0.3, 0.3, 0.4), (0.2, 0.4, 0.4)) for made in one.values()), strict=True)

@@ -168,14 +168,16 @@ class PairedResults:
             return None
         claim, nats = claims[0], nats + math.log(len(claims))
         values = cast("ClaimUnits", self._whole()[0])
+        values = replace(values, signs=values.signs and claim.floor == 0.0)  # a test of one floor alone
+        of_all = values.tail and self._kept(claim) is not None  # below 0 more is proved of all runs than of those left
 
         def proved(floor: float) -> bool:
-            return values.first_look(replace(claim, floor=floor), planned=planned, nats=nats, looks=[planned]) == 0
+            found = values.first_look(replace(claim, floor=floor), planned=planned, nats=nats, looks=[planned]) == 0
+            return found and not (of_all and floor < 0.0)
 
         above = proved(claim.floor)
         low, high = (claim.floor, 1.0) if above else (-1.0, claim.floor)
-        steps = 0 if values.signs and claim.floor == 0.0 else _HALVINGS  # the sign test is about one floor alone
-        for _ in range(steps):
+        for _ in range(0 if values.signs else _HALVINGS):
             middle = (low + high) / 2.0
             low, high = (middle, high) if proved(middle) else (low, middle)
         cases = float(values.sizes.sum())
