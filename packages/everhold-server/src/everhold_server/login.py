@@ -18,12 +18,12 @@ from everhold.errors import QueryRejected, Unavailable
 from everhold_server.audit import noted
 from everhold_server.middleware import RateLimiter, client_of, too_many
 from everhold_server.sessions import Sessions, cookie_name, give_cookie, take_cookie
-from everhold_server.sign_in import CALLBACK, Begun, OpenIDSignIn, SignInRefused
+from everhold_server.sign_in import CALLBACK, Begun, OpenIDSignIn, Person, SignIn, SignInRefused
 from everhold_server.uploads import Unusable
 from everhold_server.web.pages import page
 
 if TYPE_CHECKING:
-    from everhold_server.token_store import Token
+    from everhold_server.token_store import Token, TokenStore
 
 LOGIN = APIRouter(include_in_schema=False)
 
@@ -115,7 +115,7 @@ def sign_in(request: Request) -> Response:
     if way is None or person is None:
         return _refused(request, "Nobody signs in with an account here, or the proxy did not say who you are.")
     try:
-        return _welcome(request, request.app.state.token_store.sign_in(person, way.rule_of(person)))
+        return _welcome(request, way, person)
     except (SignInRefused, QueryRejected) as fault:
         return _refused(request, str(fault), status=403)
 
@@ -129,18 +129,28 @@ def signed_in(request: Request) -> Response:
         return _refused(request, "This sign-in was begun in another browser, or more than ten minutes ago.")
     try:
         person = way.finish(settings.address, request.url.query, begun)
-        return _welcome(request, request.app.state.token_store.sign_in(person, way.rule_of(person)))
+        return _welcome(request, way, person)
     except (SignInRefused, QueryRejected) as fault:
         return _refused(request, str(fault), status=403)
     except Unavailable as fault:
         return _refused(request, str(fault), status=503)
 
 
-def _welcome(request: Request, token: Token) -> Response:
-    """Return a page that opens a session and leads on.
+def _welcome(request: Request, way: SignIn, person: Person) -> Response:
+    """Return a page that opens a session of a person and leads on.
 
     It is no redirect: the visitor comes from another site, and a browser would follow a redirect without the cookie.
+
+    Raises:
+        SignInRefused: If the person may not come in. What earlier groups gave has ended then.
+        QueryRejected: If the person's name cannot be used.
     """
+    token_store: TokenStore = request.app.state.token_store
+    try:
+        token = token_store.sign_in(person, way.rule_of(person))
+    except SignInRefused:
+        token_store.sign_out(person)
+        raise
     response = logged_in(request, token)
     onward = page(request, "signed_in.html", name=token.name)
     for value in response.headers.getlist("set-cookie"):

@@ -20,7 +20,7 @@ The operator's file says how, and what the members of each group may do:
 
 A person is the pair of issuer and subject, which a provider gives to nobody else. The name of the first sign-in stays,
 because the ledger has it; a name that somebody else has is refused. Role and holdouts follow the groups at each
-sign-in, and last for twelve hours. Programs keep their tokens.
+sign-in, also where no group may come in any more, and last for twelve hours. Programs keep their tokens.
 
 A proxy passes the user's name and groups in headers, with a secret that only it knows:
 
@@ -36,6 +36,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import threading
 import tomllib
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field, fields
@@ -62,6 +63,10 @@ _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 
 _LEEWAY = 60  # seconds that clocks may differ
 _PATIENCE = 10.0  # seconds for an answer of the provider
+MOST_AT_PROVIDER = 8
+"""Requests to a provider at once: anybody begins a sign-in, and one that stands still must not take all threads."""
+
+_AT_PROVIDER = threading.BoundedSemaphore(MOST_AT_PROVIDER)
 _PROXY_SECRET = "x-everhold-proxy"
 
 
@@ -135,12 +140,16 @@ class ProxySignIn(SignIn):
     title = "your account"
 
     def person(self, headers: Headers) -> Person | None:
-        """Return whom the headers of a request name, or None if they do not come from the proxy."""
-        sent = headers.get(_PROXY_SECRET, "")
-        name = headers.get(self.user_header, "").strip()
-        if not hmac.compare_digest(sent.encode("utf-8", "replace"), self.secret.encode()) or not name:
+        """Return whom the headers of a request name, or None if they do not come from the proxy alone.
+
+        One that is there twice may be the visitor's own, to which the proxy added another.
+        """
+        given = [headers.getlist(name) for name in (_PROXY_SECRET, self.user_header, self.groups_header)]
+        sent, name, listed = ("".join(values).strip() for values in given)
+        once = len(given[1]) == 1 and len(given[2]) <= 1
+        if not hmac.compare_digest(sent.encode("utf-8", "replace"), self.secret.encode()) or not (once and name):
             return None
-        groups = (group.strip() for group in headers.get(self.groups_header, "").split(","))
+        groups = (group.strip() for group in listed.split(","))
         return Person(subject=f"proxy {name}", name=name, groups=frozenset(filter(None, groups)))
 
 
@@ -295,13 +304,17 @@ class OpenIDSignIn(SignIn):
 
         Raises:
             SignInRefused: If the provider refuses the request.
-            Unavailable: If it gives no answer, or another one.
+            Unavailable: If it gives no answer, or another one, or too many wait for one.
         """
+        if not _AT_PROVIDER.acquire(blocking=False):
+            raise Unavailable(f"{MOST_AT_PROVIDER} others wait for {self.title}. Try again later.")
         try:
             reply = httpx.request(method, url, timeout=_PATIENCE, **sent)
             found = reply.json()
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as fault:
             raise Unavailable(f"{self.title} does not answer ({type(fault).__name__}). Try again later.") from None
+        finally:
+            _AT_PROVIDER.release()
         if not isinstance(found, dict):
             raise Unavailable(f"{self.title} answers with something that is no JSON object. Try again later.")
         if reply.is_client_error:
@@ -336,7 +349,14 @@ def _rule(entry: dict[str, Any]) -> Rule:
         raise ValueError(f"the entry {brief(entry)} of [[allow]] is not of group, role and holdouts.")
     if entry.get("role") not in list(Role):
         raise ValueError(f"the role {brief(entry.get('role'))} is none of {', '.join(Role)}.")
+    if holdouts is not None and not (_is_list(holdouts) and holdouts):
+        raise ValueError(f"holdouts is {brief(holdouts)}. List at least one name, or leave it out for all holdouts.")
     return Rule(group=entry["group"], role=Role(entry["role"]), holdouts=None if holdouts is None else tuple(holdouts))
+
+
+def _is_list(value: object) -> bool:
+    """Return whether a setting is a list of texts: a text by itself would be a list of its letters."""
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _checked(kind: str, given: dict[str, Any], rules: Sequence[Rule]) -> OpenIDSignIn | ProxySignIn:
@@ -350,11 +370,14 @@ def _checked(kind: str, given: dict[str, Any], rules: Sequence[Rule]) -> OpenIDS
     if not secret:
         raise ValueError(f"it has no secret. Name a file with it, or set {variable}.")
     chosen = OpenIDSignIn if kind == "oidc" else ProxySignIn
-    if "scopes" in given:
-        given["scopes"] = tuple(given["scopes"])
     known = {each.name for each in fields(chosen)} - {"rules", "secret"}
     if not set(given) <= known:
         raise ValueError(f"[{kind}] has {', '.join(sorted(set(given) - known))}, which is no setting of it.")
+    for name, value in given.items():
+        if not (_is_list(value) if name == "scopes" else isinstance(value, str) and value):
+            raise ValueError(f"{name} is {brief(value)}. Write {'a list of texts' if name == 'scopes' else 'a text'}.")
+    if "scopes" in given:
+        given["scopes"] = tuple(given["scopes"])
     made = chosen(rules=tuple(rules), secret=secret, **given)
     if isinstance(made, OpenIDSignIn):
         parts = urlsplit(made.issuer)

@@ -177,6 +177,13 @@ class TokenStore:
             row = connection.execute(sa.select(tokens).where(mine)).one()
         return _token(row)
 
+    def sign_out(self, person: Person) -> None:
+        """End the token of a person who may not come in any more, if there is one. A later sign-in prolongs it."""
+        moment = stamp(self.records.clock())
+        with self.records.writing() as connection:
+            mine = sa.update(tokens).where(tokens.c.subject == person.subject)
+            connection.execute(mine.values(expires=moment))
+
     def authenticate(self, text: str) -> Token | None:
         """Return the token if its text is valid, else None.
 

@@ -4,7 +4,9 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
@@ -16,10 +18,12 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet, OctKey, RSAKey
 
+from everhold.errors import Unavailable
 from everhold_server.principals import Role
 from everhold_server.sessions import cookie_name
 from everhold_server.sign_in import (
     CALLBACK,
+    MOST_AT_PROVIDER,
     OpenIDSignIn,
     ProxySignIn,
     Rule,
@@ -153,6 +157,40 @@ def test_a_session_ends_after_twelve_hours_and_when_a_steward_takes_the_access_b
         assert (refused.status_code, "A steward took the access" in refused.text) == (403, True)
 
 
+def test_a_person_without_a_group_any_more_loses_what_earlier_groups_gave(app, way):
+    with http_client(app) as client:
+        client.get(come_back(client, "2"))
+        assert client.get(ME).json()["role"] == "steward"
+        with http_client(app) as elsewhere:
+            app.state.settings = replace(app.state.settings, sign_in=replace(way, rules=RULES[:0]))
+            assert elsewhere.get(come_back(elsewhere, "2")).status_code == 403
+        assert client.get(ME).status_code == 401
+        app.state.settings = replace(app.state.settings, sign_in=way)
+        assert client.get(come_back(client, "2")).status_code == 200
+
+
+def test_a_provider_that_stands_still_leaves_threads_to_everybody_else(app, monkeypatch):
+    answers, waiting = threading.Event(), threading.Semaphore(0)
+
+    def request(*_, **given):
+        waiting.release()
+        answers.wait()
+        raise httpx.ReadTimeout("nothing came")
+
+    monkeypatch.setattr(httpx, "request", request)
+    way = app.state.settings.sign_in
+    with ThreadPoolExecutor(MOST_AT_PROVIDER) as pool:
+        begun = [pool.submit(way.begin, ADDRESS) for _ in range(MOST_AT_PROVIDER)]
+        for _ in begun:
+            waiting.acquire()
+        with http_client(app) as client:
+            monkeypatch.setattr(httpx, "request", None)  # nobody else asks the provider
+            refused = client.get("/sign-in")
+            assert (refused.status_code, f"{MOST_AT_PROVIDER} others wait" in refused.text) == (503, True)
+        answers.set()
+        assert {type(each.exception()) for each in begun} == {Unavailable}
+
+
 def test_nobody_is_sent_into_the_account_of_another(app):
     """Whoever lures a victim to their own callback has begun in another browser, or has another state."""
     with http_client(app) as attacker, http_client(app) as victim:
@@ -267,6 +305,12 @@ class TestAProxy:
             assert client.get("/sign-in", headers={**ANNA, **wrong}).status_code == 401
             assert client.get(ME, headers={**ANNA, **wrong}).status_code == 401
 
+    @pytest.mark.parametrize(("name", "value"), [("X-Forwarded-User", "bob"), ("X-Forwarded-Groups", "stewards")])
+    def test_a_header_to_which_the_proxy_added_its_own_is_not_believed(self, app, name, value):
+        with http_client(app) as client:
+            assert client.get("/sign-in", headers=[(name, value), *ANNA.items()]).status_code == 401
+        assert app.state.token_store.all() == []
+
     def test_a_session_is_of_whom_the_proxy_names_now(self, app):
         with http_client(app) as client:
             client.get("/sign-in", headers=ANNA)
@@ -316,6 +360,10 @@ def test_a_file_says_how(tmp_path, monkeypatch):
         ("[[allow]]", "[[allowed]]", "the sections"),
         ('group = "science"', 'groups = "science"', "not of group, role and holdouts"),
         ("client_id", "client", "client, which is no setting"),
+        ('client_id = "everhold"', "client_id = 5", "client_id is 5"),
+        ('client_id = "everhold"', 'client_id = "everhold"\nscopes = "openid email"', "scopes is 'openid email'"),
+        ('["flights"]', '"flights"', "holdouts is 'flights'"),
+        ('["flights"]', "[]", "List at least one name"),
         ("[oidc]", "[saml]", "has the section"),
         ("[oidc]", "[oidc", "cannot be used"),
     ],
