@@ -82,5 +82,8 @@ def test_each_team_of_a_csv_gets_a_token_and_two_of_one_name_get_none(study, eve
     before = everhold("token", "list", "s.db", "--format", "json").stdout
     for arguments, said in ((("twice.csv", "new.csv"), "'owls' twice"), (("teams.csv", "tokens.csv"), "there already")):
         assert said in everhold("token", "register", "s.db", *arguments, code=2).stderr
+    (study / "formula.csv").write_text("team\n=1+1\n")
+    assert "cannot begin with" in everhold("token", "register", "s.db", "formula.csv", "new.csv", code=2).stderr
+    everhold("token", "register", "s.db", "teams.csv", "new.csv", "--holdout", "nowhere", code=4)
     assert everhold("token", "list", "s.db", "--format", "json").stdout == before
     assert not (study / "new.csv").exists()

@@ -162,16 +162,21 @@ def register_names(
         raise Misuse(f"{names.name} {found}. Give each name once. No token was made")
     with arguments_checked():
         for name in listed:
-            checked_name(name)
+            checked_name(name, of="team")  # it is written to a CSV, too
     if output.exists():
         raise Misuse(f"{output} is there already. Name a new file. No token was made")
-    with os.fdopen(create_private(output), "w", newline="", encoding="utf-8") as file, _tokens(storage) as tokens:
-        written = csv.writer(file)
-        written.writerow(["name", "token"])
-        for name in listed:
-            made = tokens.make(name, role=rights.role.value, holdouts=rights.holdout, days=rights.days, part=None)
-            written.writerow([name, made["secret"]])
-            file.flush()
+    made: dict[str, Any] = {}
+    try:
+        with os.fdopen(create_private(output), "w", newline="", encoding="utf-8") as file, _tokens(storage) as tokens:
+            written = csv.writer(file)
+            written.writerow(["name", "token"])
+            for name in listed:
+                made = tokens.make(name, role=rights.role.value, holdouts=rights.holdout, days=rights.days, part=None)
+                written.writerow([name, made["secret"]])
+                file.flush()
+    finally:
+        if not made:
+            output.unlink()
     show_record({"tokens": len(listed), "file": str(output)}, form)
 
 
