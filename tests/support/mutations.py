@@ -137,6 +137,7 @@ _CORE = "everhold/guarantees/intervals"
 _GATES = "everhold/integration/asking"
 _CHECKS = "everhold/unit/gates/test_checks.py"
 _MISSING = "everhold/unit/gates/test_missing.py"
+_BOUNDED = "everhold/integration/sealing/test_missing_values.py"
 
 MUTATIONS = [
     Mutation(
@@ -1240,6 +1241,14 @@ MUTATIONS = [
         "rows**2 / 4.0",
         "rows**2 / 16.0",
         (f"{_INTERVALS}/test_blocks_of_groups.py",),
+    ),
+    Mutation(
+        "bounds for missing values",
+        "a row without a value may meet the condition",
+        "everhold/queries/means/bounded.py",
+        'f"({text}) or not ({known})"',
+        'f"({text}) and {known}"',
+        (_BOUNDED,),
     ),
     Mutation(
         "C1",

@@ -97,7 +97,8 @@ class PromiseSettings(Strict):
     missing: Annotated[
         str | bool | float | dict[Annotated[str, Field(max_length=1_000)], str | bool | float],
         Field(
-            description="What counts for rows without a value: 'refuse', 'drop' or a value, or one of these by column.",
+            description="What counts for rows without a value: 'refuse', 'drop', 'bounds' or a value, or one of these "
+            "by column.",
             examples=[{"bp": "drop"}],
         ),
     ] = "refuse"

@@ -99,7 +99,7 @@ REFUSED = {
     "another file": (400, form({"name": "second"}, part="settings", holdout=b"x\n1\n", key=b"1")),
     "a setting that nobody knows": (422, sealing(seed=1)),
     "an unknown column": (409, sealing(label="lost")),
-    "a rule for missing values that is none": (409, sealing(missing="bounds")),
+    "a rule for missing values that is none": (409, sealing(missing="worst")),
     "a rule for a column that is not there": (409, sealing(missing={"lost": "drop"})),
     "no model": (409, sealing(dependence={"kind": "nonsense"})),
     "no table": (409, sealing(holdout=b"\xff\xfe\x00garbage\x00")),

@@ -109,8 +109,8 @@ class RowOptions:
     missing: Annotated[
         list[str] | None,
         typer.Option(
-            help="What counts for rows without a value: refuse, drop or a value, for all "
-            "columns or by column, as in bp=drop. Repeatable. By default queries that "
+            help="What counts for rows without a value: refuse, drop, bounds or a value, for "
+            "all columns or by column, as in bp=drop. Repeatable. By default queries that "
             "lack one are refused."
         ),
     ] = None

@@ -21,10 +21,13 @@ from everhold.values.expressions.tree import ColumnKind, Expression, Node, Opera
 
 Value: TypeAlias = str | float | bool
 Missing: TypeAlias = Value | Mapping[str, Value]
-"""``"refuse"``, ``"drop"`` or a value, for all columns or by column."""
+"""``"refuse"``, ``"drop"``, ``"bounds"`` or a value, for all columns or by column."""
 
-_WORDS = ("refuse", "drop")
-_EXPECTED = "Pass 'refuse', 'drop' or a value that counts, such as 0, or one of these by column, as in {'bp': 'drop'}."
+_WORDS = ("refuse", "drop", "bounds")
+_EXPECTED = (
+    "Pass 'refuse', 'drop', 'bounds' or a value that counts, such as 0, or one of these by column, as in "
+    "{'bp': 'drop'}."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +36,12 @@ class MissingRule:
 
     Attributes:
         how: ``"refuse"``: queries that read the column are refused, unless they say themselves what counts.
-            ``"drop"``: means are about the rows that have a value. ``"value"``: rows without one have this one.
+            ``"drop"``: means are about the rows that have a value. ``"bounds"``: intervals of means hold whatever the
+            missing values are. ``"value"``: rows without one have this one.
         value: What counts then.
     """
 
-    how: Literal["refuse", "drop", "value"]
+    how: Literal["refuse", "drop", "bounds", "value"]
     value: Value | None = None
 
     @classmethod
@@ -50,7 +54,10 @@ class MissingRule:
         return [self.how] if self.value is None else [self.how, self.value]
 
     def __str__(self) -> str:
-        words = {"refuse": "queries that read it are refused", "drop": "rows without a value are left out"}
+        words = {
+            "refuse": "queries that read it are refused", "drop": "rows without a value are left out",
+            "bounds": "missing values count as the lowest and as the highest",
+        }  # fmt: skip
         return words.get(self.how) or f"missing values {self.counts}"
 
     @property
@@ -125,7 +132,7 @@ def _fitting(name: str, rule: MissingRule, columns: Mapping[str, ColumnKind]) ->
     if rule.how == "value" and not _fits(rule, columns[name]):
         raise HoldoutRejected(
             f"missing of {name!r} is {brief(rule.value)}, and the column holds {columns[name].value}s. Pass 'refuse', "
-            "'drop' or a value of that kind."
+            "'drop', 'bounds' or a value of that kind."
         )
     return rule
 
@@ -180,10 +187,10 @@ def with_values(expression: Expression, rules: Rules) -> Expression:
     return found
 
 
-def columns_needed(expression: Expression, rules: Rules) -> frozenset[str]:
-    """Return the columns that an expression reads and whose rule leaves out rows without a value."""
-    left_out = {name for name in expression.columns() if name in rules and rules[name].how == "drop"}
-    return frozenset(left_out - tested(expression))
+def columns_needed(expression: Expression, rules: Rules, how: Literal["drop", "bounds"] = "drop") -> frozenset[str]:
+    """Return the columns that an expression reads with a rule that leaves rows out, or bounds what they may be."""
+    found = {name for name in expression.columns() if name in rules and rules[name].how == how}
+    return frozenset(found - tested(expression))
 
 
 def have_values(columns: Collection[str]) -> str:

@@ -60,8 +60,8 @@ def test_what_counts_for_missing_values_is_an_option(study, everhold):
         assert "a rule for all columns beside others" in told
     assert "missing names 'lost'" in everhold(*wrong, "--missing", "lost=drop", code=3).stderr
     assert (
-        "missing is 'bounds'. Pass 'refuse', 'drop' or a value"
-        in everhold(*wrong, "--missing", "bounds", code=2).stderr
+        "missing is 'worst'. Pass 'refuse', 'drop', 'bounds' or a value"
+        in everhold(*wrong, "--missing", "worst", code=2).stderr
     )
 
 

@@ -1,10 +1,19 @@
 """What counts for missing values, as the steward says it: in every query, and told with it."""
 
+from itertools import product
+from types import MappingProxyType
+
 import numpy as np
 import pytest
 
 import everhold as eh
 from everhold.errors import ColumnWarning, HoldoutRejected, QueryRejected
+from everhold.queries.derived import Estimate
+from everhold.queries.means.bounded import BoundedMean
+from everhold.values.base import Schema
+from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.arrays import ArrayProgram
+from everhold.values.missing import MissingRule
 
 BP = {"low": 60, "high": 200}
 ARMS = {"arm": "arm", "treated": "B", "control": "A"}
@@ -127,10 +136,90 @@ def test_the_certificate_says_what_counts(made, request, tmp_path):
 
 
 WRONG = {
-    "bounds": "missing is 'bounds'. Pass 'refuse', 'drop' or a value that counts",
-    float("nan"): "missing is nan; expected",
+    "worst": "missing is 'worst'. Pass 'refuse', 'drop', 'bounds' or a value that counts",
+    float("nan"): "missing is nan. Pass",
     None: "missing is None. Pass",
 }
+
+
+NUMBERS = MappingProxyType(dict.fromkeys(("bp", "age"), ColumnKind.NUMBER))
+POSSIBLE = (100.0, 130.0, 160.0)
+BOUNDED = [
+    eh.mean("bp", low=100, high=160), eh.mean("bp > 140"), eh.mean("not (bp > 140)"), eh.mean("bp > 140 or age > 120"),
+    eh.mean("case when bp > 140 then 0.25 when age > 120 then 1 else 0 end"), eh.mean("bp - age", low=-60, high=60),
+    eh.mean("bp > 140 and bp > age", given="sex > 120"), eh.mean("bp", low=100, high=160, given="sex > 120"),
+]  # fmt: skip
+
+
+def mean_of(query, rows, schema):
+    """The mean of the row values of a plain query over a few rows, on the scale [0, 1]."""
+    bound = query.bind(schema)
+    values = [bound.row_value] if bound.pair is None else [bound.pair.first.row_value, bound.pair.second.row_value]
+    found = ArrayProgram(values, {}, unit=480).run(rows, len(rows["bp"]))
+    steps = [np.where(each, 480, 0) if each.dtype == bool else each for each in found]
+    return float(np.minimum.reduce(steps).mean()) / 480.0
+
+
+@pytest.mark.parametrize("query", BOUNDED, ids=str)
+def test_every_way_to_fill_the_gaps_lies_within_the_bounds(query):
+    """All tables of two rows, with every value in every gap; without bounds for both sides some lie outside."""
+    columns = NUMBERS | {"sex": ColumnKind.NUMBER}
+    whole = Schema(2, 0, columns)
+    schema = Schema(2, 0, columns, missing=dict.fromkeys(NUMBERS, MissingRule("bounds")))
+    given = getattr(query, "whole", None)
+    asked = query if given is None else query.part
+    bounded = BoundedMean.of(asked, schema, given)
+    bound, outside = bounded.bind(schema), 0
+    for row in product((*POSSIBLE, np.nan), repeat=2):
+        for other in ((130.0, np.nan), (np.nan, 160.0), (160.0, 100.0)):
+            table = np.array([row, other])
+            gaps = np.argwhere(np.isnan(table))
+            sexes = {"sex": np.array([130.0, 130.0 if row[0] == 100.0 else 100.0])}
+            parts = [mean_of(part, {"bp": table[:, 0], "age": table[:, 1], **sexes}, schema) for part in bound.parts]
+            found, each = bound.combine([Estimate(part, part, part) for part in parts]), []
+            for values in product(POSSIBLE, repeat=len(gaps)):
+                table[tuple(gaps.T)] = values
+                rows = {"bp": table[:, 0], "age": table[:, 1], **sexes}
+                counting = sexes["sex"] > (120 if given is not None else 0)
+                kept = {name: column[counting] for name, column in rows.items()}
+                plain = asked.bind(whole)
+                each.append(plain.at_zero + (plain.at_one - plain.at_zero) * mean_of(asked, kept, whole))
+            assert found.low - 1e-9 <= min(each)
+            assert max(each) <= found.high + 1e-9
+            outside += max(each) > found.low + 1e-9 and min(each) < found.high - 1e-9
+    assert outside
+
+
+def test_missing_values_are_bounded_told_declared_and_silent(tmp_path):
+    declared = [eh.listed([eh.mean("bp > 141"), eh.mean("bp > 141", given="sex = 'M'")])]
+    with seal(tmp_path, {"bp": "bounds", "died": 0}, declared=declared) as made:
+        truth = float(np.mean(np.nan_to_num(trial(0)["bp"], nan=0.0) > 140.0))
+        answer = made.ask(eh.mean("bp > 140"))
+        assert answer.low < truth < truth + SHARE - 0.02 < answer.high
+        assert "rows without bp count as the lowest and as the highest (2" in answer.clipped
+        assert "missing values at their lowest and highest" in answer.shown
+        assert made.ask(eh.mean("bp", **BP)).low < 130.0 * (1.0 - SHARE) + 60.0 * SHARE
+        for query in (eh.mean("bp > 141"), eh.mean("bp > 141", given="sex = 'M'")):
+            assert made.ask(query).source == "declared"
+        before = made.status()["queries_left"]
+        refused = [
+            eh.quantile("bp"), eh.mean("died = 1", given="bp > 140"), eh.difference("bp > 150", "bp > 120"),
+            eh.risk_difference("bp > 140", **ARMS), eh.choose(["bp > 150", "x > 0.5"]),
+        ]  # fmt: skip
+        for query in refused:
+            with pytest.raises(QueryRejected, match=r"reads 'bp', and missing values there are bounded"):
+                made.ask(query)
+        with pytest.raises(QueryRejected, match="Leave guess out"):
+            made.ask("bp > 150", guess=0.1)
+        with pytest.raises(QueryRejected, match="reads 'bp'"):
+            made.ask_many(["bp > 150", "x > 0.5"])
+        assert made.status()["queries_left"] == before
+        assert made.ask("bp > 155", silent=True).low is None
+        rules = dict(made.certificate().to_dict()["rows"]["missing"])
+        assert rules["bp"] == "missing values count as the lowest and as the highest"
+        made.unseal()
+        silent = made.ask("bp > 155", silent=True)
+        assert silent.sealed_high - silent.sealed_low > SHARE - 0.03
 
 
 def test_a_rule_that_is_none_is_refused_and_nothing_is_created(tmp_path):

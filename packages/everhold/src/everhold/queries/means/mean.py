@@ -15,7 +15,7 @@ from everhold.queries.query import QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation
-from everhold.values.missing import columns_needed, tested, with_values
+from everhold.values.missing import columns_needed, have_values, tested, with_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +38,16 @@ def parsed(text: str, schema: Schema) -> Expression:
             f"The query reads {schema.row_id!r}, the column of row ids. Ask about other columns, because an id says "
             "nothing about other rows."
         )
-    return with_values(expression, schema.missing) if schema.missing else expression
+    if not schema.missing:
+        return expression
+    if bounded := columns_needed(expression, schema.missing, "bounds"):
+        names = " and ".join(map(repr, sorted(bounded)))
+        raise QueryRejected(
+            f"{brief(text)} reads {names}, and missing values there are bounded in shares and means that are asked "
+            "alone, not in this query. Ask for a share or a mean, of each arm with given=..., or write which rows are "
+            f"meant, as in {have_values(bounded)!r}."
+        )
+    return with_values(expression, schema.missing)
 
 
 def in_one_line(text: str) -> str:

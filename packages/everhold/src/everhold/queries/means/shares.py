@@ -240,6 +240,19 @@ def in_ends(share: Estimate, at_zero: float, at_one: float) -> Estimate:
 class ConditionalMean(ShareQuery):
     """A query for the mean among rows that meet a condition, made by ``mean(..., given=...)``."""
 
+    def compile(
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Answer]:
+        """Compile the mean, with bounds for missing values where the steward says so."""
+        from everhold.queries.means.bounded import BoundedMean
+
+        bounded = BoundedMean.of(self.part, compiler.schema, self.whole)
+        return (
+            ShareQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
+            if bounded is None
+            else bounded.compile(compiler, guess=guess, tolerance=tolerance)
+        )
+
     @classmethod
     def of(cls, part: MeanQuery | StatisticalQuery, given: MeanQuery) -> ConditionalMean:
         """Build the mean of one text or function among the rows that meet another text."""
