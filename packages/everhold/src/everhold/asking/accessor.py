@@ -107,7 +107,7 @@ def accessors() -> Iterator[tuple[str, type[HoldoutAccessor]]]:
 def accessors_of(
     executor: QueryExecutor, folder: Path, recorded: Mapping[str, Any], names: Iterable[str]
 ) -> list[HoldoutAccessor]:
-    """Create the accessors of one holdout's extensions, those that it was created with first.
+    """Create the accessors of a holdout's extensions. Extensions that the holdout was created with come first.
 
     Args:
         executor: The holdout at work.

@@ -1,9 +1,9 @@
 """Parts of the budget for named analysts: who may be named, how limits are set, and how they are kept.
 
-One ledger, one transcript and one promise remain: an allotment limits spending and changes no interval. Whether a
-query is affordable is decided by what is public, its price at most and what was charged before, so a refusal tells
-nothing about the sealed rows, is decided before anybody looks at them, and is not recorded. The steward is an analyst
-whose part is the whole. The decision that counts falls inside the ledger's transaction.
+All analysts share one ledger, one transcript and one promise: an allotment limits spending and changes no interval. A
+query is refused by public facts, its largest price and the charges so far, before the sealed rows are evaluated. So a
+refusal tells nothing about them, and is not recorded. The steward is an analyst whose part is the whole budget. The
+final decision falls inside the ledger's transaction.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ class FamilyLevels:
         self._schema, self._known = schema, dict[str, BoundFamily]()
 
     def __call__(self, executor: QueryExecutor, bound: BoundQuery) -> float | None:
-        """Return ln(1 / level) of a query in the family that gives it most, or None if no family has it as a member."""
+        """Return ln(1 / level) of a query in the family that gives it the largest level; None if it is in no family."""
         declared = executor.ledger.head().accounts.of(Declarations).by_name.values()
         bound, found = _of_any_rows(bound, executor.schema), []
         for each in declared:
@@ -316,7 +316,7 @@ class Refits(Display):
 
     @property
     def all_same(self) -> bool:
-        """Whether every model came out as it was when it was asked about."""
+        """Whether every model that was fitted again equals the model that was asked about."""
         return all(row["same"] for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -344,7 +344,7 @@ class HoldoutFamilies(HoldoutAccessor):
             _bound(family, _of_declarations(self._executor))
 
     def families(self) -> DeclaredFamilies:
-        """Return each declared family with what it holds and how wide the interval of a member can be."""
+        """Return each declared family with its members, in words, and the largest half-width of a member's interval."""
         levels, mechanism = FamilyLevels(self._executor.schema), self._executor.mechanism
         rows = []
         for each in self._executor.ledger.head().accounts.of(Declarations).by_name.values():
@@ -365,12 +365,14 @@ class HoldoutFamilies(HoldoutAccessor):
         return family.model(self._executor.compiler, family.space.point(point))
 
     def refit(self, family: GridFamily, *, sample: int = 10, seed: int = 0) -> Refits:
-        """Fit models of told points of a declared space again, and compare them with those that were asked about.
+        """Fit models of a declared search space again, and compare them with the models that were asked about.
+
+        A difference means that a fit depends on something besides the training rows, such as a clock or a file.
 
         Args:
             family: The space, made as it was declared.
-            sample: Most points.
-            seed: Of the choice of points.
+            sample: Largest number of points to fit again, drawn from those that were asked about.
+            seed: Seed of the draw.
 
         Raises:
             QueryRejected: If the space is not declared on this holdout with these versions of packages.

@@ -100,7 +100,7 @@ def _ask_slices(
 
 
 def _check_widths(executor: QueryExecutor, plans: Sequence[Any]) -> None:
-    """Refuse slices if most of them are so small that they would be told nothing.
+    """Refuse slices if most of them have so few rows that their intervals would say nothing.
 
     Raises:
         QueryRejected: Nothing is charged.

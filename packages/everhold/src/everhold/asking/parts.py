@@ -97,10 +97,10 @@ def create_parts(
 
 
 def part_of_each_row(folder: Path, key: StewardKey) -> NDArray[np.uint8] | None:
-    """Return the part that each row of the table was dealt to, from 0 and in its order, or None if it is not kept.
+    """Return the number of the part that each row of the table belongs to, from 0; None if this was not recorded.
 
     Raises:
-        IntegrityError: If the note was altered.
+        IntegrityError: If the record was altered.
     """
     note = sealed_note(folder / PARTS_FILE, key=key.notes_key)
     return None if note is None else np.frombuffer(zlib.decompress(note), dtype=np.uint8)

@@ -100,7 +100,7 @@ class Trees(Protocol):
     """Protocol of the object that has all executors of a holdout whose rows arrive, one for each tree."""
 
     def span_of(self, executor: QueryExecutor) -> RowSpan | None:
-        """Return where the rows of an executor lie among all sealed rows, or None if they are all that ever arrived."""
+        """Return which of all sealed rows an executor has, or None if it has all rows that ever arrived."""
 
     def check_unaltered(self) -> None:
         """Check that rows that arrived and stay in a table are unaltered. Files are checked whenever they are read."""

@@ -45,24 +45,24 @@ if TYPE_CHECKING:
 class Verdict(QueryResult):
     """Verdict of a gate on a challenge. A promotion costs 1, and so does a stop for futility.
 
-    Confidence is that of all promotions together with all answers of the holdout. Where challenges are limited, the
-    gate's own ``challenges`` are among what remains.
+    The confidence is for all promotions together with all answers of the holdout. If the gate limits challenges,
+    ``remaining`` has the number of ``challenges`` left.
 
     Attributes:
         promoted: Whether the challenger is proved to be better by more than the margin, and is the champion now.
-        low: By more than this the challenger is better than the champion was, in the metric's units; None unless
+        low: Proved lower limit of the challenger's gain over the former champion, in the metric's units; None unless
             promoted.
-        high: The most that there can be, the width of the metric's range; None unless promoted, and for R2.
+        high: The largest possible gain, the width of the metric's range; None unless promoted, and for R2.
         champion: SHA-256 of the query about the champion after the challenge.
         promotions: Promotions of the gate so far.
         challenges: Challenges that the gate has answered so far.
         statement: The statement that the promise rests on.
         gate: The gate's name.
-        margin: By more than this a promoted challenger is better, in the metric's units.
-        metric: What is compared, in words.
-        refused: Whether it was refused because what is left may not cover it, or the gate's limit is reached.
-        analyst: On whose behalf it was asked; None for the steward.
-        challenger: Name of the challenger of a gate about cases; None elsewhere.
+        margin: The gain that a promoted challenger is proved to exceed, in the metric's units.
+        metric: The metric, in words.
+        refused: Whether the challenge was refused, because the budget may not cover it or the gate's limit is reached.
+        analyst: Name of the analyst who made the challenge; None for the steward.
+        challenger: Name of the challenger in a gate about cases; None in a gate about rows.
     """
 
     promoted: bool
@@ -89,15 +89,15 @@ class Verdict(QueryResult):
         Args:
             gate: The gate after the challenge.
             result: Of the challenge.
-            query: SHA-256 of the challenge; of the version, where it is the first champion itself.
-            shown: The challenge as people read it.
-            about: What it is about, in words.
-            name: Of the challenger.
-            confidence: That of the holdout.
-            promoted: As for the attribute; so are the others.
-            charged: Surprises that it cost.
+            query: SHA-256 of the challenge, or of the version if it is the first champion itself.
+            shown: The challenge, as people read it.
+            about: Population that the verdict is about, in words.
+            name: Name of the challenger.
+            confidence: Confidence of the holdout.
+            promoted: Whether the challenger was promoted.
+            charged: Number of surprises that the challenge cost.
             repeated: Whether the challenge had been decided before.
-            refused: Whether it was refused.
+            refused: Whether the challenge was refused.
         """
         margin, own = margin_of(gate), {} if gate.limit is None else {"challenges": gate.left}
         return cls(

@@ -72,7 +72,7 @@ class Gate(SeesArrivals):
 
     @property
     def champion(self) -> str:
-        """The present champion: SHA-256 of the query about it, or of its name where it is known by a name."""
+        """SHA-256 of the query about the present champion, or of its name if the gate is about cases."""
         return self._executor.ledger.head().accounts.of(Gates).by_name[self.name].champion
 
     @current
@@ -82,11 +82,10 @@ class Gate(SeesArrivals):
     ) -> Verdict:  # fmt: skip
         """Let a candidate challenge the champion. If it is proved to be better, it becomes the champion.
 
-        The planned number of queries is no limit, as for `Holdout.ask`: beyond it a promotion is proved all the same
-        and needs a larger gain, which `status` tells. A limit is the gate's ``challenges``, or an allotment.
+        The planned number of queries is no limit, as for `Holdout.ask`: beyond the plan a promotion is still proved,
+        and needs a larger gain, which `status` reports. Limits are the gate's ``challenges`` and an allotment.
 
-        Where rows or cases arrived, a challenge is about all of those that answer. The same one after an arrival is
-        another one, about more rows.
+        After an arrival of rows or cases, the same challenge counts as a new one, because it is about more rows.
 
         Args:
             candidate: What the metric takes: a fitted estimator, a rule over the features such as
@@ -100,18 +99,18 @@ class Gate(SeesArrivals):
                 the same verdict and is free, whatever the results. Without one, it is a new challenger each time.
             champion: New results of the champion, run after the challenger was finished. They take the place of the
                 stored ones, which makers of challengers must not know (see docs/theory/gates.md, known runs).
-            baseline: The same for the baseline; needed with ``champion`` where there are guards.
+            baseline: New results of the baseline; needed with ``champion`` if the gate has guards.
             strict: Raise `BudgetExhausted` instead of returning a refused verdict.
 
         Returns:
-            The verdict, committed to the ledger before it is returned. The same challenge of the same champion is free
-            another time, and has the same verdict; so has that of the champion itself.
+            The verdict, committed to the ledger before it is returned. Repeating a challenge of the same champion
+            is free and has the same verdict. A challenge by the champion itself returns the verdict that promoted it.
 
         Raises:
             QueryRejected: If the candidate cannot be compared, or the champion lacks something, such as values for rows
                 that arrived. Nothing was charged.
             CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was charged.
-            BudgetExhausted: If it was refused, where that was requested.
+            BudgetExhausted: If the challenge was refused and ``strict`` is True.
         """
         given = self._fitting(training=training, challenger=challenger, champion=champion, baseline=baseline)
 
@@ -192,10 +191,10 @@ class Gate(SeesArrivals):
 
     @current
     def complete(self, champion: Any, *, training: Any = None, baseline: Any = None) -> None:
-        """Give what the champion lacks after rows or cases arrived, or after an early promotion.
+        """Supply values or results that the champion lacks after an arrival, or after an early promotion.
 
-        The gate answers no challenge before. Values for rows are given by the steward; results on cases by the steward,
-        or by the analyst whose challenge promoted the champion.
+        Until then the gate answers no challenge. The steward supplies values for rows. The steward, or the analyst
+        whose challenge promoted the champion, supplies results on cases.
 
         Args:
             champion: The same model or rule as when it was given, which is recognized and evaluated on these rows. Of a
@@ -215,7 +214,7 @@ class Gate(SeesArrivals):
 
     @current
     def status(self) -> Facts:
-        """Return the public facts of the gate: what is compared, champion, challenges, what is left, what it can see.
+        """Return the public facts of the gate: metric, champion, challenges, budget, and the least gain it can prove.
 
         About rows: ``plan`` says how many queries and challenges the holdout is planned for, and how many were answered
         beyond that. The plan is no limit: beyond it, challenges are answered as queries are, and every promotion is
@@ -262,7 +261,7 @@ class Gate(SeesArrivals):
 
     @current
     def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> OpenChallenge:
-        """Open a challenge that is decided as early as possible. It costs two queries, and a surprise if promoted.
+        """Open a challenge that is decided as early as possible. It costs two queries, and a surprise for a promotion.
 
         Opening takes one place among the queries and the verdict another, however the challenge ends. An analyst's
         allotment pays for both, and for a surprise, when the challenge is opened; the surprise comes back unless it is
@@ -270,13 +269,13 @@ class Gate(SeesArrivals):
         can read it, report for it or withdraw it.
 
         Cases are handed out in an order that is shuffled anew with the steward's key. The challenger must be finished
-        now: what becomes of it may not depend on anything that is told from here on.
+        when the challenge is opened: later changes to it must not depend on anything that the gate says.
 
         Args:
-            challenger: Its name, such as a commit. A challenge that is open under this name goes on.
+            challenger: Name of the challenger, such as a commit. An open challenge of this name is continued.
             batch: Cases to hand out at a time; by default a twentieth of the suite, at least one.
-            futility: Also stop where nothing will hardly be proved. Such a stop costs a surprise, as a promotion does,
-                since it tells something about the sealed results; `OpenChallenge.withdraw` costs none.
+            futility: Also stop early if a promotion has become unlikely. Such a stop costs a surprise,
+                because it reveals something about the sealed results. `OpenChallenge.withdraw` costs none.
 
         Raises:
             QueryRejected: If another challenge of this gate is open. Nothing was charged.
@@ -289,15 +288,15 @@ class Gate(SeesArrivals):
 
     @current
     def find_open(self, challenger: str) -> OpenChallenge | None:
-        """Return the open challenge of this name, or one that ended against this champion, or None.
+        """Return the challenge of a challenger that is open or ended against this champion, or None if there is none.
 
-        The name of the challenge that is open is in `status`.
+        `status` has the name of the open challenge.
 
         Args:
-            challenger: Its name.
+            challenger: Name of the challenger.
 
         Raises:
-            QueryRejected: If another analyst opened it, and it is open.
+            QueryRejected: If the challenge is open and another analyst opened it.
         """
         from everhold.gates.cases.open_challenge import OpenChallenge
 
@@ -330,7 +329,7 @@ class Gate(SeesArrivals):
 
     @current
     def shares(self, results: Any) -> VarianceShares:
-        """Return how much of the variance lies between cases and between runs, from these results. Nothing is asked."""
+        """Return the shares of the variance of results between cases and between runs. No query is asked."""
         from everhold.gates.cases.results import variance_shares
 
         head = self._executor.ledger.head()
@@ -340,19 +339,19 @@ class Gate(SeesArrivals):
 
     @property
     def open_cases(self) -> list[Any]:
-        """Ids of the cases that are open: run them, look at them, and climb on them as you like."""
+        """Ids of the open cases, which are not sealed. You may run them, read results, and tune versions on them."""
         return list(self._cases.open_cases.ids)
 
     @current
     def worth_asking(
         self, open_results: Any, *, champion: Any = None, challenger: str | None = None
     ) -> ChallengeWorth:  # fmt: skip
-        """Say from results on the open cases whether a challenge is worth its place. Free, and nothing is asked.
+        """Estimate from results on the open cases whether a challenge could be promoted. Free; no query is asked.
 
         Args:
             open_results: Results of the version, as for `challenge`; only those on open cases are read.
-            champion: The same of the champion, where it was promoted without results on open cases.
-            challenger: Name of the version: then its results are kept for the time when it is the champion.
+            champion: Results of the champion on open cases, if it was promoted without them.
+            challenger: Name of the version; its results are then kept, in case it becomes the champion.
 
         Returns:
             ``"yes"``, ``"no"`` with the gain that would do, or ``"never"`` with the number of cases that are missing.
@@ -436,10 +435,10 @@ def checked_name(name: Any) -> str:
 
 
 def checked_limit(challenges: Any) -> int | None:
-    """Check the limit of challenges, and return it. None means as many as the budget pays.
+    """Check the gate's limit on challenges, and return it. None means that only the budget limits challenges.
 
     Raises:
-        QueryRejected: If it is no such number. Nothing was changed.
+        QueryRejected: If the limit is not a valid number. Nothing was changed.
     """
     if challenges is None:
         return None

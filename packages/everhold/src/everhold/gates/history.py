@@ -58,7 +58,7 @@ class GateHistory(Display):
         return [dict(row) for row in self.champions]
 
     def explain(self) -> str:
-        """Explain in words what holds, and what was spent."""
+        """Explain in words which gains are proved, and what they cost of the budget."""
         last = self.champions[-1]
         since = last["since_first"]
         most = " or more" if last["high"] is None else f" to {at_most(last['high'])}"

@@ -23,7 +23,7 @@ class HoldoutGates(HoldoutAccessor):
     """The gates of a holdout: `holdout.gates`."""
 
     def named(self, name: str, metric: Any, *, champion: Any, **terms: Unpack[GateTerms]) -> Gate:
-        """Return the gate of a name, about rows or about cases, and open it if it is new. See `Holdout.gate`."""
+        """Return the gate called ``name``, about rows or cases, and open it if it is new. See `Holdout.gate`."""
         given: dict[str, Any] = {**terms}
         claimed = given.get("better") is not None or given.get("any_of") is not None
         if metric is None and (claimed or self._is_about_cases(name)):

@@ -33,7 +33,7 @@ SCORE = "score"
 
 
 def why_no_gain(name: Any) -> str | None:
-    """Return why gates do not compare by this score, and the nearest metric, or None if they do or know no such score.
+    """Return why gates do not compare by a score, with the nearest metric; None if they do or the score is unknown.
 
     Examples:
         >>> why_no_gain("average_precision")

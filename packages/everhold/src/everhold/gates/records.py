@@ -255,10 +255,10 @@ class Gates(LedgerExtension):
 
 
 def _arrived_in(description: Mapping[str, Any]) -> int:
-    """Return the arrival up to which rows had come, as an entry states it.
+    """Return the number of the latest arrival at the time of a ledger entry, as the entry states it.
 
     Raises:
-        ValueError: If it says none that can be.
+        ValueError: If the entry states no possible number.
     """
     arrived = description.get("arrived", 0)
     if not _is_count(arrived):

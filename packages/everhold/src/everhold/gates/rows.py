@@ -73,7 +73,7 @@ class RowEvidence(Evidence[RowVersion]):
     """Evidence of a gate about rows: the sealed rows, and a metric.
 
     Attributes:
-        metric: By which versions are compared.
+        metric: Metric by which versions are compared.
     """
 
     metric: GateMetric

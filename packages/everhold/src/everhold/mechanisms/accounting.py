@@ -44,13 +44,13 @@ class Accounting(Generic[Accounted]):
     def leaves_capacity(
         self, state: State, silent: int, procedures: Sequence[Procedure] | None, *, failing: bool = False
     ) -> bool:
-        """Return whether room is left for so many silent queries after one more query.
+        """Return whether the budget has room for ``silent`` silent queries after one more open query.
 
         Args:
-            state: Before.
+            state: Public state before the open query.
             silent: Number of silent queries.
-            procedures: Of the query; None for a challenge.
-            failing: Whether a share of failing rows is told with it (S16).
+            procedures: Interval procedures of the open query; None for a challenge of a gate.
+            failing: Whether the answer of the open query includes a share of failing rows (S16).
         """
         return state.asked + 1 + silent <= self.mechanism.queries
 
@@ -65,36 +65,36 @@ class Accounting(Generic[Accounted]):
         return 0, 0
 
     def lost_labels_of(self, surprises: int) -> int:
-        """Return what lost labels count for, in millionths of a nat. Here it is 0."""
+        """Return the cost that is assumed for the labels of lost answers, in millionths of a nat. Here it is 0."""
         return 0
 
     @staticmethod
     def mispriced(*, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:
-        """Yield in words why so many answers cannot have these charges.
+        """Yield the reasons, in words, why the charges of a ledger do not fit its answers; nothing if they fit.
 
         Args:
-            charged: In all.
-            taken: Answers that came from the sealed rows.
+            charged: Sum of all charges.
+            taken: Number of answers that came from the sealed rows.
             lost: Charges for answers that the ledger lost.
-            queries: That were planned.
+            queries: Number of planned queries.
         """
         if charged != taken + lost:
             yield "what was charged is not the number of answers that were taken from the sealed rows"
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """Return whether so many answers at this charge can have been lost (`after_loss`)."""
+        """Return whether ``queries`` lost answers can have cost ``charges`` together (see `after_loss`)."""
         return queries == charges
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """Return the state that goes on after the ledger lost answers, of which only the number is known.
+        """Return the state with which a holdout continues after its ledger lost answers.
 
-        An analyst who has seen them may use them, so they count like all others.
+        An analyst may have seen the lost answers, so they count like all other answers.
 
         Args:
             state: The last state that is known.
-            asked: Queries that were answered since; None if unknown, and then all that are left count as spent.
-            charged: What they were charged; None likewise.
-            noise: Source of randomness, for what has to be drawn anew.
+            asked: Number of lost answers; None if unknown, and then all queries that are left count as spent.
+            charged: Sum of the charges of the lost answers; None if unknown, as for ``asked``.
+            noise: Source of randomness, for noise that has to be drawn anew.
 
         Raises:
             ValueError: If nothing can be promised any more.

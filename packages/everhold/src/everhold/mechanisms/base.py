@@ -131,10 +131,10 @@ class Mechanism(ABC):
 
     @property
     def statement_confidence(self) -> float:
-        """Probability with which the statement has to hold, so that the promise holds with its own.
+        """Confidence at which the statement has to hold, so that the promise holds with the holdout's confidence.
 
-        A dependence model that was learned may be wrong, and training rows may tell about sealed ones (S3): these
-        probabilities come off beta. S1 looks at the training rows in the leakage instead.
+        A dependence model that was learned may be wrong, and training rows may depend on sealed rows (S3). The
+        probabilities of both are subtracted from beta. S1 counts the training rows in the leakage instead.
         """
         apart = 0.0 if self.traits.reads_leakage else self.dependence.training_distance()
         return self.confidence + self.dependence.miss + apart
@@ -261,11 +261,11 @@ class Mechanism(ABC):
         return Quote(radius, radius, self.traits.most_charged, self.traits.most_charged, refused=False)
 
     def outlook(self, state: State) -> dict[str, float]:
-        """Return half-widths of coming answers to a yes-or-no query with a guess of 1/2, by what happens before."""
+        """Return half-widths of later yes-or-no answers with a guess of 1/2, by what happens before them."""
         return {}
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
-        """Return the procedure of a query for its guess and level. Here it is always the one in force."""
+        """Return the interval procedure of a query for its guess and level. Here it is always `in_force`."""
         return self.in_force(procedure)
 
     def in_force(self, procedure: Procedure) -> Procedure:
@@ -299,9 +299,9 @@ class Mechanism(ABC):
     def not_excluded(
         self, procedures: Sequence[Procedure], low: NDArray[np.float64], high: NDArray[np.float64], nats: ArrayLike
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return population values that sealed means between ``low`` and ``high`` leave possible, (queries,) each.
+        """Return both ends of the population values that are possible if the sealed means are from ``low`` to ``high``.
 
-        Procedures that look at more than the mean give way to the mechanism's own `procedure`.
+        Each end has the shape (queries,). Procedures that need more than the mean are replaced by `procedure`.
         """
         lows, highs = np.empty(len(low)), np.empty(len(high))
         for procedure, places in alike([_of_means(self.in_force(each)) for each in procedures]):
@@ -334,7 +334,7 @@ class Mechanism(ABC):
 
 
 def alike(procedures: Sequence[AnyProcedure]) -> Iterator[tuple[AnyProcedure, NDArray[np.intp]]]:
-    """Yield each different procedure with the indices at which it stands."""
+    """Yield each different procedure with the indices at which it occurs in the sequence."""
     places: dict[AnyProcedure, list[int]] = {}
     for place, procedure in enumerate(procedures):
         places.setdefault(procedure, []).append(place)

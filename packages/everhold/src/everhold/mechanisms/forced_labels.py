@@ -80,7 +80,7 @@ def set_nats(above: NDArray[np.bool_], chances: NDArray[np.float64], *, first: b
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """Labels of an interval: a place and a half-width near the expected ones. Farther ones cost more.
+    """Labels of an interval: a middle and a half-width. Labels far from the expected middle and half-width cost more.
 
     Half-widths are ``half * 1.1^t``, and places are an eighth of the half-width apart. The told interval is the first
     that contains the sealed one, so it has at most `WIDENED` times its length, whatever was expected.

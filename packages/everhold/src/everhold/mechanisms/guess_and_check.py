@@ -85,15 +85,15 @@ class GuessAccounting(Accounting[PublicLevels]):
         return surprises * min(self.mechanism.cells.cost, in_millionths(CHEAPEST)), most
 
     def lost_labels_of(self, surprises: int) -> int:
-        """Return the cost of so many lost labels, each counted as the dearest label there is."""
+        """Return the cost of the labels of lost surprises, each counted as the most expensive label."""
         return surprises * self.dearest_label
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """Return whether so many answers can have so many surprises among them."""
+        """Return whether ``queries`` answers can include ``charges`` surprises."""
         return charges <= queries
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """Return the state with lost answers counted, and lost labels counted as the dearest there are (S8)."""
+        """Return the state with lost answers counted, and each lost label counted as the most expensive one (S8)."""
         if asked is None or charged is None:
             raise ValueError(
                 "The state of the mechanism lacks the number of answers, on which the next interval depends."
@@ -268,19 +268,19 @@ class GuessAndCheck(PublicLevels):
 
 @dataclass(frozen=True, slots=True)
 class BatchStep:
-    """Evaluated queries of one step, whose levels are fixed before. Secret until it is told.
+    """The evaluated queries of one step, asked together at levels fixed beforehand. Secret until they are answered.
 
     Attributes:
         mechanism: The mechanism.
         queries: The queries.
-        procedures: How their intervals are made.
-        nats: ln(1 / level) of each, shape (queries,).
+        procedures: Interval procedure of each query.
+        nats: ln(1 / level) of each query, shape (queries,).
         totals: Exact sums over all sealed rows, shape (queries,).
-        sealed: Sealed mean and both ends of what it leaves possible, shape (queries, 3).
-        released: Both ends of what is told if it is no surprise, shape (queries, 2).
-        surprise: Whether each is a surprise, shape (queries,).
-        failing: Shares of failing rows, as a step of their own levels; None without.
-        with_failing: Places of the queries that have one, in order.
+        sealed: Sealed mean and both ends of its interval, shape (queries, 3).
+        released: Both ends of the interval that is told unless the query is a surprise, shape (queries, 2).
+        surprise: Whether each query is a surprise, shape (queries,).
+        failing: Shares of failing rows, as a step with levels of its own; None if there are none.
+        with_failing: Indices of the queries that have a share of failing rows, in order.
     """
 
     mechanism: PublicLevels
@@ -376,7 +376,7 @@ class BatchStep:
         return self.queries.summary(place, self.procedures[place], float(self.sealed[place, 0]))
 
     def answer(self, replies: Replies, start: int, state: State) -> State:
-        """Fill in the replies from this position on, and return the state after them."""
+        """Fill in the replies from position ``start`` on, and return the state after these answers."""
         count, where = len(self.nats), slice(start, start + len(self.nats))
         replies.sealed[where], replies.nats[where] = np.clip(self.sealed, 0.0, 1.0), self.nats
         replies.procedures[where] = self.procedures

@@ -44,7 +44,7 @@ def in_millionths(nats: float) -> int:
 
 
 def failing_rows_cost(*, told: bool) -> int:
-    """Return the cost of telling a share of failing rows by a label, or that it holds as guessed (S16)."""
+    """Return the cost of releasing a share of failing rows by a label (``told``), or of confirming its guess (S16)."""
     return in_millionths(-math.log(_FAILING_TOLD) if told else -math.log1p(-_FAILING_TOLD))
 
 
@@ -80,24 +80,24 @@ class ArcsineCells:
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Labels of a sealed interval by a place and a half-width, which tell an interval around it.
+    """Labels of a sealed interval: a place and a half-width of a slightly wider interval, which is told.
 
     The half-width r is one of ``r_0 1.125^t``, and places are ``r / 5`` apart. The told interval is place plus or minus
-    r, for the first r at which it contains the sealed one. A label is of the first kind whose told interval has at most
-    `WIDENING` times the length of the sealed one:
+    r, for the first r at which it contains the sealed interval. There are three kinds of labels, and the first kind is
+    used whose told interval is at most `WIDENING` times as long as the sealed interval:
 
     - *near*, half of the prior: ``|t| <= 6`` steps from the expected half-width, and at most 40 places from the guess;
     - *along*, a quarter: the same half-widths, at any place in [0, 1];
     - *anywhere*, a quarter: any half-width from 1/1000 to the whole range, at any place; all labels are equally likely.
 
-    The prior of t is proportional to ``2^-|t|``. What was expected decides what a label costs and not how wide it is.
-
-    Places and half-widths are shares of a public frame that no value can leave: [0, 1] for most queries.
+    The prior of t is proportional to ``2^-|t|``. The expected half-width decides what a label costs, and not how wide
+    the told interval is. Places and half-widths are shares of a public frame that no value can leave: [0, 1] for most
+    queries.
 
     Attributes:
         guess: The public guess, as a share of the frame.
-        half: The half-width that was expected, as such a share.
-        frame: The least and the greatest value that there can be, in units of a mean.
+        half: The half-width that was expected, as a share of the frame.
+        frame: The least and the greatest possible value, in units of a mean.
     """
 
     guess: float
@@ -160,7 +160,7 @@ class Offsets:
 
     @property
     def usual(self) -> float:
-        """Half-width of the told interval if the sealed one is as wide as expected, however far off it is."""
+        """Half-width of the told interval if the sealed interval is as wide as expected, wherever it lies."""
         return self._half_width(0) * (self.frame[1] - self.frame[0])
 
 
@@ -168,7 +168,7 @@ _CELLS = 64
 
 
 def told_value(value: float, low: float, high: float) -> tuple[float, int]:
-    """Return the sealed value to within a 128th of its told interval, and what this costs in millionths of a nat.
+    """Return the sealed value, rounded to the middle of one of 64 cells, and the cost in millionths of a nat.
 
     Examples:
         >>> told_value(0.5101, 0.4, 0.6)

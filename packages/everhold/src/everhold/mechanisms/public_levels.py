@@ -146,10 +146,10 @@ class PublicLevels(ChecksGuesses):
 
     @cached_property
     def failing_rows_procedure(self) -> Procedure | None:
-        """Interval procedure for a model's share of failing rows, or None where it is not told (S16).
+        """Interval procedure for a model's share of failing rows, or None if the share is not told (S16).
 
-        None with a slack, which promises that near guesses are no surprises, also of models that fail; and where so few
-        rows are sealed that models that fail on none are told with a large share, for which surprises are too dear.
+        None with a slack, because a slack promises that near guesses are no surprises, also for models that fail. None
+        with so few rows that the interval of a model that never fails would be wide, because surprises are too dear.
         """
         if self.slack:
             return None
@@ -194,29 +194,29 @@ class PublicLevels(ChecksGuesses):
         return self.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
 
     def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
-        """Return the procedure in force for each query. A slack does not change those of challenges."""
+        """Return the interval procedure of each query. A slack does not change the procedures of challenges."""
         procedures = super().procedures_of(evaluations)
         if evaluations.margins is not None:
             return procedures
         return [self.in_force(procedure) for procedure in procedures]
 
     def in_force(self, procedure: Procedure) -> Procedure:
-        """Return the procedure in force. With a slack, bets on the spread give way to a mean's procedure.
+        """Return the procedure that makes the interval: with a slack, that of a mean in place of bets.
 
-        The width of an interval that depends on the sealed spread is not known beforehand, so nobody could promise
-        that near guesses are no surprises.
+        The width of a bet's interval depends on the sealed spread, which is not known beforehand. So with bets a slack
+        could not promise that near guesses are no surprises.
         """
         return self.procedure if self.slack and _bets_on_means(procedure) else procedure
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
-        """Return bets for a query, unless means alone are expected to be much narrower at its level.
+        """Return the given bets, unless the interval of a mean is expected to be much narrower at this level.
 
         Very unequal groups, and levels that are rare for the number of units, cost bets more than the spread saves. A
         little more expected width is accepted, because bets adapt to the sealed spread where it was not foreseen.
 
         Args:
-            procedure: As public facts would have it.
-            guess: In units of a mean; negative where there is none.
+            procedure: The procedure that the query's compiler chose.
+            guess: The guess, in units of a mean; negative if there is none.
             nats: ln(1 / level).
         """
         procedure = self.in_force(procedure)
@@ -238,7 +238,7 @@ class PublicLevels(ChecksGuesses):
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
-        """Return how many queries of the next step have room, whatever is a surprise in it (S9)."""
+        """Return how many queries of the next step can be answered, whichever of them are surprises (S9)."""
         room = self.margin.answers(self.next_nats(state, min(most, MOST_AT_ONCE)))
         return len(room) if np.all(room) else int(np.argmin(room))
 
@@ -246,7 +246,7 @@ class PublicLevels(ChecksGuesses):
         self, state: State, *, guess: float | None = None, procedure: Procedure | None = None,
         described: Description | None = None,
     ) -> Quote:  # fmt: skip
-        """Return the half-widths if the guess holds, if it does not, and unsealed if the sealed rows are like it."""
+        """Return the half-widths of the next answer: if the guess is confirmed, if it is a surprise, and unsealed."""
         return self.quotes.of_next(state, guess, procedure, described)
 
     def outlook(self, state: State) -> dict[str, float]:
@@ -300,7 +300,7 @@ class ToleranceMargin:
         return needed + self.mechanism.rounding
 
     def allowed(self, concentration: ArrayLike) -> NDArray[np.float64]:
-        """Return how far a sealed mean may be from the told value: by honest guesses, and within the slack."""
+        """Return how far the sealed mean may be from a confirmed guess: as far as honest guesses or the slack need."""
         slack, tolerance = self.mechanism.slack, self.mechanism.tolerance - self.mechanism.rounding
         return np.maximum(self.widest_honest, slack * tolerance + np.asarray(concentration) if slack else 0.0)
 

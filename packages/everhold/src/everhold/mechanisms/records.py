@@ -244,7 +244,7 @@ class Evaluations:
         return mean if seen is None else seen
 
     def some(self, rows: list[int]) -> Evaluations:
-        """Return the queries at these indices, in this order."""
+        """Return the queries at the indices ``rows``, in the order of the indices."""
         return replace(
             self,
             totals=self.totals[rows],

@@ -142,7 +142,7 @@ class Silent(Mechanism):
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
-        """Return how many silent queries are left of the plan. Queries asked aloud are never answered."""
+        """Return how many silent queries the plan has left, and 0 for open queries, which are never answered."""
         return min(most, max(self.queries - state.asked, 0)) if silent else 0
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:

@@ -381,9 +381,9 @@ def _wrong_with(name: str, kind: Any) -> str:
 
 
 class Kinds(Sequence[Kind]):
-    """The registry of kinds of queries: those of the core, then those of extensions in alphabetical order.
+    """The registry of kinds of queries: kinds of the core, then kinds of extensions in alphabetical order.
 
-    The metadata of installed distributions are read when an extension's kind is first needed, and not before.
+    The metadata of installed packages are read only when the kind of an extension is first needed.
     """
 
     def __init__(self, own: Sequence[Kind]) -> None:

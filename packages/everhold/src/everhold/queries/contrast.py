@@ -277,7 +277,7 @@ class ContrastsQuery(Query[Contrasts]):
         return found
 
     def _values(self, compiler: CompileContext) -> Sequence[Value]:
-        """Return the groups, as they are given or as the training rows show them."""
+        """Return the values of the groups: the given ones, or those that occur in the training rows."""
         kind = compiler.schema.columns.get(self.by)
         values: list[Value] = list(self.groups or ())
         if not values and compiler.training is not None and kind is not None:

@@ -99,13 +99,13 @@ def no_pools() -> Sequence[RecordedPool]:
 
 @dataclass(frozen=True, slots=True)
 class MemberLevels:
-    """Functions that give queries a level by their description (S10), and the numbers of rows they hold for.
+    """Functions that return the level of a member of a declared family, or of a text, by its description (S10).
 
     Attributes:
         level_of: ln(1 / level) of a member of a declared family; None for other queries.
-        level_if_released: `level_of` where the query were told; of silent ones the tree pays.
-        described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
-        asked_of_tree: Whether a query was asked before as one that is no member, by its fingerprint and the one
+        level_if_released: For a silent query, the `level_of` it would have if it were open; else never a level.
+        described_of: ln(1 / level) of a text by its description, if texts are checked; None for other queries.
+        asked_of_tree: Whether a query was asked before it was a member, by its fingerprint and the one
             that the member has then.
         pools: Pools of rows without labels that are recorded (S18).
         first_rows: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
@@ -511,7 +511,7 @@ def learned(
 
 
 def worth_of_guesses(bound: BoundQuery, surprises: Surprises, *, rows: float, training: float, reach: float) -> float:
-    """Return how many independent rows guesses of this kind are worth: the training rows, or fewer if they scatter.
+    """Return the number of training rows that explains how much guesses miss: all, or fewer after frequent surprises.
 
     If the last five surprises of the kind came within 50 entries of the ledger, the reach of honest guesses becomes the
     median distance of these guesses, and at most 2.5 times as far.

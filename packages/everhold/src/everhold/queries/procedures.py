@@ -83,10 +83,10 @@ class SellsTolerances(Protocol):
         """
 
     def credits_for(self, scale: float) -> int:
-        """Return the price in credits of a mean with noise of this scale."""
+        """Return the price in credits of a mean with noise of the standard deviation or scale ``scale``."""
 
     def affords(self, state: State, price: int) -> int:
-        """Return how many further queries of this price the budget pays for."""
+        """Return how many more queries at ``price`` credits the budget can pay for."""
 
     def quote_at(self, state: State, tolerance: float) -> Quote:
         """Return the quote of a mean with a requested half-width."""
@@ -144,7 +144,7 @@ def procedure_for(
         training: What it `needs_of` the training rows where that is more than a total.
         own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
         guess: The analyst's own guess in units of a mean, if there is one; bets expect it.
-        unseen: Whether it is bet on as well where no training rows show its values, with stakes that hedge (W1).
+        unseen: Whether the query is bet on even without training rows that show its values, with several fixed stakes.
     """
     if mechanism.traits.adds_noise:
         return None

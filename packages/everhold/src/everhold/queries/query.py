@@ -167,15 +167,15 @@ class CompileContext(ABC):
 
     @abstractmethod
     def bind(self, query: RowwiseQuery | str) -> BoundQuery:
-        """Return a mean bound to these rows, tried on public rows if it is code, and checked."""
+        """Return a mean compiled for the holdout's rows and checked. Code is first tried on public rows."""
 
     @abstractmethod
     def checked(self, bound: BoundQuery, *, part: bool) -> BoundQuery:
-        """Return a bound query after checking it, as a part of another one or alone, and trying it if it is code."""
+        """Return a bound query after a check, as a part of another query or alone. Code is tried on public rows."""
 
     @abstractmethod
     def left_out(self, columns: Collection[str], within: RowwiseQuery | None = None) -> Clip:
-        """Return the note about rows left out because they have no value in one of these columns."""
+        """Return a note that rows with a missing value in one of ``columns`` are left out."""
 
 
 class Query(ABC, Generic[Result]):

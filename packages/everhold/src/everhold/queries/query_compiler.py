@@ -176,7 +176,7 @@ class QueryCompiler(CompileContext):
         return bound
 
     def bind(self, query: RowwiseQuery | str) -> BoundQuery:
-        """Return the query bound to these rows, tried on public rows if it is code, and checked.
+        """Return the query compiled for the holdout's rows and checked. Code is first tried on public rows.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -194,7 +194,7 @@ class QueryCompiler(CompileContext):
         return query.bound_to(self)
 
     def checked(self, bound: BoundQuery, *, part: bool) -> BoundQuery:
-        """Return a bound query after checking it and trying it on public rows if it is code.
+        """Return a bound query after a check. Code is first tried on public rows.
 
         Args:
             bound: The query about these rows.
@@ -261,7 +261,7 @@ class QueryCompiler(CompileContext):
         return with_clips(bound, [*kept_clips(bound.facts), *clips])
 
     def left_out(self, columns: Collection[str], within: RowwiseQuery | None = None) -> Clip:
-        """Return the note about rows left out because they have no value in one of these columns.
+        """Return a note that rows with a missing value in one of ``columns`` are left out.
 
         Args:
             columns: Columns that are read.

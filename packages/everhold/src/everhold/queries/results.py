@@ -74,7 +74,7 @@ class Paid(QueryResult):
 
     @property
     def refused(self) -> bool:
-        """Whether there is no answer because the budget left may not pay for it."""
+        """Whether the query was refused, because the remaining budget may not pay for the answer."""
         return self._found() is None
 
     def payment(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class Paid(QueryResult):
 
     @abstractmethod
     def _meaning(self) -> str:
-        """Return sentences that state what holds for the population and how to make it sharper."""
+        """Return sentences on what the answer says about the population, and on how to make its interval narrower."""
 
     def __str__(self) -> str:
         left, found = left_in_words(self.remaining), self._found()
@@ -98,7 +98,7 @@ class Paid(QueryResult):
         return f"{found}, charged {self.charged:,}{wider_in_words(self.widens)}, {left} left"
 
     def explain(self) -> str:
-        """Explain in words what holds for the population, and what would make it sharper."""
+        """Explain in words what the answer says about the population, and what would make its interval narrower."""
         if self._found() is None:
             return (
                 "The query was refused because what is left of the budget, or of the analyst's allotment, does not "
@@ -183,10 +183,10 @@ class OneEntry(QueryPlan[Result]):
 
     @abstractmethod
     def release(self, nats: float, seen: Any) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
-        """Compute what is told at the level of the entry's place.
+        """Compute the answer and its label at the level of the entry.
 
         Args:
-            nats: ln(1 / level) of the place.
+            nats: ln(1 / level) of the entry.
             seen: What `evaluate` returned.
 
         Returns:
@@ -237,7 +237,7 @@ class OneEntry(QueryPlan[Result]):
         return Pricing.free() if self._is_member else released_once(self.mechanism)
 
     def silently(self) -> Self:
-        """Refuse, because this query is always told."""
+        """Raise an error, because this query cannot be silent."""
         raise QueryRejected(
             "The query cannot be asked silently, because its answer is always told. Ask about means, or about ratios "
             "and differences of means."

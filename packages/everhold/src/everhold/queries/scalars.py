@@ -42,7 +42,7 @@ def a_number(value: Any, name: str) -> int | float:
 
 
 def a_whole_number(value: Any, name: str) -> int:
-    """Return a value as an int after checking that it is whole and at most 2^53, so that all programs agree on it."""
+    """Return a value as an int after a check that it is whole and at most 2^53, so that all programs read it alike."""
     whole = as_whole(value)
     if whole is None or abs(whole) > _LARGEST:
         refuse(f"{name} is {brief(value)}", "a whole number")

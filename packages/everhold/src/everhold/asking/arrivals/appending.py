@@ -57,13 +57,14 @@ class Arrived(Display):
     """Result of appending rows: their number, and the half-widths before and after.
 
     Attributes:
-        arrival: Its number, from 1.
-        rows: Sealed rows that came with it.
-        training_rows: Training rows that came with it.
-        total: All sealed rows.
-        tree: Number of the tree that opened with it; None if none did.
-        within_before: Half-width of the next yes-or-no answer before it.
-        within: The same after it.
+        arrival: Number of the arrival, from 1.
+        rows: Number of sealed rows that arrived.
+        training_rows: Number of training rows that arrived.
+        total: Number of all sealed rows.
+        tree: Number of the tree that opened at this arrival, from which on earlier surprises cost nothing; None if no
+            tree opened.
+        within_before: Half-width of the next yes-or-no answer before the arrival.
+        within: The same half-width after the arrival.
     """
 
     arrival: int
@@ -179,7 +180,7 @@ def append(
 
 
 def _checked(until: str | None, growth: Growth) -> str | None:
-    """Check that a time does not lie before earlier ones, and return it."""
+    """Check that the time of an arrival is not before that of an earlier arrival, and return it."""
     if until is None:
         return None
     latest, table = latest_until(growth.first.record.configuration, growth.rows.facts()), table_of_rows(growth.first)

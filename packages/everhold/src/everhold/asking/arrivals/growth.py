@@ -285,7 +285,7 @@ class Growth:
                 _part(self.first, self.folder, part.number, entry, self.rows.parts[:number])
 
     def span_of(self, executor: QueryExecutor) -> RowSpan | None:
-        """Return where the rows of an executor lie among all sealed rows, or None if they are all that ever arrived."""
+        """Return which of all sealed rows an executor has, or None if it has all rows that ever arrived."""
         retired, rows, name = self.rows.retired_rows, self.rows.ever, self.first.schema.row_id
         first, last = executor.place.rows or (1, rows)
         if (first, last) == (1, rows):

@@ -403,11 +403,11 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
 
 
 def asked_in_words(entry: Entry, *, failing: bool = True) -> str:
-    """Describe a query in words, with what is clipped and on which share of the rows a model fails.
+    """Describe a query in words, with its clipping and, if told, the share of rows on which its model fails.
 
     Args:
-        entry: Of the ledger.
-        failing: Whether that share is told, too.
+        entry: The query's entry of the ledger.
+        failing: Whether the answer includes the share of failing rows.
     """
     fails = FailingRows.kept(entry.answer) if failing else None
     parts = str(entry.description["shown"]), str(fails) if fails else "", clips_in_words(kept_clips(entry.description))

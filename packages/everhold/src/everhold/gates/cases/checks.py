@@ -190,7 +190,7 @@ def verdict_of(paired: PairedResults, margin: float, nats: float) -> str:
     """Return the verdict that a version's results prove at a level: not worse, a regression, or undecided (S17).
 
     Args:
-        paired: Its results beside those of the baseline.
+        paired: Results of the version beside those of the baseline.
         margin: In units of the range of each success's metric.
         nats: ln(1 / level).
     """

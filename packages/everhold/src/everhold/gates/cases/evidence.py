@@ -1,8 +1,8 @@
 """Evidence of cases: a version reports results, and is promoted if all claims about them are proved.
 
 Rows are cases, each with an id. The results of champion and baseline lie beside the sealed rows; those of a challenger
-come with the challenge. A challenger is known by its name, such as a commit: named again, it has the verdict it had. No
-number of a claim is told before the study is unsealed, and then that of a gain which is the gate's only claim.
+come with the challenge. The same name, such as a commit, gets the same verdict again. No number of a claim is told
+before the study is unsealed. Unsealing tells a gain only if it is the gate's only claim.
 """
 
 from __future__ import annotations

@@ -109,14 +109,14 @@ def deal_cases(
     ids: Sequence[Any], share: Any, *, groups: Mapping[Any, Any] | None, strata: Mapping[Any, Any] | None,
     rng: np.random.Generator,
 ) -> list[Any]:  # fmt: skip
-    """Draw the cases that are open: whole groups, and as near to the same share of each stratum as can be.
+    """Draw the open cases of a suite at random: whole groups, and nearly the same share of each stratum.
 
     Args:
-        ids: Of all cases.
-        share: Of the cases, or groups, that are open; above 0 and below 1.
-        groups: Case to group, where cases of one group belong together.
-        strata: Case to stratum, where the share of each stratum is kept.
-        rng: Decides which cases are open; nothing else does.
+        ids: Ids of all cases.
+        share: Share of the cases, or groups, that are open; above 0 and below 1.
+        groups: Mapping from case to group, if cases of one group must stay together.
+        strata: Mapping from case to stratum, if each stratum should have the same share.
+        rng: Source of randomness, which alone decides which cases are open.
 
     Raises:
         QueryRejected: If one half would be empty, or a case has no group or stratum. Nothing was sealed.

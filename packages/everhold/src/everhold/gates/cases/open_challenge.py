@@ -325,10 +325,10 @@ class _HandedOut:
 def open_challenge(
     evidence: CaseEvidence, challenger: str, *, batch: int | None, futility: bool = False
 ) -> OpenChallenge:
-    """Open a challenge, or go on with the one that is open under this name.
+    """Open a challenge, or continue the challenger's open challenge.
 
     Raises:
-        QueryRejected: If another one is open. Nothing was charged.
+        QueryRejected: If a challenge by another version is open. Nothing was charged.
         BudgetExhausted: If no results could prove the claims any more, or the allotment is too small. Nothing was
             charged.
     """

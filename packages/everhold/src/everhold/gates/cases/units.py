@@ -97,11 +97,11 @@ class UnitPlan:
         return nats - math.log(1.0 - EARLY_PART) if self.redraws else nats + math.log(looks)
 
     def can_prove_early(self, nats: float, looks: int) -> bool:
-        """Return whether any results could prove the claims of an open challenge with these looks and this level."""
+        """Return whether the best possible results would prove the claims of an open challenge with ``looks`` looks."""
         return self.can_prove(self.last_nats(nats, looks))
 
     def can_prove(self, nats: float) -> bool:
-        """Return whether any results at all could prove the claims at this level."""
+        """Return whether the best possible results would prove the claims at a level of ``exp(-nats)``."""
         return all(self._most_nats(claim) >= nats for claim in self.suite.claims)
 
     def by_tail(self, claim: GateClaim) -> bool:

@@ -78,7 +78,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Procedure(ABC):
-    """Base of the procedures that make the interval of one fixed query. Public, and decided before the look.
+    """Base of the procedures that make the interval of one fixed query. Public, and chosen before rows are evaluated.
 
     Its promise: for one fixed query and ``level = exp(-nats)``, under every law that the holdout admits, the
     population's value lies outside `interval` with probability at most the level (both sides together).
@@ -86,13 +86,13 @@ class Procedure(ABC):
     Attributes:
         name: In the ledger and in certificates, such as ``"clopper_pearson"``.
         title: In words, such as "Clopper-Pearson".
-        needs: What it has to know of the sealed rows: the exact ``"total"`` of the row values, their histogram in
+        needs: What the interval is computed from: the exact ``"total"`` of the row values, their histogram in
             ``"cells"`` (`Cells`), that of the rows that stand ``"apart"``, sums of ``"groups"`` (`GroupSums`),
             ``"pairs"`` of numerator and denominator by row or ``"group_pairs"`` by group (`Pairs`), or a
             ``"statistic"`` of all rows, a number in [0, 1].
-        why: In one sentence, why it holds, for `explain`.
-        width_is_known: Whether the width of an interval is known before the look, from level and guess.
-        of_all_rows: Whether it is about a mean over all rows, which a promised tolerance binds.
+        why: One sentence for `explain` that says why the interval holds.
+        width_is_known: Whether level and guess determine the width of an interval, before the rows are evaluated.
+        of_all_rows: Whether the query is a mean over all rows, which a promised tolerance binds.
     """
 
     name: ClassVar[str]
@@ -104,10 +104,10 @@ class Procedure(ABC):
 
     @abstractmethod
     def interval(self, seen: Any, nats: float) -> tuple[float, float]:
-        """Return the values in [0, 1] that are not excluded, ends rounded outwards: C_j(X).
+        """Return both ends of the interval within [0, 1], rounded outwards: C_j(X).
 
         Args:
-            seen: What it `needs`; for a total the mean in [0, 1].
+            seen: What the procedure `needs`; for a total the mean in [0, 1].
             nats: ln(1 / level) of both sides together.
         """
 
@@ -116,7 +116,7 @@ class Procedure(ABC):
         """Return the interval to expect if the outcome is exactly like the guess, from public facts."""
 
     def widest(self, nats: float) -> float:
-        """Return a half-width that no interval at this level exceeds, whatever the sealed rows say. Public."""
+        """Return a public half-width that no interval at this level exceeds, whatever the sealed rows are."""
         return 0.5
 
     def widest_if_honest(self, nats: float) -> float:
@@ -139,4 +139,4 @@ class Procedure(ABC):
     @property
     @abstractmethod
     def worth(self) -> float:
-        """How many independent yes-no rows, half of them yes, would give an equally certain mean."""
+        """Number of independent rows, half of them yes, whose share would have the same standard error."""

@@ -76,7 +76,7 @@ class UnitValues(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClaimUnits:
-    """Values of one claim, unit by unit, in the order in which they are looked at.
+    """The gains of one claim about cases, summed by unit, in the order in which units are tested.
 
     Attributes:
         sums: Shape (units,): sums of ``(1 + gain) / 2``, each from 0 to its size.
@@ -283,13 +283,13 @@ def sign_nats(values: NDArray[np.float64]) -> float:
 
 
 def tail_nats(events: int, of: int, chance: float) -> float:
-    """Return ln(1 / p) of at least so many independent events, whose chances have at most this mean.
+    """Return ln(1 / p), where p bounds the probability that ``events`` or more of independent events happen.
 
-    Source: Hoeffding 1956, theorem 4. It holds from one event above the mean on; below that it says nothing.
+    Source: Hoeffding 1956, theorem 4, which holds from one event above the expected number on.
 
     Args:
-        events: How many happened.
-        of: How many there are.
+        events: Number of events that happened.
+        of: Number of all events.
         chance: Mean of their chances.
 
     Examples:

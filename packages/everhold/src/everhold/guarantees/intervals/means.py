@@ -57,7 +57,7 @@ class OfMeans(Procedure):
         return self.interval(guess, nats)
 
     def honest(self, guesses: ArrayLike, errors: float) -> Ends:
-        """Return the sealed means within so many standard errors of honest guesses, shape (...) (Wilson's form).
+        """Return both ends of the sealed means within ``errors`` standard errors of each guess (Wilson's form).
 
         A guess in [0, 1] says how far values can spread: at most ``sqrt(g (1 - g))``. Near 0 and 1 the corrections
         allow for what the guess itself may miss.
@@ -256,7 +256,7 @@ class BoundedDifferences(Procedure):
         return max(seen - reach, 0.0), min(seen + reach, 1.0)
 
     def reach(self, nats: float) -> float:
-        """Return the half-width of every interval at this level, before it is clipped."""
+        """Return the half-width of every interval at this level, before its ends are clipped to [0, 1]."""
         return self.sensitivity * math.sqrt((nats + math.log(2.0)) * self.rows / 2.0) + _ROUNDING
 
     def widest(self, nats: float) -> float:

@@ -36,12 +36,12 @@ _TIES = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenStrata:
-    """Rows of both strata, and how many of them have the property.
+    """Number of rows in each of two strata, and how many of them have a property.
 
     Attributes:
-        rows: Of stratum 1 and of stratum 0.
-        counts: Those with the property, in the same order.
-        weight: q, by the pool.
+        rows: Number of rows of stratum 1 and of stratum 0.
+        counts: Number of rows with the property, in the same order.
+        weight: Share q of stratum 1 in the population, as counted in the pool.
     """
 
     rows: tuple[int, int] = field(repr=False)
@@ -50,25 +50,25 @@ class SeenStrata:
 
     @property
     def shares(self) -> Ends:
-        """Shares within the strata; that of all rows where a stratum has none."""
+        """Shares with the property in each stratum; a stratum without rows has the share of all rows."""
         whole = sum(self.counts) / max(sum(self.rows), 1)
         first, second = (k / n if n else whole for k, n in zip(self.counts, self.rows, strict=True))
         return first, second
 
     @property
     def score(self) -> float:
-        """The share of all rows, weighted as the pool says."""
+        """The estimated share of the population: the shares of the strata, weighted by the pool."""
         first, second = self.shares
         return self.weight * first + (1.0 - self.weight) * second
 
     @property
     def mirrored(self) -> SeenStrata:
-        """The same rows with the property turned into its opposite."""
+        """The same strata with the opposite property."""
         first, second = (n - k for k, n in zip(self.counts, self.rows, strict=True))
         return SeenStrata(self.rows, (first, second), self.weight)
 
     def scaled(self, rows: int) -> SeenStrata:
-        """Return so many rows that are distributed as these, rounded to whole numbers."""
+        """Return strata with ``rows`` rows in all and the same proportions, rounded to whole numbers."""
         scale = rows / max(sum(self.rows), 1)
         first = round(self.rows[0] * scale)
         sizes = first, rows - first

@@ -45,7 +45,7 @@ class HistogramQuery(Query[Shares]):
 
     Attributes:
         text: A numeric expression, or a text column.
-        missing: Whether the share of missing values is asked for, too.
+        missing: Whether the query also asks for the share of missing values.
     """
 
     text: str

@@ -302,7 +302,7 @@ def cross_validated(
 
 
 def classifies(estimator: Any) -> bool:
-    """Return whether an estimator is a classifier, also if it does not come from scikit-learn."""
+    """Return whether an estimator, of scikit-learn or of another library, is a classifier."""
     from sklearn.base import is_classifier
 
     try:

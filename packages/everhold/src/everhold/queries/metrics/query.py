@@ -94,7 +94,7 @@ class MetricQuery(Query["Answer"]):
 
     @property
     def simplest(self) -> MetricQuery | LabelQuery:
-        """The same query as a mean over all rows if it is one, so that every engine and mechanism can answer it."""
+        """This query as a mean over all rows if the metric is one, so that every engine and mechanism can answer it."""
         if not self.metric.mean or self.where is not None or self.weight is not None or len(self.models) > 1:
             return self
         (model,) = self.models
@@ -274,7 +274,7 @@ class MetricQuery(Query["Answer"]):
         )  # fmt: skip
 
     def is_promised(self, compiler: CompileContext) -> bool:
-        """Return whether an interval is promised for these rows and this mechanism, whatever the predictions."""
+        """Return whether the metric has an interval for a holdout's rows and mechanism, with any predictions."""
         schema = compiler.schema
         try:
             check_kind(self.metric, compiler.mechanism, models=len(self.models))
@@ -430,7 +430,7 @@ def _title(metric: Metric, models: int) -> str:
 
 
 def check_kind(metric: Metric, mechanism: Mechanism, *, models: int = 1) -> None:
-    """Check that the metric is promised for this mechanism and these rows.
+    """Check that the metric has an interval for the mechanism and the dependence of the rows.
 
     Raises:
         QueryRejected: Nothing is charged.

@@ -121,7 +121,7 @@ class Metric:
 
     @property
     def as_mean(self) -> str | Mapping[str, Any] | None:
-        """The mean over rows that is this metric or orders models alike, or None if there is none of known range."""
+        """The mean over rows that equals this metric or ranks models in the same order; None without a known range."""
         if self.mean or isinstance(self.like, str):
             return self.name if self.mean else self.like
         return self.like if self.like is not None and "high" in self.like else None

@@ -150,7 +150,7 @@ class SomeColumns:
             self._reading.check_parquet_lines(connection)
 
     def read(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """Read these columns and return them by name, in the order of the file.
+        """Read the columns ``names`` and return them by name, with the rows in the order of the file.
 
         Raises:
             QueryRejected: If they cannot be read, or the file was changed meanwhile.

@@ -38,12 +38,12 @@ class Quantile(Paid):
     """A quantile with an interval that holds for the population, together with all other answers.
 
     Attributes:
-        value: About the sealed quantile, a public edge; None if the query was refused.
-        low: Lower end, minus infinity where no edge is low enough; None if refused.
-        high: Upper end, infinity where no edge is high enough; None if refused.
+        value: A public value near the sealed quantile; None if the query was refused.
+        low: Lower end, minus infinity if no public value is low enough; None if refused.
+        high: Upper end, infinity if no public value is high enough; None if refused.
         level: The level that was asked for, such as 0.5 for the median.
-        level_error: Half-width of the interval in terms of the level: about so many more or fewer rows lie below its
-            ends. None if refused.
+        level_error: Half-width of the interval as a share of rows: about this share more or less than ``level`` of the
+            rows lies below its ends. None if refused.
     """
 
     value: float | None
