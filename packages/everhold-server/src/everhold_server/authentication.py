@@ -23,7 +23,6 @@ from starlette.requests import cookie_parser
 from everhold_server.middleware import RateLimiter, client_of, too_many
 from everhold_server.problems import problem
 from everhold_server.sessions import Sessions, cookie_name, csrf_of
-from everhold_server.sign_in import ProxySignIn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,10 +90,9 @@ class AuthenticationMiddleware:
     async def _browser(self, scope: Scope, headers: Headers) -> None:
         secret = cookie_parser("; ".join(headers.getlist("cookie"))).get(cookie_name(self.settings))
         session = None if not secret else await self._threaded(self.sessions.find, secret)
-        if session is not None and isinstance(self.settings.sign_in, ProxySignIn):
-            person = self.settings.sign_in.person(headers)  # who it is now, not who it was when the session began
-            if session.token.subject is not None and (person is None or person.subject != session.token.subject):
-                session = None
+        if session is not None and (subject := session.token.subject) is not None:
+            way = self.settings.sign_in
+            session = session if way is not None and way.vouches_for(subject, headers) else None
         if secret is not None and session is not None:
             scope["state"].update(principal=session.token.principal(session.id), csrf=csrf_of(secret))
 

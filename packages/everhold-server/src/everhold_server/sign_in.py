@@ -152,6 +152,11 @@ class ProxySignIn(SignIn):
         groups = (group.strip() for group in listed.split(","))
         return Person(subject=f"proxy {name}", name=name, groups=frozenset(filter(None, groups)))
 
+    def vouches_for(self, subject: str, headers: Headers) -> bool:
+        """Return whether a session is of the person whom a request names now, whoever it was when it began."""
+        person = self.person(headers)
+        return person is not None and person.subject == subject
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
@@ -193,6 +198,10 @@ class OpenIDSignIn(SignIn):
     def title(self) -> str:
         """The provider's host, for the button."""
         return urlsplit(self.issuer).netloc
+
+    def vouches_for(self, subject: str, _: Headers) -> bool:
+        """Return whether a session is of a person of this provider, and not of one that it replaced."""
+        return subject.startswith(f"{self.issuer} ")
 
     def begin(self, address: str) -> tuple[str, Begun]:
         """Return the provider's page for a visitor, and what their browser has to bring back.

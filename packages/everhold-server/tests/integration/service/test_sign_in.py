@@ -169,6 +169,19 @@ def test_a_person_without_a_group_any_more_loses_what_earlier_groups_gave(app, w
         assert client.get(come_back(client, "2")).status_code == 200
 
 
+def test_a_session_ends_with_the_way_by_which_it_began(tmp_path, way):
+    storage = seal(tmp_path, "flights")
+    with http_client(make(storage, sign_in=way)) as client:
+        client.get(come_back(client, "1"))
+        cookies = dict(client.cookies)
+    for instead, status in (
+        (way, 200), (None, 401), (replace(way, issuer=f"{way.issuer}/other"), 401), (TestAProxy.WAY, 401),
+    ):  # fmt: skip
+        with http_client(make(storage, sign_in=instead)) as client:
+            client.cookies.update(cookies)
+            assert client.get(ME).status_code == status
+
+
 def test_a_provider_that_stands_still_leaves_threads_to_everybody_else(app, monkeypatch):
     answers, waiting = threading.Event(), threading.Semaphore(0)
 
