@@ -186,6 +186,17 @@ MUTATIONS = [
     ),
     Mutation(
         "S3",
+        "a radius is promised of shares alone",
+        "everhold_competitions/ladder.py",
+        'if self.scores == "shares" else 1.0',
+        "",
+        (
+            "everhold-competitions/integration/test_public_rows.py::"
+            "test_no_radius_is_promised_of_scores_that_are_no_shares",
+        ),
+    ),
+    Mutation(
+        "S3",
         "new bests of a ladder are paid for",
         "everhold/guarantees/description_length.py",
         "+ _log_choose(float(self.levels), safe_f)",

@@ -386,13 +386,14 @@ class PublicTerms:
 
         score = self.terms.score
         plain = score is not None and not {"low", "clip"} & {*METRICS[score[0]].settings}
-        is_share = plain or self.terms.metric in ("accuracy", "error")
+        of_shares = self.terms.metric in ("accuracy", "error")
         most = 2.0 * math.sqrt(mechanism.effective_rows(mechanism.rows))
         grid = max((steps for steps in _STEPS if steps <= most), default=_STEPS[0])
         made = Ladder(
             rows=mechanism.rows, queries=mechanism.queries, confidence=mechanism.confidence, unit=mechanism.unit,
-            dependence=mechanism.dependence, grid=grid if is_share else _FINER * grid,
+            dependence=mechanism.dependence, grid=grid if plain or of_shares else _FINER * grid,
             better="higher" if self.terms.rises else "lower", teams=self.terms.teams,
+            scores="shares" if of_shares else "any",
         )  # fmt: skip
         check_mechanism(score, made)
         return made

@@ -140,6 +140,8 @@ class Ladder(Mechanism):
         margin: By how many half steps a new best has to be better: 2 as published, 1 for the smaller radius.
         better: Whether "lower" sealed means (losses) or "higher" ones (scores) are better.
         teams: Number of ladders, one for each team; 1 for a ladder that all submissions share.
+        scores: Whether all of them are "shares" of rows, or "any" scores. F1 of few positives may be far from that of
+            the population, so of any scores the best one shown is promised no radius.
 
     Examples:
         >>> mechanism = Ladder.tuned(rows=20_000, queries=1_000)
@@ -151,6 +153,7 @@ class Ladder(Mechanism):
     margin: int = 2
     better: Literal["lower", "higher"] = "lower"
     teams: int = 1
+    scores: Literal["shares", "any"] = "shares"
 
     name: ClassVar[str] = "ladder"
     statement: ClassVar[str] = "S3"
@@ -188,6 +191,8 @@ class Ladder(Mechanism):
         whole(self, "grid", "margin", "teams")
         if self.better not in ("lower", "higher"):
             raise ValueError(f"better is {self.better!r}. Pass 'lower' for losses or 'higher' for scores.")
+        if self.scores not in ("shares", "any"):
+            raise ValueError(f"scores is {self.scores!r}. Pass 'shares' or 'any'.")
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
@@ -332,7 +337,7 @@ class Ladder(Mechanism):
 
     def promise(self) -> Promise:
         """Return the promise about the best score so far, which holds after every submission at once."""
-        reach = min(self._reach(self._last_log_inverse_level), 1.0 - self.step)
+        reach = min(self._reach(self._last_log_inverse_level) if self.scores == "shares" else 1.0, 1.0 - self.step)
         details = {"step": self.step, "concentration": reach - self.rounding}
         return self._promised(self.step + reach, {**details, "radius_of_a_new_best": 0.5 / self.grid + reach})
 

@@ -181,6 +181,17 @@ def test_every_metric_has_public_scores_that_only_improve(metric, tmp_path):
             assert told[0] < told[1] == told[2]
 
 
+def test_no_radius_is_promised_of_scores_that_are_no_shares(tmp_path):
+    rare = np.zeros(ROWS, dtype=int)
+    rare[:6] = 1
+    radii = {}
+    for metric in ("accuracy", "f1", "brier"):
+        with contest(tmp_path, metric, metric=metric, holdout={**TABLE, "y": rare}) as holdout:
+            radii[metric] = public_of(holdout).ladder.promise().radius
+    assert radii["accuracy"] < 0.5
+    assert radii["f1"] == radii["brier"] == 1.0
+
+
 def test_what_cannot_be_is_refused_and_nothing_is_created(tmp_path):
     past = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
     for wanted, message in (
