@@ -239,6 +239,7 @@ def work(job: dict[str, Any]) -> None:
     """Read one file under hard limits and describe its content. A worker process runs this."""
     limits = ReadingLimits(**job["limits"])
     limit(memory=limits.memory, seconds=limits.seconds, written=limits.written)
+    tempfile.tempdir = str(Path(job["into"]).parent)  # which is deleted also if this process is killed
     module, _, function = job["reader"].partition(":")
     said: dict[str, Any]
     try:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -110,6 +111,16 @@ def test_the_worker_s_environment_holds_no_password(table, monkeypatch, readers)
         read_untrusted(table, SCHEMA, name="model")
     assert "PATH" in str(refused.value)
     assert "TOKEN" not in str(refused.value)
+
+
+def test_what_a_worker_that_dies_had_written_is_deleted(table, readers):
+    readers("import os, tempfile; from everhold import untrusted; untrusted.left = lambda path, name: ("
+            "path.with_name('left').write_text(tempfile.mkdtemp()), os.abort()); untrusted.serve()")  # fmt: skip
+    with pytest.raises(QueryRejected):
+        untrusted.read_in_worker(
+            "everhold.untrusted:left", table, name="model", limits=ReadingLimits(content=100), advice=""
+        )
+    assert not Path(table.with_name("left").read_text()).exists()
 
 
 def test_a_wide_file_of_some_megabytes_does_not_occupy_a_reader(table):
