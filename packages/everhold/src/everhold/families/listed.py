@@ -12,7 +12,7 @@ from everhold.arguments import as_float, brief, items_of
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.queries.interval_planner import MemberLevels
-from everhold.queries.means.mean import MeanQuery, in_one_line
+from everhold.queries.means.mean import MeanQuery, in_one_line, name_of
 from everhold.queries.query import MOST_SHOWN, Query, RowwiseQuery, digest
 from everhold.sealing.rows.code_trials import used_alone
 
@@ -167,18 +167,6 @@ def _is_code(bound: BoundQuery) -> bool:
     if bound.pair is not None:
         return _is_code(bound.pair.first) or _is_code(bound.pair.second)
     return bound.row_value is None and not bound.by_position
-
-
-def name_of(query: object) -> str:
-    """Return a short name of a query for messages, from its text or its maker and arguments."""
-    if isinstance(query, MeanQuery):
-        return in_one_line(query.text)[:MOST_SHOWN] if isinstance(query.text, str) else brief(query.text)
-    try:
-        spec = query.spec()  # type: ignore[attr-defined]
-    except (AttributeError, QueryRejected):
-        return type(query).__name__
-    named = spec.details.get("name", spec.kind)
-    return f"{named} of {type(spec.of).__name__}" if isinstance(named, str) else str(spec.kind)
 
 
 def _listed_twice(query: object) -> QueryRejected:

@@ -38,14 +38,14 @@ from typing import Any, NamedTuple
 from everhold.arguments import as_float, as_whole, brief
 from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.families.base import MOST_SHARE, Family, share_of
-from everhold.families.listed import ListedFamily, listed, name_of
+from everhold.families.listed import ListedFamily, listed
 from everhold.families.planned import PlannedFamily
 from everhold.families.subgroups import SubgroupFamily, subgroups
 from everhold.families.texts import TextFamily, texts
 from everhold.mechanisms.declared import SHARE
 from everhold.queries import DETAILS, KINDS, Form
 from everhold.queries.makers import mean
-from everhold.queries.means.mean import in_one_line
+from everhold.queries.means.mean import in_one_line, name_of
 from everhold.queries.scalars import SCALARS, plain, spelled
 from everhold.values.missing import Missing, MissingRule, checked_missing
 

@@ -16,7 +16,7 @@ from everhold.progress import progress
 from everhold.queries.interval_planner import Prepared, never_declared
 from everhold.queries.means.batch import Batch, OneMean
 from everhold.queries.means.bounded import BoundedMean
-from everhold.queries.means.mean import MeanQuery, only_zero_to_one
+from everhold.queries.means.mean import MeanQuery, name_of, only_zero_to_one
 from everhold.queries.query import CompileContext, Query, QueryPlan, RowwiseQuery
 from everhold.values.base import BoundQuery, Clip, kept_clips, with_clips
 from everhold.values.expressions import RowValue
@@ -294,9 +294,13 @@ def _not_silent(mechanism: Mechanism) -> QueryRejected:
 
 
 def _no_query(thing: object) -> QueryRejected:
+    if isinstance(thing, Query):
+        return QueryRejected(
+            f"{name_of(thing)} is no query about single rows, so it cannot be asked together with others. Ask in a "
+            "loop, as in [holdout.ask(query) for query in queries]."
+        )
     return QueryRejected(
-        f"{type(thing).__name__} is no query about single rows. Pass a text or mean(...), accuracy(...), error(...) "
-        "or brier(...). Ask a query that is made of several queries alone with ask(...)."
+        f"{type(thing).__name__} is no query. Pass a text, or what mean(...), metric(...) and their like return."
     )
 
 

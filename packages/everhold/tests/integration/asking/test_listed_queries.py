@@ -100,6 +100,9 @@ def test_all_entries_that_are_refused_are_named_at_once_and_nothing_is_created(t
     ) as raised:
         create(tmp_path, eh.listed(mixed))
     assert [each["entry"] for each in raised.value.data["entries"]] == [2, 4, 5]
+    two = eh.difference(eh.metric("f1_weighted", Model()), eh.metric("f1_weighted", Model(0.5)))
+    with pytest.raises(eh.QueryRejected, match="Entry 1, f1_weighted of Model minus f1_weighted of Model: "):
+        create(tmp_path, eh.listed([two]))
     assert not list(tmp_path.iterdir())
     with create(tmp_path, eh.listed(["late = 1"])) as holdout:
         left = holdout.remaining

@@ -110,3 +110,13 @@ def test_thresholds_are_of_numbers_and_of_metrics_of_classes():
     ):  # fmt: skip
         with pytest.raises(eh.QueryRejected, match=words):
             eh.at_thresholds(name, scores, [0.5])
+    with pytest.raises(eh.QueryRejected, match=r"takes all classes alike.*np.where\(scores >= 0.5, 'yes', other\)"):
+        eh.at_thresholds("accuracy", SEALED["x"], [0.5], pos_label="yes")
+
+
+def test_thresholds_of_text_labels_name_the_positive_class(tmp_path):
+    with made(tmp_path, "kind") as holdout:
+        asked = eh.at_thresholds("f1", SEALED["x"], [0.5, 1.0], training=TRAINED["x"], pos_label="c")
+        best = holdout.ask(eh.choose(asked, best="highest"))
+        told = [metrics.f1_score(SEALED["kind"] == "c", SEALED["x"] >= cut) for cut in (0.5, 1.0)]
+        assert best.low < told[best.index] < best.high

@@ -11,7 +11,7 @@ import numpy as np
 
 from everhold.arguments import brief, is_text
 from everhold.errors import QueryRejected
-from everhold.queries.query import QuerySpec, RowwiseQuery
+from everhold.queries.query import MOST_SHOWN, QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation
@@ -167,6 +167,25 @@ class StatisticalQuery(RowwiseQuery):
             training=self.function,
             reads=tuple(schema.asked),
         )
+
+
+def name_of(query: object) -> str:
+    """Return a short name of a query for messages, from its text or its maker and arguments.
+
+    Examples:
+        >>> name_of(MeanQuery("delay > 15"))
+        'delay > 15'
+    """
+    if isinstance(query, MeanQuery):
+        return in_words(query)[:MOST_SHOWN]
+    try:
+        spec = query.spec()  # type: ignore[attr-defined]
+    except (AttributeError, QueryRejected):
+        return type(query).__name__
+    if spec.kind == "difference":
+        return " minus ".join(map(name_of, spec.of))[:MOST_SHOWN]
+    named = spec.details.get("name", spec.kind)
+    return f"{named if isinstance(named, str) else spec.kind} of {type(spec.of).__name__}"
 
 
 # A condition that says which rows count: ``where="region = 'N'"``.

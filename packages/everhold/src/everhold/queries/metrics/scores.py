@@ -143,7 +143,8 @@ def at_thresholds(
         thresholds: A row whose score reaches the threshold is predicted to be of the positive class.
         training: Scores for the training rows, for the estimate; an estimator makes its own.
         where: A condition: only rows that meet it count.
-        pos_label: The positive class; by default label 1.
+        pos_label: The positive class, such as ``"yes"`` of texts; by default label 1. Not of metrics that take all
+            classes alike, such as accuracy.
         **settings: See `metric`.
 
     Raises:
@@ -159,6 +160,12 @@ def at_thresholds(
     if kind.outputs != "classes" and "threshold" not in kind.settings:
         raise QueryRejected(
             f"{name} is a metric of {kind.outputs}, which no threshold turns into classes. Pass a metric of classes."
+        )
+    if pos_label is not None and not kind.takes_positive:
+        raise QueryRejected(
+            f"{name} takes all classes alike, and pos_label={brief(pos_label)} does not say which class other rows are "
+            f"predicted to have. Ask for f1, precision, recall or matthews_corrcoef, or pass predicted labels for each "
+            f"threshold, such as metric({name!r}, np.where(scores >= 0.5, {brief(pos_label)}, other))."
         )
 
     def said(given: Any, cut: float) -> Any:
