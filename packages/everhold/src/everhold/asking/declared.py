@@ -49,10 +49,10 @@ Families = Mapping[str, Family] | Sequence[Family]
 
 
 def sharing(mechanism: Mechanism, share: float) -> Mechanism:
-    """Return the mechanism with a share of its probability of failure set apart for declared families.
+    """Return the mechanism with a share of its probability of failure reserved for declared families.
 
     Raises:
-        HoldoutRejected: If it has none to give. Nothing was created.
+        HoldoutRejected: If the mechanism cannot reserve a share. Nothing was created.
     """
     if not has_public_levels(mechanism):
         raise HoldoutRejected(

@@ -100,7 +100,7 @@ class HoldoutSession(SeesArrivals):
         return view
 
     def know_families(self) -> None:
-        """From now on, answer members of declared families at their own levels."""
+        """Make the session answer members of declared families at the levels of their descriptions."""
         from everhold.asking.declared import FamilyLevels
 
         self._executor = replace(self._executor, level_of=FamilyLevels(self._executor.schema))

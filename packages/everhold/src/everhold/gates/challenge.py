@@ -423,10 +423,10 @@ class Evidence(ABC, Generic[Handed]):
         """
 
     def answering(self, head: Head) -> QueryExecutor:
-        """Return the executor that answers a challenge, chosen by public facts.
+        """Return the executor that answers a challenge, that of one tree of rows, chosen by public facts.
 
         Raises:
-            QueryRejected: If none can. Nothing is charged.
+            QueryRejected: If no executor can answer. Nothing is charged.
         """
         return self.executor
 
@@ -450,7 +450,7 @@ class Evidence(ABC, Generic[Handed]):
 
     @abstractmethod
     def facts(self, gate: GateAccount, head: Head) -> dict[str, Any]:
-        """Return what `Gate.status` says besides the gate and the remaining budget."""
+        """Return the facts of `Gate.status` that depend on the kind of evidence, rows or cases."""
 
     def discard(self) -> None:
         """Remove the file written for a challenger that was not promoted."""

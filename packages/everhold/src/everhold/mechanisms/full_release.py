@@ -1,7 +1,7 @@
-"""A step of which everything is told: a label of each sealed interval, for which later queries pay (S9).
+"""Queries that are asked together and all released: a label of each sealed interval, for which later queries pay (S9).
 
-The queries take their places, and no word of the step has a mark, so nothing is a surprise. The label of the step is
-made of one for each query. Its prior is their product, and it sums to at most 1.
+Each query takes one planned query, and none of them is a surprise. The label of all answers together has one label for
+each query. Its prior is the product of their priors, so the priors sum to at most 1.
 """
 
 from __future__ import annotations

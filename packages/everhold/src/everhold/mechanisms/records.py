@@ -165,14 +165,14 @@ class Quote:
     """Price and expected widths of the next query.
 
     Attributes:
-        radius: If the answer is the guess, the population's value lies within this distance of it; a bound.
-        radius_if_charged: The same if the answer comes from the holdout, whatever the sealed rows say. Of a ratio,
-            if the share of rows that count is as the training rows say.
-        charged_if_confirmed: What is charged if the guess holds.
-        charged_at_most: What is charged at most.
+        radius: Largest distance of the population's value from the answer if the guess is confirmed.
+        radius_if_charged: Largest distance of the population's value from the answer if the query is a surprise,
+            whatever the sealed rows are. For a ratio, if as many rows count as the training rows suggest.
+        charged_if_confirmed: What is charged if the guess is confirmed.
+        charged_at_most: The most that can be charged.
         refused: Whether the next query would be refused.
-        radius_unsealed: Half-width to be expected when the study is unsealed; None where it cannot be.
-        confirmed: The interval itself if the guess holds, where it is known; it need not lie evenly about the guess.
+        radius_unsealed: Half-width to expect when the study is unsealed; None if the answer cannot be unsealed.
+        confirmed: The interval if the guess is confirmed, if it is known; the guess need not be its middle.
     """
 
     radius: float | None

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 class Silent(Mechanism):
     """Mechanism that tells nothing before the unsealing, so that no surprise has to be paid for (S8).
 
-    Half of the probability of failure is shared by the first queries, such as the scores of a leaderboard, and half
-    by all others, such as the comparisons of its teams.
+    The first queries, such as the scores of a leaderboard, share half of the probability of failure. All other
+    queries, such as the comparisons of its teams, share the other half.
 
     Attributes:
-        first: How many queries share the first half; 0 if all share alike.
+        first: Number of queries that share the first half; 0 if all queries have equal parts.
 
     Examples:
         >>> mechanism = Silent(rows=10_000, queries=50 + 1_225, first=50)

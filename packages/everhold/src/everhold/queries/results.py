@@ -244,7 +244,7 @@ class OneEntry(QueryPlan[Result]):
         )
 
     def nats(self, state: State) -> float:
-        """Return ln(1 / level) of the next place, or of the member of a declared family."""
+        """Return ln(1 / level) of the query: of the next place in the tree, or of a member of a declared family."""
         return (
             self.declared
             if self._is_member

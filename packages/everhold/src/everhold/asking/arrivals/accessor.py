@@ -148,8 +148,8 @@ def timeline(growth: Growth, acts: Sequence[Entry]) -> list[dict[str, Any]]:
     """Return one public row for the creation, for each arrival, and for now.
 
     Args:
-        growth: The holdout.
-        acts: Entries of its arrivals and retirements, in order.
+        growth: The rows and trees of the holdout.
+        acts: Ledger entries of its arrivals and retirements, in order.
 
     Returns:
         Rows with moment, arrival, until, rows, training_rows, total, tree, queries, surprises, within_before and

@@ -372,7 +372,7 @@ class ClaimChallenge(Challenge):
 
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """Pricing of the challenge: at most one surprise. It is refused where no results could prove the claims."""
+        """Pricing of the challenge: at most one surprise. It is refused if no results could prove the claims."""
 
         def sure(state: State, count: int) -> int:
             provable = self.opened is not None or self.units.can_prove(next_nats(self.mechanism, state))

@@ -146,10 +146,10 @@ def deal_cases(
 
 
 def checked_share(share: Any) -> float:
-    """Return the share of cases that are open.
+    """Return the share of cases that are open, after a check that it is above 0 and below 1.
 
     Raises:
-        QueryRejected: If it is no such share. Nothing was sealed.
+        QueryRejected: If the share is not valid. Nothing was sealed.
     """
     part = as_float(share)
     if not 0.0 < part < 1.0:

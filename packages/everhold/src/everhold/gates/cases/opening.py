@@ -53,7 +53,7 @@ class CaseRules:
             ids: Case ids.
 
         Raises:
-            QueryRejected: If nothing can be claimed in this way, or the name cannot be used. Nothing was changed.
+            QueryRejected: If the claims are not possible, or the name cannot be used. Nothing was changed.
         """
         checked_name(self.name)
         checked_limit(self.challenges)

@@ -118,14 +118,14 @@ class CaseSuite:
     def values(self, results: Any, cases: Sequence[Any] | None = None) -> NDArray[np.float64]:
         """Return results as an array (cases, runs, metrics) of numbers within the metrics' ranges.
 
-        A run without a result, if such runs are not refused, is infinitely bad: `CaseMetric.scaled` makes it the worst.
+        If runs without a result are not refused, they are infinitely bad, and `CaseMetric.scaled` makes them the worst.
 
         Args:
             results: A table or a mapping; see the module.
             cases: Only these ids, in this order; all of the suite by default.
 
         Raises:
-            CaseRejected: If a case is missing, unknown, has other runs, no usable number, or one beyond a range.
+            CaseRejected: If a case is missing, unknown, has other runs, no number, or a number outside its range.
                 Nothing was charged.
         """
         wanted = list(self.ids if cases is None else cases)

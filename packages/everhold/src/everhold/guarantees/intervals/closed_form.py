@@ -64,9 +64,9 @@ def shortfall(
 
 
 def planned_radius(*, spread: float, total: float, largest: float, nats: float) -> float:
-    """Return the half-width that one side of a bet will have, about, at the best stake.
+    """Estimate the half-width of one side of a bet's interval at the best stake, for plans.
 
-    ``min over lambda of (L / lambda + lambda psi(lambda N) V) / n``, near ``sqrt(2 L V) / n``; for plans.
+    It is ``min over lambda of (L / lambda + lambda psi(lambda N) V) / n``, near ``sqrt(2 L V) / n``.
 
     Args:
         spread: V, the predicted sum of squared distances of the units from their centres.

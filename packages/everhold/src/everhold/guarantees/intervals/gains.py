@@ -405,8 +405,8 @@ class GainDifference(OutcomeGain):
     """Interval procedure of the difference of two models in one of `GAINS`.
 
     Attributes:
-        planned: Counts by pair of the outcomes of the training rows, or the likely ones of public predictions; None
-            where nothing is known.
+        planned: Number of training rows with each pair of outcomes, or the likely numbers for public predictions; None
+            if nothing is known.
     """
 
     planned: tuple[float, ...] | None = field(default=None, repr=False)
@@ -434,7 +434,7 @@ class GainDifference(OutcomeGain):
         return low, 1.0 - least
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`: as wide as for the training rows' outcomes, or for two models much alike."""
+        """See `Procedure.expected`: the interval for the outcomes of the training rows, or for two similar models."""
         below, above = _ends_around(self.score, self.rows, self.planned, nats)
         return max(guess - below, 0.0), min(guess + above, 1.0)
 

@@ -120,7 +120,7 @@ class ShareQuery(DerivedQuery):
         )
 
     def as_one(self, compiler: CompileContext) -> BoundQuery | None:
-        """Return the bound ratio as one query, or None if the mechanism takes two means.
+        """Return the ratio as one bound query, or None if the mechanism has to answer it by two means.
 
         Raises:
             QueryRejected: If it cannot be asked, or has no value in some training rows. Nothing is charged.

@@ -56,7 +56,8 @@ class Judge:
 
         Args:
             model: A fitted estimator.
-            training: Shape (training rows,): what models that did not see a row said of it; None for the model's own.
+            training: Predictions for the training rows, each by a model that was not fitted on this row; None for
+                predictions of ``model``.
 
         Raises:
             QueryRejected: If the metric makes no query about predictions. Nothing is charged.

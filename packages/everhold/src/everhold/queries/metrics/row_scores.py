@@ -482,7 +482,7 @@ def accuracy(predictions: Any, *, training: Any = None) -> AccuracyQuery:
 
 
 def error(predictions: Any, *, training: Any = None) -> AccuracyQuery:
-    """Build the query for the share of rows whose label is missed, which is `accuracy` told the other way round.
+    """Build the query for the share of rows with a wrong prediction, which is 1 less the `accuracy`.
 
     Args:
         predictions: As for `accuracy`.

@@ -110,7 +110,7 @@ def label_node(schema: Schema) -> Node:
 
 
 def sensible_classes(prediction: Node, schema: Schema) -> tuple[Node, str, str]:
-    """Return the condition of predictions that can be labels, what others are, and what is expected."""
+    """Return the condition that a prediction can be a label, and words for other predictions and the expected ones."""
     expected, advice = known_classes(schema)
     said = "are no labels", f"{expected} {advice}"
     if schema.label_classes is not None:

@@ -425,7 +425,8 @@ class RowSpan:
             what: The name of the predictions in messages.
 
         Raises:
-            QueryRejected: If there are as many as neither of the two. Nothing is charged.
+            QueryRejected: If there are neither as many predictions as the query's rows nor as many as all rows.
+                Nothing is charged.
         """
         if isinstance(predictions, str | type) or hasattr(predictions, "predict"):
             return predictions

@@ -1,8 +1,8 @@
-"""Differences of two arrays of predictions, which are public to their sender: where they differ, and bets (D1).
+"""Differences of the scores of two arrays of predictions, by bets on the rows on which the arrays differ (D1).
 
-Everything here follows from the arrays, from declared classes and ranges, and from the labels of training rows. Which
-rows differ and how far apart gains can be decides an interval. How labels are likely to fall decides stakes and what is
-told of a guess that holds, and no promise.
+The arrays are known to whoever sent them. All results of this module follow from the arrays, from declared classes and
+ranges, and from the labels of training rows. The rows that differ, and the largest possible gain in each, decide which
+interval is valid. The labels that are likely decide only stakes and the range around a guess.
 """
 
 from __future__ import annotations

@@ -148,8 +148,8 @@ class CountShares:
     """The shares of all counts of a table, with their interval procedures and the table's errors.
 
     Attributes:
-        counts: Which cells each count is about.
-        training: The training rows; None without.
+        counts: The counts, each a set of cells.
+        training: The training rows; None if the holdout has none.
     """
 
     mechanism: PublicLevels
@@ -326,8 +326,8 @@ class SynthesisPlan(OneEntry[Synthesis]):
 def synthesize(universe: Universe | Mapping[str, Any], queries: int = 2) -> Any:
     """Build the query for a table of made-up rows, whose counts of a few columns are close to the population's.
 
-    It may be queried any number of times at no cost. It is one planned query, however many counts there are. It
-    starts from the training rows, so it is close where they are like the sealed ones.
+    The table costs one planned query, however many counts it has, and may then be queried any number of times for
+    nothing. It starts from the training rows, so it needs few corrections if they are like the sealed rows.
 
     Args:
         universe: The cells, listed from public knowledge; its columns are columns of the holdout. Rows with other
