@@ -126,7 +126,8 @@ def leaderboard(
       everhold leaderboard contest.db contest --output board.html
 
     A team's rank is one more than the number of teams that are proved to be
-    better; teams that the rows cannot tell apart share a place. Before the end
+    better; a place such as 2-14 is a tie of ranks. People are shown the metric by
+    its common name, with positive numbers of a loss. Before the end
     the board holds what submissions were told; after 'everhold unseal' it is
     final, by paired differences of final submissions. --format json has
       {"rows": [{"team", "score", "low", "high", "rank"}], "final": ...}
@@ -139,7 +140,7 @@ def leaderboard(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    from everhold_competitions.leaderboard import COLUMNS
+    from everhold_competitions.leaderboard import COLUMNS, SHOWN_COLUMNS
 
     if output is not None and output.suffix.lower() != ".html":
         raise Misuse(f"--output is {str(output)!r}. Pass a name that ends in .html.")
@@ -147,7 +148,9 @@ def leaderboard(
         board = holdout.competition.leaderboard()
     if output is not None:
         board.save(output)
-    show_list(board.to_rows(), COLUMNS, form, document=board.to_dict())
-    note(f"{board.explain()} {board.summary()}".strip())
+    people = form is Format.TABLE
+    rows, columns = (board.lines(), SHOWN_COLUMNS) if people else (board.to_rows(), COLUMNS)
+    show_list(rows, columns, form, document=board.to_dict())
+    note(" ".join(filter(None, (board.by if people else "", board.summary(), board.explain()))))
     if terms := board.terms():
         note(terms)

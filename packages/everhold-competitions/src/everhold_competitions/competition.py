@@ -31,6 +31,8 @@ METRICS_WITHOUT_RANGE = tuple(name for name, metric in METRICS.own.items() if no
 """Metrics that need a name alone."""
 _LOSSES = ("absolute", "squared", "log")
 _OF_RISK = {"loss", "low", "high"}
+_AS_SCORES = {"absolute": "neg_mean_absolute_error", "squared": "neg_mean_squared_error", "log": "neg_log_loss"}
+_UNITS = {"MSE": "squared units of {}"} | dict.fromkeys(("MAE", "RMSE", "median absolute error"), "units of {}")
 _KEYS = ("loss", "score", "low", "high", "clip", "bins", "rate")
 _MOST = 10**6  # submissions that are planned, in all
 _TEAMS, _EACH = 50, 20
@@ -209,14 +211,41 @@ class Competition(Display):
         from everhold.gates.metrics import metric_in_words
 
         if self.score is not None:
-            name, given = self.score
-            if {"low", "high"} <= given.keys():
-                clip = f", a loss of {given['clip']:g} at most" if "clip" in self.metric else ""
-                return f"{name} of labels from {given['low']:g} to {given['high']:g}{clip}"
-            return name
+            return self.score[0] + self._limits
         if isinstance(self.metric, Mapping):
             return metric_in_words({"kind": "risk", "low": 0.0, "high": 1.0, **self.metric})
         return metric_in_words({"kind": self.metric})
+
+    @property
+    def _limits(self) -> str:
+        """The range of labels that a score is limited to, as a text to be put after its name."""
+        _, given = self.score or ("", {})
+        if not {"low", "high"} <= given.keys():
+            return ""
+        clip = f", a loss of {given['clip']:g} at most" if "clip" in self.metric else ""
+        return f" of labels from {given['low']:g} to {given['high']:g}{clip}"
+
+    def on_boards(self, label: str | None) -> dict[str, Any]:
+        """Return how boards show the metric: common name, unit, range, and whether numbers are turned to be positive.
+
+        Args:
+            label: Column that submissions predict.
+
+        Examples:
+            >>> Competition(metric="roc_auc").on_boards("late")
+            {'name': 'AUC', 'unit': '', 'range': '', 'turned': False}
+            >>> made = Competition(metric={"score": "neg_root_mean_squared_error", "low": 0, "high": 60})
+            >>> made.on_boards("delay")
+            {'name': 'RMSE', 'unit': 'units of delay', 'range': ' of labels from 0 to 60', 'turned': True}
+        """
+        of_risk = isinstance(self.metric, Mapping) and "loss" in self.metric
+        name = _AS_SCORES[self.metric["loss"]] if of_risk else self.score[0] if self.score else self.metric
+        assert isinstance(name, str)
+        common = METRICS[name].common or name.removeprefix("neg_").replace("_", " ")
+        return {
+            "name": common, "unit": _UNITS.get(common, "").format(label), "range": self._limits,
+            "turned": self.score is not None and name.startswith("neg_"),
+        }  # fmt: skip
 
     @property
     def spends(self) -> bool:

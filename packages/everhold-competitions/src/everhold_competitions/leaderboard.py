@@ -1,7 +1,8 @@
 """A leaderboard: who is proved to be better than whom, and so who stands where.
 
-A team's rank is one more than the number of teams that are proved to be better. Teams that nobody can tell apart share
-a place: a tie is no accident of rounding, but all that these rows can say.
+A team's rank is one more than the number of teams that are proved to be better. Its place reaches from there to the
+rank that it has if it is worse than all teams that it is not proved to be better than, as in 2-14: a tie is no accident
+of rounding, but all that these rows can say.
 """
 
 from __future__ import annotations
@@ -11,18 +12,28 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from statistics import median
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.answers import estimand_in_words
+from everhold.arguments import brief
+from everhold.certificate.interval_chart import Axis
+from everhold.certificate.summary import winner_in_words
 from everhold.certificate.words import public_in_words
-from everhold.display import Display, at_least, at_most, printable_lines, rounded
+from everhold.display import Display, at_least, at_most, escaped, html_table, printable_lines, rounded, text_table
+from everhold.errors import QueryRejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-COLUMNS = ("rank", "team", "score", "low", "high", "submissions")
-"""Columns of a leaderboard for people."""
+    Ranks = tuple[int, int | None]
+    """The best and the worst rank of a team; None for a worst one of which nothing is told."""
+
+COLUMNS = ("rank", "worst_rank", "team", "score", "low", "high", "submissions")
+SHOWN_COLUMNS = ("place", "team", "score", "low", "high", "submissions")
+"""Columns of a leaderboard for programs, and for people."""
 
 _STABLE = ("team", "score", "low", "high", "rank")
 
@@ -37,6 +48,8 @@ class RankingRow:
         low: Lower end of the interval that holds for the promised value.
         high: Upper end.
         rank: One more than the number of teams that are proved to be better; None where nothing is known.
+        worst_rank: Number of all teams less those that are proved to be worse; None where nothing is known.
+        public_rank: On a final board, the rank by public scores when submissions ended; None without public rows.
     """
 
     team: str
@@ -45,6 +58,23 @@ class RankingRow:
     high: float | None
     rank: int | None
     submissions: int
+    worst_rank: int | None = None
+    public_rank: int | None = None
+
+    @property
+    def place(self) -> str:
+        """The ranks that the team may have, such as ``2-14``, or a dash."""
+        if self.rank is None:
+            return "-"
+        return f"{self.rank}" if self.worst_rank in (None, self.rank) else f"{self.rank}-{self.worst_rank}"
+
+    @property
+    def moved(self) -> str:
+        """How many places the team proved to go up or down from public to final rows, empty where none is proved."""
+        if self.public_rank is None or self.rank is None or self.worst_rank is None:
+            return ""
+        up, down = self.public_rank - self.worst_rank, self.rank - self.public_rank
+        return f"up {up}" if up > 0 else f"down {down}" if down > 0 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +114,7 @@ class Leaderboard(Display):
         deadline: Time after which no submission is received, if there is one.
         rules: What teams are told of the competition.
         public: Of a competition with public rows, what is said of them: holdout, rows, step and confidence.
+        shown: How people are shown the metric: name, unit, range, and whether numbers are turned to be positive.
     """
 
     holdout: str
@@ -100,6 +131,7 @@ class Leaderboard(Display):
     deadline: str | None = None
     rules: str | None = None
     public: Mapping[str, Any] | None = field(default=None, repr=False)
+    shown: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.standings)
@@ -108,7 +140,80 @@ class Leaderboard(Display):
         return next(row for row in self.standings if row.team == team)
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (Display.__str__(self), self.explain(), self.terms())))
+        table = text_table(self.lines())
+        return "\n".join(filter(None, (table, self.by, self.summary(), self.explain(), self.terms())))
+
+    def _repr_html_(self) -> str:
+        return html_table(self.lines())
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return one dictionary for each team as people read it: the place as text, and positive numbers of a loss."""
+        return [{name: getattr(row, name) for name in SHOWN_COLUMNS} for row in self.for_people().standings]
+
+    def for_people(self) -> Leaderboard:
+        """Return the board with the metric's common name, and with positive numbers where the metric is a turned loss.
+
+        So `neg_mean_absolute_error` of -12.4 is an MAE of 12.4, of which less is better.
+        """
+        if self.shown is None or self.shown["name"] == self.metric:
+            return self
+        named = replace(self, metric=self.shown["name"], shown={**self.shown, "turned": False})
+        if not self.shown["turned"]:
+            return named
+        return replace(
+            named, higher_is_better=not self.higher_is_better,
+            standings=[_turned(row, "score") for row in self.standings],
+            comparisons=[_turned(each, "difference") for each in self.comparisons],
+        )  # fmt: skip
+
+    @property
+    def by(self) -> str:
+        """What teams are ranked by, in words: the metric's common name, its unit, and what is better."""
+        board, shown = self.for_people(), self.shown or {}
+        unit = f", in {shown['unit']}" if shown.get("unit") else ""
+        better = "higher" if board.higher_is_better else "lower"
+        return f"Ranked by {board.metric}{shown.get('range', '')}{unit}: {better} is better."
+
+    def between(self, first: str, second: str) -> Comparison:
+        """Return the comparison of two teams of a final board, in this order.
+
+        Raises:
+            QueryRejected: If there is none.
+        """
+        for each in self.comparisons:
+            if (each.first, each.second) == (first, second):
+                return each
+            if (each.first, each.second) == (second, first):
+                return replace(_turned(each, "difference"), first=first, second=second)
+        known = {row.team for row in self.standings}
+        if strange := [team for team in (first, second) if team not in known]:
+            raise QueryRejected(f"There is no team {brief(strange[0])} on the board. Choose one that is there.")
+        if first == second:
+            raise QueryRejected(f"{brief(first)} is chosen twice. Choose two different teams.")
+        raise QueryRejected("Teams are compared on a final board, and this one has no comparison of the two.")
+
+    def tell_apart(self, first: str, second: str) -> str:
+        """Return in words whether one of two teams is proved to be better, and the interval of their difference.
+
+        Raises:
+            QueryRejected: If they are not compared.
+        """
+        board = self.for_people()
+        each = board.between(first, second)
+        if each.low == each.high == 0.0:
+            return f"{first!r} and {second!r} handed in the same predictions, so they are equal."
+        other = {first: second, second: first}
+        said = (
+            f"It is not proved which of {first!r} and {second!r} is better."
+            if each.better is None
+            else f"{each.better!r} is proved to be better than {other[each.better]!r}."
+        )
+        unit = f" {self.shown['unit']}" if self.shown and self.shown["unit"] else ""
+        return (
+            f"{said} The {board.metric} of {first!r} less that of {second!r} is {rounded(each.difference)}{unit}, and "
+            f"lies between {at_least(each.low)} and {at_most(each.high)}. "
+            f"{'Higher' if board.higher_is_better else 'Lower'} is better."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data: ``{"rows": [{"team", "score", "low", "high", "rank"}], "metric", "final", ...}``."""
@@ -119,7 +224,7 @@ class Leaderboard(Display):
         return {"rows": rows, **{name: getattr(self, name) for name in rest}, **out, **told}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dictionary for each team: rank, team, score, low, high and submissions."""
+        """Return one dictionary for each team: rank, worst_rank, team, score, low, high and submissions."""
         return [{name: getattr(row, name) for name in COLUMNS} for row in self.standings]
 
     def to_html(self) -> str:
@@ -148,9 +253,10 @@ class Leaderboard(Display):
             return (
                 f"Final. {sure} every score's interval and every place holds, all of them "
                 "at once: a place is one more than the number of teams that are proved to "
-                "be better. Teams that share a place are tied: these rows cannot tell who "
-                "is better. Not everyone on a place above is proved to be better than "
-                f"everyone below. The comparisons say who is. {self._about}"
+                "be better. A place such as 2-14 is a tie: these rows prove that the true "
+                "place is one of these, and cannot tell which. Not everyone on a place above "
+                "is proved to be better than everyone below. The comparisons say who is. "
+                f"{self._about}"
             )
         if self.public is not None:
             return f"Not final. A place on this board proves nothing. {public_in_words(self.public)}"
@@ -178,50 +284,84 @@ class Leaderboard(Display):
 
     def terms(self) -> str:
         """Return deadline and rules as a text, empty where there are none. The lines of the rules are kept."""
-        deadline = "" if self.deadline is None else f"Deadline: {self.deadline}"
+        deadline = "" if self.deadline is None else f"Deadline: {moment_in_words(self.deadline)}"
         public = public_in_words(self.public) if self.public is not None and self.final else ""
         rules = "" if self.rules is None else f"Rules:\n{printable_lines(self.rules)}"
         return "\n".join(filter(None, (*out_in_words(self), deadline, public, rules)))
 
     def summary(self) -> str:
-        """Return the precision of the final leaderboard in one sentence, or an empty text before the end."""
-        if not self.final or not self.comparisons:
+        """Return who won, and the precision of the final leaderboard, or an empty text before the end."""
+        if not self.final or not self.standings:
             return ""
+        winner = winner_in_words([{"team": row.team, "rank": row.rank} for row in self.standings])
+        if not self.comparisons:
+            return winner
         proved = sum(each.better is not None for each in self.comparisons)
         wide = max((s.high - s.low) / 2.0 for s in self.standings if s.low is not None and s.high is not None)
         places = len(Counter(row.rank for row in self.standings))
         return (
-            f"{len(self.standings):,} teams on {places:,} places. {proved:,} of "
+            f"{winner} {len(self.standings):,} teams on {places:,} places. {proved:,} of "
             f"{len(self.comparisons):,} pairs are told apart. Every score is within "
             f"{at_most(wide)} or less."
         )
 
 
-def ranked(standings: Iterable[RankingRow], better: Mapping[str, int], *, higher_is_better: bool) -> list[RankingRow]:
+_Each = TypeVar("_Each", RankingRow, Comparison)
+
+
+def _turned(each: _Each, value: str) -> _Each:
+    """Return a line or a comparison with the other sign of its number and its interval."""
+    number, low, high = (None if end is None else 0.0 - end for end in (getattr(each, value), each.high, each.low))
+    return replace(each, **{value: number, "low": low, "high": high})
+
+
+def moment_in_words(moment: str) -> str:
+    """Return a moment in ISO 8601 as people read it.
+
+    Examples:
+        >>> moment_in_words("2026-12-01T12:00:00+00:00")
+        '1 December 2026, 12:00 UTC'
+    """
+    at = datetime.fromisoformat(moment)
+    return f"{at.day} {at:%B %Y, %H:%M} {at.tzname()}"
+
+
+def ranked(
+    standings: Iterable[RankingRow], ranks: Mapping[str, Ranks], *, higher_is_better: bool
+) -> list[RankingRow]:  # fmt: skip
     """Return the lines of a leaderboard with their ranks, the best team first.
 
     A team without a score is ordered by the middle of its interval.
 
     Args:
         standings: In the order of the first submissions, which decides where nothing else does.
-        better: How many teams are proved to be better, by team; a team that is not in it has no rank.
+        ranks: Best and worst rank by team; a team that is not in it has none.
         higher_is_better: Whether a larger score is a better one.
 
     Examples:
         >>> lines = [RankingRow("a", 0.7, 0.6, 0.8, None, 1), RankingRow("b", 0.9, 0.8, 1.0, None, 1)]
-        >>> [(line.team, line.rank) for line in ranked(lines, {"a": 1, "b": 0}, higher_is_better=True)]
-        [('b', 1), ('a', 2)]
+        >>> [(line.team, line.place) for line in ranked(lines, {"a": (2, 2), "b": (1, 1)}, higher_is_better=True)]
+        [('b', '1'), ('a', '2')]
     """
     sign = -1.0 if higher_is_better else 1.0
-    placed = [replace(row, rank=better[row.team] + 1 if row.team in better else None) for row in standings]
+    nothing = None, None
+    placed = [
+        replace(row, rank=rank, worst_rank=worst)
+        for row in standings for rank, worst in [ranks.get(row.team, nothing)]
+    ]  # fmt: skip
 
     def place(row: RankingRow) -> tuple[float, float]:
-        rank, score = row.rank, row.score
-        if score is None and row.low is not None and row.high is not None:
-            score = (row.low + row.high) / 2.0  # a confirmed guess is no score, and its interval orders
-        return float("inf") if rank is None else rank, float("inf") if score is None else sign * score
+        middle = _middle(row)
+        return float("inf") if row.rank is None else row.rank, float("inf") if middle is None else sign * middle
 
     return sorted(placed, key=place)
+
+
+def _middle(row: RankingRow) -> float | None:
+    """Return the score, or the middle of the interval of a confirmed guess, which is no score."""
+    if row.score is None and row.low is not None and row.high is not None:
+        return (row.low + row.high) / 2.0
+    return row.score
 
 
 def interval_in_words(row: RankingRow) -> str:
@@ -232,17 +372,53 @@ def interval_in_words(row: RankingRow) -> str:
 
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-_WIDTH, _MARGIN, _HEIGHT = 400.0, 8.0, 22.0  # of a row's picture, in its own units
+_FAR = 6.0  # times the typical distance from the median, beyond which a score is drawn at the edge
+BOARD_STYLE = """
+.board table { width: 100%; border-collapse: collapse; margin: 1.2rem 0; font-variant-numeric: tabular-nums; }
+.board th { text-align: left; color: var(--soft); font-weight: 600; font-size: .8rem; vertical-align: bottom; }
+.board th small { display: block; font-weight: 400; font-size: 1em; }
+.board th, .board td { padding: .22rem .6rem .22rem 0; border-bottom: 1px solid var(--line); }
+.board td { white-space: nowrap; }
+.board tr.place td { border-top: 2px solid var(--accent); }
+.board td.team { white-space: normal; overflow-wrap: anywhere; min-width: 7rem; font-weight: 600; }
+.board td.number, .board th.number { text-align: right; }
+.board td.drawn, .board th.drawn { width: 40%; padding-right: .8rem; }
+.board .moved { color: var(--soft); font-size: .88em; }
+.board svg { display: block; width: 100%; height: 22px; overflow: visible; }
+.board line { stroke-linecap: round; }
+.board svg text { fill: var(--soft); font: 11px system-ui, sans-serif; text-anchor: middle; }
+.board svg .far { fill: var(--ink); text-anchor: start; }
+.board svg .far.right { text-anchor: end; }
+.board .span { stroke: var(--accent); stroke-width: 3; }
+.board .score { fill: var(--ink); }
+.board .grid { stroke: var(--line); stroke-width: 1; }
+@media (max-width: 40rem) {
+  .board table {
+    display: grid; grid-template-columns: auto minmax(4rem, 1fr) auto auto; column-gap: .6rem; font-size: .84rem;
+  }
+  .board thead, .board tbody, .board tr { display: grid; grid-column: 1 / -1; grid-template-columns: subgrid; }
+  .board tr { align-items: start; padding-block: .3rem; border-bottom: 1px solid var(--line); }
+  .board tbody tr.place { border-top: 2px solid var(--accent); }
+  .board th, .board td, .board tr.place td { padding: 0; border: 0; }
+  .board td.team { min-width: 0; }
+  .board th small { display: none; }
+  .board td.drawn, .board th.drawn { grid-column: 1 / span 2; width: auto; padding: 0 .4rem 0 0; }
+  .board .drawn:has(+ .more:last-child) { grid-column: 1 / span 3; }
+  .board td.more, .board th.more { white-space: normal; text-align: right; }
+  .board .far { font-size: 10px; }
+}
+"""
+"""CSS of `board_table` inside an element of the class ``board``, on a page that has the colours."""
 _STYLE = """
 :root {
-  --ink: #17212b; --soft: #55636f; --line: #d5dce2; --paper: #ffffff; --accent: #0b5d66; --wash: #eef5f5;
+  --ink: #17212b; --soft: #4f5d69; --line: #d5dce2; --paper: #ffffff; --accent: #0b5d66;
   color-scheme: light dark;
 }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e6ebef; --soft: #9fb0bd; --line: #34424e; --paper: #141b21; --accent: #6cc5cd; --wash: #1b2a30; }
+  :root { --ink: #e6ebef; --soft: #a3b3bf; --line: #34424e; --paper: #141b21; --accent: #6cc5cd; }
 }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 58rem; margin: 0 auto; padding: 2rem 1.5rem 3rem; }
+main { max-width: 58rem; margin: 0 auto; padding: 2rem clamp(1rem, 3vw, 1.5rem) 3rem; }
 header { border-top: 5px solid var(--accent); padding: 1.2rem 0 .6rem; }
 .kind {
   margin: 0; color: var(--accent); font-weight: 600; font-size: .8rem; letter-spacing: .12em; text-transform: uppercase;
@@ -250,37 +426,25 @@ header { border-top: 5px solid var(--accent); padding: 1.2rem 0 .6rem; }
 h1 { margin: .2rem 0 .4rem; font-size: 1.6rem; overflow-wrap: anywhere; }
 p { margin: 0 0 .7rem; max-width: 48rem; }
 .soft { color: var(--soft); font-size: .88rem; }
-table { width: 100%; border-collapse: collapse; margin: 1.2rem 0; font-variant-numeric: tabular-nums; }
-th { text-align: left; color: var(--soft); font-weight: 600; font-size: .8rem; }
-th, td { padding: .22rem .6rem .22rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
-tr.place td { border-top: 2px solid var(--accent); }
-td.team { white-space: normal; overflow-wrap: anywhere; min-width: 7rem; font-weight: 600; }
 p.rules { white-space: pre-wrap; overflow-wrap: anywhere; }
-td.number, th.number { text-align: right; }
-td.picture { width: 45%; padding-right: 0; }
-svg { display: block; width: 100%; height: 22px; }
-line { vector-effect: non-scaling-stroke; stroke-linecap: round; }
-.span { stroke: var(--accent); stroke-width: 3; }
-.score { stroke: var(--ink); stroke-width: 9; }
-.grid { stroke: var(--line); stroke-width: 1; }
-@media (max-width: 40rem) { td.picture, th.picture, td.interval, th.interval { display: none; } }
 @media print { body { font-size: 10pt; } main { max-width: none; padding: 0; } tr { break-inside: avoid; } }
 """
 
 
 def render_page(board: Leaderboard) -> str:
     """Return the complete HTML page of a leaderboard. The same leaderboard always gives the same text."""
+    board = board.for_people()
     state = "final leaderboard" if board.final else "leaderboard"
-    title = html.escape(f"{board.holdout}: {state}")
-    summary = f"<p>{html.escape(board.summary())}</p>" if board.summary() else ""
+    title = escaped(f"{board.holdout}: {state}")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f'<header>\n<p class="kind">everhold · {state}</p>\n<h1>{html.escape(board.holdout)}</h1>\n</header>\n'
-        f"{summary}\n{board_table(board)}\n"
-        f'<p class="soft">{html.escape(board.explain())}</p>\n{_rules(board)}</main>\n</body>\n</html>\n'
+        f"<title>{title}</title>\n<style>{_STYLE}{BOARD_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f'<header>\n<p class="kind">everhold · {state}</p>\n<h1>{escaped(board.holdout)}</h1>\n</header>\n'
+        f"<p>{escaped(board.summary() or board.by)}</p>\n"
+        f'<div class="board">{board_table(board)}</div>\n'
+        f'<p class="soft">{escaped(board.explain())}</p>\n{_rules(board)}</main>\n</body>\n</html>\n'
     )
 
 
@@ -291,79 +455,102 @@ def out_in_words(board: Leaderboard) -> list[str]:
 
 def _rules(board: Leaderboard) -> str:
     """Return deadline and rules as HTML, empty where there are none."""
-    deadline = "" if board.deadline is None else f"<p>Deadline: {html.escape(board.deadline)}</p>\n"
+    deadline = "" if board.deadline is None else f"<p>Deadline: {moment_in_words(board.deadline)}</p>\n"
     lines = "" if board.rules is None else html.escape(printable_lines(board.rules))
     rules = f'<h2>Rules</h2>\n<p class="rules">{lines}</p>\n' if lines else ""
     return deadline + rules
 
 
 def board_table(board: Leaderboard) -> str:
-    """Return only the HTML table of a leaderboard, for pages that bring their own style sheet."""
-    scale = _Scale.of(board)
-    rows = "\n".join(
-        _row(row, scale, first=place == 0 or board.standings[place - 1].rank != row.rank)
-        for place, row in enumerate(board.standings)
+    """Return only the HTML tables of a leaderboard, for pages that bring their own style sheet.
+
+    Wide intervals of public scores, of which a running competition promises little, are folded away.
+    """
+    board = board.for_people()
+    axis = _axis(board.standings)
+    better = "higher" if board.higher_is_better else "lower"
+    score = f'<th class="number" scope="col">{escaped(board.metric)} <small>({better} is better)</small></th>'
+    folded = board.public is not None and not board.final
+    first = [
+        f'<tr class="{"tie" if number and board.standings[number - 1].place == row.place else "place"}">'
+        f'<td class="number">{row.place}</td><td class="team">{escaped(row.team)}</td>'
+        f'<td class="number">{"-" if row.score is None else rounded(row.score)}</td>'
+        for number, row in enumerate(board.standings)
+    ]
+    intervals = [
+        f'<td class="interval">{interval_in_words(row)}</td><td class="drawn">{_picture(row, axis)}</td>'
+        for row in board.standings
+    ]
+    last = [_last_cells(board, row) for row in board.standings]
+    place, team = '<th class="number" scope="col">place</th>', '<th scope="col">team</th>'
+    interval = f'<th class="interval" scope="col">interval</th>{_picture_head(axis)}'
+    more = ('<th class="more" scope="col">public place</th>' if _compares(board) else "") + (
+        '<th class="number more" scope="col">submissions</th>'
     )
-    out = "".join(f"\n<p>{html.escape(words)}</p>" for words in out_in_words(board))
-    return f"<table>\n<thead><tr>{_head(board, scale)}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>{out}"
+    if not folded:
+        rows = map("".join, zip(first, intervals, last, strict=True))
+        shown = _table(f"{place}{team}{score}{interval}{more}", rows)
+    else:
+        named = [f'<tr><td class="team">{escaped(row.team)}</td>' for row in board.standings]
+        shown = _table(f"{place}{team}{score}{more}", map("".join, zip(first, last, strict=True)))
+        shown += "\n<details><summary>Intervals of the public scores</summary>\n"
+        shown += _table(f"{team}{interval}", map("".join, zip(named, intervals, strict=True))) + "</details>"
+    return shown + "".join(f"\n<p>{escaped(words)}</p>" for words in out_in_words(board))
 
 
-class _Scale:
-    """Horizontal scale of the pictures in a leaderboard, from scores to positions in the SVG."""
-
-    def __init__(self, low: float, high: float) -> None:
-        self.low, self.high = low, high
-
-    @classmethod
-    def of(cls, board: Leaderboard) -> _Scale | None:
-        """Return the scale that fits the intervals of all rows, or None without any interval."""
-        ends = [
-            end for each in board.standings for end in (each.low, each.high) if end is not None and math.isfinite(end)
-        ]
-        return cls(min(ends), max(ends)) if ends else None
-
-    def at(self, value: float) -> str:
-        """Return the horizontal position of a score, moved to the nearer end if it is off the scale."""
-        share = (min(max(value, self.low), self.high) - self.low) / ((self.high - self.low) or 1.0)
-        return f"{_MARGIN + share * (_WIDTH - 2.0 * _MARGIN):.1f}"
+def _table(head: str, rows: Iterable[str]) -> str:
+    lines = "</tr>\n".join([*rows, ""])
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>\n</table>"
 
 
-def _head(board: Leaderboard, scale: _Scale | None) -> str:
-    better = "higher is better" if board.higher_is_better else "lower is better"
-    drawn = "" if scale is None else f"from {at_least(scale.low)} to {at_most(scale.high)}"
-    return (
-        '<th class="number" scope="col">place</th><th scope="col">team</th>'
-        f'<th class="number" scope="col">{html.escape(board.metric)}<br>({better})</th>'
-        f'<th class="interval" scope="col">interval</th><th class="picture" scope="col">{drawn or "picture"}</th>'
-        '<th class="number" scope="col">submissions</th>'
-    )
+def _compares(board: Leaderboard) -> bool:
+    """Return whether the places are those of other rows than the public ones, which are known, too."""
+    return board.final and board.public is not None
 
 
-def _row(row: RankingRow, scale: _Scale | None, *, first: bool) -> str:
-    place = "-" if row.rank is None else str(row.rank)
-    score = "-" if row.score is None else rounded(row.score)
-    return (
-        f'<tr class="{"place" if first else "tie"}"><td class="number">{place if first else ""}</td>'
-        f'<td class="team">{html.escape(row.team)}</td><td class="number">{score}</td>'
-        f'<td class="interval">{interval_in_words(row)}</td><td class="picture">{_picture(row, scale)}</td>'
-        f'<td class="number">{row.submissions:,}</td></tr>'
-    )
+def _last_cells(board: Leaderboard, row: RankingRow) -> str:
+    submissions = f'<td class="number more">{row.submissions:,}</td>'
+    if not _compares(board):
+        return submissions
+    arrow = {"u": "▲ ", "d": "▼ "}.get(row.moved[:1], "")
+    public = "-" if row.public_rank is None else f"{row.public_rank}"
+    return f'<td class="more">{public} <span class="moved">{arrow}{row.moved}</span></td>{submissions}'
 
 
-def _picture(row: RankingRow, scale: _Scale | None) -> str:
-    """Return an SVG of one team: a line for the interval and a dot for the score."""
-    if scale is None or row.low is None or row.high is None:
+def _axis(standings: Sequence[RankingRow]) -> Axis | None:
+    """Return the axis over all intervals but those of scores far from the others, or None without an interval."""
+    known = [(middle, row.low, row.high) for row in standings
+             if (middle := _middle(row)) is not None and row.low is not None and row.high is not None
+             and math.isfinite(middle)]  # fmt: skip
+    if not known:
+        return None
+    center = median(middle for middle, *_ in known)
+    widths = [high - low for _, low, high in known]
+    reach = _FAR * max(median(abs(middle - center) for middle, *_ in known), median(widths))
+    ends = [end for middle, *ends in known if abs(middle - center) <= reach for end in ends if math.isfinite(end)]
+    return Axis.over([min(max(end, center - 2 * reach), center + 2 * reach) for end in ends] or [center], unit="")
+
+
+def _picture_head(axis: Axis | None) -> str:
+    """Return the head of the pictures with the numbers of their axis."""
+    ticks = () if axis is None else axis.ticks()
+    drawn = "".join(f'<text x="{place}" y="15">{label}</text>' for place, label in ticks)
+    picture = f'<svg aria-hidden="true">{drawn}</svg>'
+    return f'<th class="drawn" scope="col" aria-label="interval as a picture">{picture}</th>'
+
+
+def _picture(row: RankingRow, axis: Axis | None) -> str:
+    """Return an SVG of one team: a line for the interval and a dot for the score, or its number at the edge."""
+    middle = _middle(row)
+    if axis is None or middle is None or row.low is None or row.high is None:
         return ""
-    middle = _HEIGHT / 2.0
-    low, high = map(scale.at, (row.low, row.high))
     known = "" if row.score is None else f"{rounded(row.score)}, "
-    said = html.escape(f"{row.team}: {known}{interval_in_words(row)}")
-    score = "" if row.score is None else (
-        f'<line class="score" x1="{scale.at(row.score)}" y1="{middle}" x2="{scale.at(row.score)}" '
-        f'y2="{middle}"/>'
-    )  # fmt: skip
-    return (
-        f'<svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" preserveAspectRatio="none" role="img" aria-label="{said}">'
-        f'<line class="grid" x1="0" y1="{middle}" x2="{_WIDTH:g}" y2="{middle}"/>'
-        f'<line class="span" x1="{low}" y1="{middle}" x2="{high}" y2="{middle}"/>{score}</svg>'
-    )
+    drawn = f'<line class="span" x1="{axis.place(row.low)}" y1="50%" x2="{axis.place(row.high)}" y2="50%"/>'
+    if middle < axis.low:
+        drawn = f'<text class="far" x="0" y="15">◂ {rounded(middle)}</text>'
+    elif middle > axis.high:
+        drawn = f'<text class="far right" x="100%" y="15">{rounded(middle)} ▸</text>'
+    elif row.score is not None:
+        drawn += f'<circle class="score" cx="{axis.place(row.score)}" cy="50%" r="4.5"/>'
+    grid = "".join(f'<line class="grid" x1="{place}" y1="0" x2="{place}" y2="100%"/>' for place, _ in axis.ticks())
+    return f'<svg role="img" aria-label="{escaped(f"{row.team}: {known}{interval_in_words(row)}")}">{grid}{drawn}</svg>'

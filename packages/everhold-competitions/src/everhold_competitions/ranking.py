@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,8 @@ from everhold_competitions.teams import Submissions
 
 if TYPE_CHECKING:
     from everhold.ledger.records import Numbers
+    from everhold_competitions.leaderboard import Ranks
+    from everhold_competitions.scoring import Scoring
     from everhold_competitions.session import CompetitionSession
     from everhold_competitions.teams import Team
 
@@ -44,22 +46,23 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
         told = {entry.query: by_entry[entry.sequence] for entry in entries if entry.sequence in by_entry}
         standings = [_ranking_row(contest, team, told.get(contest.scoring.score_digest(team.final))) for team in teams]
         comparisons = _comparisons(contest, teams, told, {each.team: each for each in standings})
-        better = {team.name: 0 for team in teams} | _times_beaten(comparisons)
-        better = {name: times for name, times in better.items() if _named(standings, name).score is not None}
+        ranks = _ranks(standings, comparisons)
     elif contest.public is not None:
         scores = contest.public.scores()
         standings = []
         for team in teams:
             score, low, high = scores.get(team.name, _NOTHING)
             standings.append(RankingRow(team.name, score, low, high, None, team.received))
-        better = _behind_scores(standings, higher_is_better=contest.scoring.higher_is_better)
+        ranks = _ranks_by_scores(standings, higher_is_better=contest.scoring.higher_is_better)
     elif contest.competition.feedback == SCORE:
         standings = [_ranking_row(contest, team, _answered(contest, team)) for team in teams]
-        better = _behind_intervals(standings, higher_is_better=contest.scoring.higher_is_better)
+        ranks = _ranks_by_intervals(standings, higher_is_better=contest.scoring.higher_is_better)
     else:
         standings = [_ranking_row(contest, team, None) for team in teams]
-        better = _behind_leaders(contest, teams) if contest.competition.feedback == LEADER else {}
-    standings = ranked(standings, better, higher_is_better=contest.scoring.higher_is_better)
+        ranks = _ranks_of_leaders(contest, teams) if contest.competition.feedback == LEADER else {}
+    if final and contest.public is not None:
+        standings = _with_public_ranks(standings, contest.public.scores(), contest.scoring)
+    standings = ranked(standings, ranks, higher_is_better=contest.scoring.higher_is_better)
     terms = contest.terms(accounts.of(Submissions))
     return Leaderboard(
         holdout=executor.record.name, metric=contest.competition.in_words,
@@ -70,6 +73,7 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
         about=about_of(executor.schema, by_position=True),
         deadline=terms.deadline, rules=terms.rules,
         public=None if contest.public is None else contest.public.facts,
+        shown=contest.competition.on_boards(executor.schema.label),
     )  # fmt: skip
 
 
@@ -107,10 +111,6 @@ def _ranking_row(contest: CompetitionSession, team: Team, numbers: Told | None) 
     step = contest.executor.mechanism.row_step
     score, low, high = MeanUnits.of(contest.scoring.facts).in_units(*numbers or (None, None, None), row_step=step)
     return RankingRow(team.name, score, low, high, None, team.received)
-
-
-def _named(standings: list[RankingRow], name: str) -> RankingRow:
-    return next(row for row in standings if row.team == name)
 
 
 def _comparisons(
@@ -177,13 +177,12 @@ def _both(paired: Comparison, by_scores: Comparison) -> Comparison:
     return replace(paired, low=low, high=high, better=better)
 
 
-def _times_beaten(comparisons: list[Comparison]) -> dict[str, int]:
-    """Return for each team the number of teams that are proved better, directly or through other teams.
+def _ranks(standings: Sequence[RankingRow], comparisons: Iterable[Comparison]) -> dict[str, Ranks]:
+    """Return the best and the worst rank of each team with an interval, by what is proved directly or through others.
 
-    So of two teams that share a place neither is proved to be better.
+    So of two teams that share both ranks neither is proved to be better. A team without an interval may have any rank.
     """
-    names = dict.fromkeys(name for each in comparisons for name in (each.first, each.second))
-    place = {name: number for number, name in enumerate(names)}
+    place = {row.team: number for number, row in enumerate(standings)}
     worse_than = np.zeros((len(place), len(place)), dtype=bool)
     for each in comparisons:
         if each.better is not None:
@@ -191,25 +190,45 @@ def _times_beaten(comparisons: list[Comparison]) -> dict[str, int]:
             worse_than[place[worse], place[each.better]] = True
     for middle in range(len(place)):
         worse_than |= np.outer(worse_than[:, middle], worse_than[middle])
-    return dict(zip(place, map(int, worse_than.sum(axis=1)), strict=True))
+    better, worse_teams = worse_than.sum(axis=1), worse_than.sum(axis=0)
+    return {
+        row.team: (int(better[number]) + 1, len(place) - int(worse_teams[number]))
+        for number, row in enumerate(standings) if row.low is not None
+    }  # fmt: skip
 
 
-def _behind_intervals(standings: list[RankingRow], *, higher_is_better: bool) -> dict[str, int]:
-    """Return for each team with an interval the number of teams whose intervals prove them better."""
+def _ranks_by_intervals(standings: Sequence[RankingRow], *, higher_is_better: bool) -> dict[str, Ranks]:
+    """Return the ranks of the teams whose intervals alone prove who is better."""
     known = [row for row in standings if row.low is not None]
     pairs = [_apart(*pair, higher_is_better=higher_is_better) for pair in combinations(known, 2)]
-    return {row.team: 0 for row in known} | _times_beaten(pairs)
+    return _ranks(standings, pairs)
 
 
-def _behind_scores(standings: list[RankingRow], *, higher_is_better: bool) -> dict[str, int]:
-    """Return for each team with a public score the number of teams whose score is better, which proves nothing."""
+def _ranks_by_scores(standings: Sequence[RankingRow], *, higher_is_better: bool) -> dict[str, Ranks]:
+    """Return the ranks by public scores, which prove nothing. Teams with the same score share all their ranks."""
     sign = 1.0 if higher_is_better else -1.0
     known = {row.team: sign * row.score for row in standings if row.score is not None}
-    return {team: sum(other > own for other in known.values()) for team, own in known.items()}
+    scores = list(known.values())
+    return {
+        team: (1 + sum(other > own for other in scores), sum(other >= own for other in scores))
+        for team, own in known.items()
+    }
 
 
-def _behind_leaders(contest: CompetitionSession, teams: list[Team]) -> dict[str, int]:
-    """Return for each former leader the number of leaders proved better: each leader beats all before it."""
+def _with_public_ranks(
+    standings: Sequence[RankingRow], scores: Mapping[str, tuple[float, float, float]], scoring: Scoring
+) -> list[RankingRow]:
+    """Return the final standings with the rank that each team had by public scores when submissions ended."""
+    told = [replace(row, score=scores[row.team][0]) for row in standings if row.team in scores]
+    ranks = _ranks_by_scores(told, higher_is_better=scoring.higher_is_better)
+    return [replace(row, public_rank=ranks[row.team][0]) if row.team in ranks else row for row in standings]
+
+
+def _ranks_of_leaders(contest: CompetitionSession, teams: list[Team]) -> dict[str, Ranks]:
+    """Return the ranks of former leaders: each leader is proved better than all before it, and nothing else is known.
+
+    Of their worst ranks nothing is told.
+    """
     place = {query: number for number, query in enumerate(contest.leaders())}
     led = {team.name: place[query] for team in teams if (query := contest.scoring.score_digest(team.final)) in place}
-    return {name: len({other for other, later in led.items() if later > number}) for name, number in led.items()}
+    return {name: (1 + sum(other > number for other in led.values()), None) for name, number in led.items()}

@@ -331,15 +331,12 @@ class CompetitionSession:
         self.files.find(predicted)
 
         def check(accounts: Accounts) -> bool:
-            submissions = accounts.of(Submissions)
-            over = accounts.closed or submissions.closed or self.terms(submissions).is_past(datetime.now(UTC))
-            if over or submissions.teams[team].out:
-                raise QueryRejected(
-                    "The competition is over. No submission can be chosen any more."
-                    if over
-                    else f"Team {team!r} is disqualified."
-                )
-            return submissions.teams[team].final != predicted
+            known = accounts.of(Submissions).teams[team]
+            if self.is_over(accounts):
+                raise QueryRejected("The competition is over. No submission can be chosen any more.")
+            if known.out:
+                raise QueryRejected(f"Team {team!r} is disqualified.")
+            return known.final != predicted
 
         self._record(
             {"kind": CHOICE, "team": team, "predictions": predicted}, f"final submission of team {team!r}", check
@@ -381,6 +378,11 @@ class CompetitionSession:
     def terms(self, submissions: Submissions) -> Competition:
         """Return the terms as they are now: the host may have moved the deadline."""
         return replace(self.competition, deadline=submissions.deadline or self.competition.deadline)
+
+    def is_over(self, accounts: Accounts) -> bool:
+        """Return whether no submission is received any more, since the end was made or the deadline has passed."""
+        submissions = accounts.of(Submissions)
+        return accounts.closed or submissions.closed or self.terms(submissions).is_past(datetime.now(UTC))
 
     def _check_open(self, accounts: Accounts, instead: str) -> None:
         if accounts.closed or accounts.of(Submissions).closed:

@@ -177,6 +177,12 @@ class HoldoutCompetition(HoldoutAccessor):
         self._executor.check_steward("move the deadline")
         self._session().move_deadline(str(checked_deadline(deadline)))
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no submission is received any more, since the end was made or the deadline has passed."""
+        session = self._session()
+        return session.is_over(session.accounts())
+
     def leaderboard(self) -> Leaderboard:
         """Return the leaderboard as it stands now. It is free.
 

@@ -45,7 +45,7 @@ def test_a_competition_from_the_first_file_to_the_final_board(teams, everhold, m
     for team in ("owls", "larks", "wrens"):
         told = everhold("submit", *CONTEST, f"{team}.csv", "--team", team).stdout
         assert told == f"received: submission 1 of 2 of team {team!r}. Nothing is told before the end.\n"
-    assert "an earlier submission" in everhold("submit", *CONTEST, "owls.csv", "--team", "owls").stdout
+    assert "received before" in everhold("submit", *CONTEST, "owls.csv", "--team", "owls").stdout
     assert {(row["score"], row["rank"]) for row in board(everhold)["rows"]} == {(None, None)}
     everhold("unseal", *CONTEST, "--yes")
     final = board(everhold)
@@ -55,7 +55,11 @@ def test_a_competition_from_the_first_file_to_the_final_board(teams, everhold, m
     right = {row["team"]: row["score"] if metric == "accuracy" else 1.0 - row["score"] for row in final["rows"]}
     assert right["owls"] > 0.9 > 0.7 > right["wrens"]
     shown = everhold("leaderboard", *CONTEST, "--output", "board.html")
-    assert shown.stdout.splitlines()[0].split() == ["rank", "team", "score", "low", "high", "submissions"]
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    assert lines[0] == ["place", "team", "score", "low", "high", "submissions"]
+    places = {line[1]: line[0] for line in lines[1:] if len(line) > 1}
+    assert places == {"owls": "1-2", "larks": "1-2", "wrens": "3"}
+    assert "There is no winner: 'owls' and 'larks' share the first place" in " ".join(shown.stderr.split())
     assert "3 teams on 2 places" in shown.stderr
     assert "final leaderboard" in (teams / "board.html").read_text()
     assert "over" in everhold("submit", *CONTEST, "wrens.csv", "--team", "owls", code=5).stderr

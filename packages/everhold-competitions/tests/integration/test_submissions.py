@@ -19,7 +19,7 @@ from everhold.mechanisms.guess_and_check import GuessAccounting
 from everhold.mechanisms.public_levels import ToleranceMargin
 from everhold.sealing.rows.table import StoredRows
 from everhold_competitions.leaderboard import Comparison, Leaderboard, RankingRow, ranked
-from everhold_competitions.ranking import _times_beaten
+from everhold_competitions.ranking import _ranks
 from everhold_competitions.scoring import MeanScoring
 from everhold_competitions.session import CompetitionSession
 from everhold_competitions.teams import Submissions
@@ -543,7 +543,8 @@ def test_without_the_room_that_is_kept_the_end_would_have_none(tmp_path, monkeyp
 def test_who_is_better_than_a_better_one_is_better_too():
     pairs = [Comparison("c", "a", 0.1, 0.05, 0.2, "c"), Comparison("a", "b", 0.1, 0.05, 0.2, "a")]
     tie = Comparison("b", "c", -0.1, -0.2, 0.01, None)
-    assert _times_beaten([*pairs, tie]) == {"c": 0, "a": 1, "b": 2}
+    lines = [RankingRow(team, 0.8, 0.0, 1.0, None, 1) for team in ("c", "a", "b")]
+    assert _ranks(lines, [*pairs, tie]) == {"c": (1, 1), "a": (2, 2), "b": (3, 3)}
 
 
 def test_a_better_place_alone_is_no_proof():
@@ -552,9 +553,9 @@ def test_a_better_place_alone_is_no_proof():
     lines = [RankingRow(team, 0.8, 0.0, 1.0, None, 1) for team in ("owls", "larks", "herons")]
     board = Leaderboard(
         holdout="birds", metric="accuracy", higher_is_better=True, feedback="none", final=True, confidence=0.95,
-        statement="S8", comparisons=pairs, standings=ranked(lines, _times_beaten(pairs), higher_is_better=True),
+        statement="S8", comparisons=pairs, standings=ranked(lines, _ranks(lines, pairs), higher_is_better=True),
     )  # fmt: skip
-    assert (board["herons"].rank, board["larks"].rank) == (1, 2)
+    assert {row.team: row.place for row in board.standings} == {"owls": "1-2", "herons": "1-3", "larks": "2-3"}
     assert "Not everyone on a place above is proved to be better" in board.explain()
 
 

@@ -11,7 +11,7 @@ def test_every_form_of_a_board_shows_deadline_and_rules_with_their_lines():
         holdout="cup", metric="accuracy", higher_is_better=True, feedback="none", final=False, standings=[],
         confidence=0.95, statement="S8", deadline="2026-12-01T12:00:00+00:00", rules=RULES,
     )  # fmt: skip
-    assert str(board).endswith(f"Deadline: 2026-12-01T12:00:00+00:00\nRules:\n{SHOWN}")
+    assert str(board).endswith(f"Deadline: 1 December 2026, 12:00 UTC\nRules:\n{SHOWN}")
     page = board.to_html()
-    assert "2026-12-01T12:00:00+00:00" in page
+    assert "1 December 2026, 12:00 UTC" in page
     assert SHOWN.replace("<", "&lt;").replace(">", "&gt;") in page

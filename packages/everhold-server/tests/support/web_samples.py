@@ -87,6 +87,37 @@ def seal(folder):
     return storage
 
 
+ERRORS = {
+    "owls": 3.0,
+    "larks": 6.0,
+    "wrens": 6.4,
+    "zeros": 40.0,
+    "a team with a name that is long enough for two lines": 6.1,
+}
+RULES = "1. One account for each person.\r\n2. No hand labels.\r\n\r\nPrizes are sent by post."
+
+
+def seal_races(storage, *, teams=ERRORS):
+    """Two competitions with public rows: one that runs, and one that is over, with a winner and a team far behind."""
+    for seed, name in enumerate(("race", "raced")):
+        rng = np.random.default_rng(31 + seed)
+        delays = rng.gamma(2.0, 8.0, ROWS).clip(0.0, 60.0)
+        with Holdout.create(
+            storage, name, holdout={"id": IDS, "x": rng.random(ROWS), "delay": delays}, label="delay",
+            rows=Rows(row_id="id", features="public"), planning=Planning(allow_vacuous=True),
+            competition=Competition(
+                feedback="score", public=0.3, teams=max(len(teams), 6), submissions=4, rules=RULES,
+                deadline="2036-12-01T12:00:00+00:00",
+                metric={"score": "neg_root_mean_squared_error", "low": 0.0, "high": 60.0},
+            ),
+        ) as held:  # fmt: skip
+            for team, error in teams.items():
+                made = (delays + rng.normal(0.0, error, ROWS)).clip(0.0, 60.0)
+                held.competition.submit({"id": IDS, "prediction": made}, team=team)
+            if name == "raced":
+                held.unseal()
+
+
 @contextmanager
 def serving(storage):
     """The app behind a real server on a loopback port; gives app and address."""

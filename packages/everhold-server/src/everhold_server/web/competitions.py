@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
-from everhold.errors import HoldoutNotFound
+from everhold.errors import EverholdError, HoldoutNotFound
 from everhold.ledger.schema import published
 from everhold_competitions.leaderboard import board_table
 from everhold_competitions.operations import CheckSubmission, ChooseFinal, ListSubmissions, Submit
@@ -24,7 +24,6 @@ from everhold_server.web.views import SAID_OF, View, told_in_words
 
 if TYPE_CHECKING:
     from everhold.holdout import Holdout
-    from everhold_competitions.leaderboard import Leaderboard
     from everhold_server.tables import Records
 
 
@@ -96,39 +95,50 @@ def _submit_page(
         report=report, submission=submission, fault=fault, endings=ENDINGS, tab="submit",
         submissions=view.whole.perform(ListSubmissions(team=own_name(None, view.principal, reads=True)))[::-1],
         said_of=SAID_OF, row_id=view.whole.schema.row_id, told=told_in_words(_contest(view)),
+        over=view.whole.competition.is_over, by=view.whole.competition.leaderboard().by,
     )  # fmt: skip
+
+
+Chosen = Annotated[str, Query(max_length=1_000)]
+"""A team that is chosen to be compared with another one."""
 
 
 @router.get("/holdouts/{name}/leaderboard")
 def leaderboard(
-    request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer, published: Published
-) -> Response:
-    """Places of the teams."""
+    request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer, published: Published,
+    first: Chosen = "", second: Chosen = "",
+) -> Response:  # fmt: skip
+    """Places of the teams, and what tells two of them apart."""
     view = View.of(holdouts, name, principal)
-    _contest(view)
-    board = view.whole.competition.leaderboard()
-    return page(
-        request, "leaderboard.html", view=view, board=board, table=_table(board), tab="leaderboard",
-        published=published.of(name),
-    )  # fmt: skip
+    return _board_page(
+        request, "leaderboard.html", view, (first, second), tab="leaderboard", published=published.of(name)
+    )
 
 
 @router.get("/public/{name}")
-def public(request: Request, name: HoldoutName, holdouts: Holdouts, published: Published) -> Response:
+def public(
+    request: Request, name: HoldoutName, holdouts: Holdouts, published: Published, first: Chosen = "",
+    second: Chosen = "",
+) -> Response:  # fmt: skip
     """A competition for everybody, if the steward has published it; otherwise nothing is there."""
     if not published.of(name):
         raise HoldoutNotFound("This page is not public, or does not exist. Check the address, or log in.")
     view = View.of(holdouts, name, Principal(Role.VIEWER, "everybody", frozenset({name})))
-    board = view.whole.competition.leaderboard()
+    return _board_page(request, "public.html", view, (first, second))
+
+
+def _board_page(request: Request, template: str, view: View, chosen: tuple[str, str], **facts: Any) -> Response:
+    contest, told, fault = _contest(view), "", ""
+    board, over = view.whole.competition.leaderboard(), view.whole.competition.is_over
+    try:
+        told = board.tell_apart(*chosen) if any(chosen) else ""
+    except EverholdError as wrong:
+        fault = wrong.message
     return page(
-        request,
-        "public.html",
-        view=view,
-        contest=_contest(view),
-        board=board,
-        table=_table(board),
-        told=told_in_words(_contest(view)),
-    )
+        request, template, status=422 if fault else 200, view=view, contest=contest, board=board,
+        table=Markup(board_table(board)),  # escaped where it is made
+        said=told_in_words(contest), chosen=chosen, told=told, fault=fault, over=over, **facts,
+    )  # fmt: skip
 
 
 def _contest(view: View) -> Any:
@@ -137,7 +147,3 @@ def _contest(view: View) -> Any:
             f"The holdout {view.name!r} is not a competition and takes no submissions. Ask it queries instead."
         )
     return view.competition
-
-
-def _table(board: Leaderboard) -> Markup:
-    return Markup(board_table(board))  # escaped where it is made

@@ -22,6 +22,7 @@ from starlette.requests import Request
 from everhold.arguments import brief
 from everhold.display import at_least, at_most, left_in_words, printable, printable_lines, rounded
 from everhold.errors import EverholdError, QueryRejected
+from everhold_competitions.leaderboard import moment_in_words
 from everhold_server.api.contract import warned_of
 from everhold_server.audit import noted
 from everhold_server.problems import PROBLEM
@@ -123,7 +124,7 @@ def _environment() -> Environment:
         "at_least": at_least, "printable": printable, "left": left_in_words, "short": lambda text: text[:_SHORT_HASH],
         "sentence": lambda text: text[:1].upper() + text[1:],
     }  # fmt: skip
-    made.filters["printable_lines"] = printable_lines
+    made.filters |= {"printable_lines": printable_lines, "in_words": moment_in_words}
     made.globals |= {"place": place}
     return made
 

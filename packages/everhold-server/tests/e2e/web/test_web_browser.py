@@ -1,20 +1,36 @@
 """The pages in a real browser: everything that people do, no error on the console, no request to anywhere else."""
 
 from contextlib import contextmanager
+from itertools import product
 from urllib.parse import quote
 
 import pytest
-from web_samples import chromium, model, rows, seal, serving, written
+from web_samples import chromium, model, rows, seal, seal_races, serving, written
 
+from everhold import Holdout, Planning
 from everhold_server.principals import Role
+from everhold_server.web.pages import _ENVIRONMENT
 
 PAGES = (
     "/holdouts", "/seal", "/holdouts/flights", "/holdouts/flights/ask", "/holdouts/flights/ask?kind=accuracy",
-    "/holdouts/flights/compare",
-    "/holdouts/flights/gates", "/holdouts/flights/certificate", "/holdouts/flights/unseal", "/holdouts/cup",
-    "/holdouts/cup/submit", "/holdouts/cup/leaderboard", "/public/cup", "/plan", "/verify", "/tokens", "/audit",
-    "/holdouts/nowhere",
+    "/holdouts/flights/compare", "/holdouts/flights/gates", "/holdouts/flights/certificate",
+    "/holdouts/flights/unseal", "/holdouts/cup", "/holdouts/cup/submit", "/holdouts/cup/leaderboard", "/public/cup",
+    "/holdouts/months/arrivals", "/holdouts/months/over-time", "/public/race", "/holdouts/race/submit",
+    "/holdouts/raced", "/holdouts/raced/leaderboard", "/holdouts/raced/leaderboard?first=owls&second=wrens",
+    "/holdouts/raced/submit", "/holdouts/raced/certificate", "/holdouts/raced/unseal", "/public/raced", "/plan",
+    "/plan/protocol", "/verify", "/tokens", "/audit", "/holdouts/nowhere",
 )  # fmt: skip
+DOORS = {
+    "login.html": {"link": "", "why": "", "form": True, "way": "the university"},
+    "signed_in.html": {"name": "ada@example.org"},
+}
+"""Pages of signing in that need an identity provider, with what they show."""
+WIDER = """() => [...document.querySelectorAll("body *")].filter((each) => {
+  const box = each.getBoundingClientRect();
+  return each.scrollWidth > each.clientWidth + 1 && each.matches(".scroll, main, figure")
+    || box.width > 1 && (box.right > innerWidth + 1 || box.left < -1) && !each.closest(".skip, .stack thead");
+}).map((each) => each.outerHTML.slice(0, 80))"""
+"""Elements that reach out of the screen, or of which something is cut."""
 WAIT = 40_000  # milliseconds, at most
 WATCHED = """() => {
   window.said = [];
@@ -26,7 +42,16 @@ WATCHED = """() => {
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    with serving(seal(tmp_path_factory.mktemp("service"))) as (app, address):
+    storage = seal(tmp_path_factory.mktemp("service"))
+    seal_races(storage)
+    with Holdout.create(
+        storage, "months", holdout=rows(21), training=rows(23), label="late", planning=Planning(grows=True), queries=20
+    ) as made:
+        made.ask("dep_delay > 5")
+        made.append(rows(22), until="2026-02-01")
+    with serving(storage) as (app, address):
+        for name in ("race", "raced"):
+            app.state.published.put(name, public=True, by="test")
         yield app, address
 
 
@@ -216,42 +241,67 @@ def test_without_scripts_queries_are_asked_all_the_same(browser, service):
     context.close()
 
 
-def test_every_page_is_accessible_and_fits_in_both_themes_on_desks_and_in_hands(browser, service):
+def answering(body):
+    """Answers a request of the browser in place of the service."""
+    return lambda route: route.fulfill(body=body, content_type="text/html")
+
+
+def test_every_page_is_accessible_and_whole_in_both_themes_on_desks_and_on_phones(browser, service):
     from axe_playwright_python.sync_playwright import Axe
 
     app, _ = service
     app.state.published.put("cup", public=True, by="test")
     found, axe = {}, Axe()
+
+    def look(page, path):
+        for theme, width in product(("light", "dark"), (1200, 360)):
+            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+            page.set_viewport_size({"width": width, "height": 900})
+            faults = axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]
+            wrong = [(fault["id"], fault["nodes"][0]["html"][:120]) for fault in faults]
+            wrong += page.evaluate(WIDER)
+            if wrong:
+                found[path, theme, width] = wrong
+
+    with visit(browser, service) as page:
+        page.goto("/login")
+        look(page, "/login")
+        for template, facts in DOORS.items():
+            text = _ENVIRONMENT.get_template(template).render(principal=None, csrf="", path="/", **facts)
+            body = text.replace('http-equiv="refresh"', 'name="refresh"')  # which would lead on
+            page.route(f"**/{template}", answering(body))
+            page.goto(f"/{template}")
+            look(page, template)
     with visit(browser, service, Role.STEWARD, expected=("404",)) as page:
         for path in PAGES:
-            page.goto(quote(path, safe="/?="))
-            for theme, width in (("light", 1200), ("dark", 390)):
-                page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-                page.set_viewport_size({"width": width, "height": 900})
-                serious = [
-                    (fault["id"], fault["nodes"][0]["html"][:120])
-                    for fault in axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]
-                    if fault["impact"] in ("serious", "critical")
-                ]
-                beyond = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-                if serious or beyond > 0:
-                    found[path, theme] = (serious, beyond)
+            page.goto(quote(path, safe="/?=&"))
+            look(page, path)
+        page.goto("/holdouts/months/over-time")
+        page.locator("#f-of").fill("dep_delay > 9")
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.locator("#answer").wait_for()
+        look(page, "a query over time")
     assert found == {}
 
 
-def test_nothing_is_cut_on_a_phone(browser, service):
-    app, _ = service
-    app.state.published.put("cup", public=True, by="test")
-    wider = """() => [...document.querySelectorAll(".scroll, main, figure")]
-      .filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.outerHTML.slice(0, 80))"""
-    found = {}
-    with visit(browser, service, Role.STEWARD, expected=("404",)) as page:
-        page.set_viewport_size({"width": 390, "height": 900})
-        for path in PAGES:
-            page.goto(quote(path, safe="/?="))
-            if cut := page.evaluate(wider):
-                found[path] = cut
-    assert found == {}
+def test_what_is_cut_would_be_noticed(browser, service):
+    with visit(browser, service) as page:
+        page.goto("/login")
+        assert page.evaluate(WIDER) == []
+        page.evaluate("document.querySelector('h1').style.width = '2000px'")
+        assert any("<h1" in cut for cut in page.evaluate(WIDER))
+
+
+def test_two_teams_are_told_apart_on_request(browser, service):
+    with visit(browser, service) as page:
+        page.goto("/public/raced")
+        page.get_by_label("first team").select_option("larks")
+        page.get_by_label("second team").select_option("zeros")
+        page.get_by_role("button", name="Compare them").click()
+        told = page.get_by_role("status").inner_text()
+        assert told.startswith("'larks' is proved to be better than 'zeros'. The RMSE of 'larks' less")
+        page.goto("/public/raced?first=larks&second=wrens")
+        assert "It is not proved which" in page.get_by_role("status").inner_text()
 
 
 def test_a_page_that_loads_from_elsewhere_would_be_noticed(browser, service):

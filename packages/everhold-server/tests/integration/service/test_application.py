@@ -23,7 +23,7 @@ PUBLIC = {
     ("GET", f"{API}/openapi.json"),
     ("GET", f"{API}/docs"),
     ("GET", f"{API}/docs.css"),
-    ("GET", "/assets/certificate.css"),
+    ("GET", "/assets/results.css"),
     ("GET", "/public/{name}"),  # of a competition that the steward published
     ("POST", AGENTS),  # asks for a token itself
 }

@@ -22,8 +22,8 @@ _TICKS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
-    """Axis that several answers share.
+class Axis:
+    """Axis that several intervals share.
 
     Attributes:
         unit: What stands behind a tick.
@@ -35,7 +35,7 @@ class _Axis:
     unit: str
 
     @classmethod
-    def over(cls, ends: Sequence[float], *, unit: str) -> _Axis:
+    def over(cls, ends: Sequence[float], *, unit: str) -> Axis:
         """Build an axis over all of these numbers, with room on both sides."""
         low, high = min(ends), max(ends)
         width = (high - low) or max(abs(high), 1.0) * 0.1
@@ -87,7 +87,7 @@ def _figure(answers: Sequence[Mapping[str, Any]]) -> str:
     factor = 100.0 if order < 2 else 1.0
     drawn = [_numbers(fact, factor) for fact in answers]
     ends = [number for numbers in drawn for number in numbers if math.isfinite(number)]
-    axis = _Axis.over(ends + [0.0] * (order == 1 or not ends), unit=" %" if order == 0 else "")
+    axis = Axis.over(ends + [0.0] * (order == 1 or not ends), unit=" %" if order == 0 else "")
     rows = [_bar(fact, numbers, axis) for fact, numbers in zip(answers, drawn, strict=True)]
     labels = "".join(f'<text x="{place}" y="12">{label}</text>' for place, label in axis.ticks())
     title = "percentage points" if order == 1 else ""
@@ -101,7 +101,7 @@ def _numbers(fact: Mapping[str, Any], factor: float) -> tuple[float, float, floa
     return factor * float(told["low"]), factor * float(told["value"]), factor * float(told["high"])
 
 
-def _bar(fact: Mapping[str, Any], numbers: tuple[float, float, float], axis: _Axis) -> str:
+def _bar(fact: Mapping[str, Any], numbers: tuple[float, float, float], axis: Axis) -> str:
     low, value, high = map(axis.place, numbers)
     bounds, name = bounds_of(fact), escaped(fact["name"])
     unit = " %" if fact["measure"] in RATES else ""

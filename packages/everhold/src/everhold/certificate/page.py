@@ -151,12 +151,13 @@ def first_page(document: Mapping[str, Any]) -> str:
         answers = [f'<p class="lead">{_unbroken(sentence)}</p>\n'
                    f'<p class="asked">{escaped(source)} {escaped(_asked(fact))}</p>'
                    for fact, sentence, source in told]  # fmt: skip
+    lead = ' class="lead"' * ("competition" in document["account"])
     parts = [
         f'<section id="everhold-{SUMMARY}">',
         "\n".join(answers),
         interval_chart(summary["answers"]) if len(summary["answers"]) <= _MOST_DRAWN else "",
-        *(f"<p>{escaped(text)}</p>" for text in summary["found"]),
-        f'<p class="{"held" if summary["answers"] else "lead"}">{escaped(summary["promise"])}</p>',
+        *(f"<p{lead * (not number)}>{escaped(text)}</p>" for number, text in enumerate(summary["found"])),
+        f'<p class="{"held" if summary["answers"] or lead else "lead"}">{escaped(summary["promise"])}</p>',
         f'<p class="asked">{escaped(summary["asked"])}</p>',
         '<div class="columns">',
         _listed("What this means", summary["means"]),

@@ -108,6 +108,7 @@ _NOT = (
     "Who asked, or that the rows are what the steward says: the certificate binds what was sealed and asked.",
 )
 _USELESS_RADIUS = 0.5
+_MOST_NAMED = 5  # teams that share the first place
 _WEAK = "The planned half-width is half the range or more: that promises next to nothing."
 _CLOSED = "The study is over: it was unsealed, and no new query is answered."
 _WARNED = " There {are} also {warnings} of what the training rows show about it."
@@ -334,6 +335,47 @@ def margin_of(gate: Mapping[str, Any]) -> str:
     return f"{points} percentage point{'' if points == '1' else 's'}"
 
 
+def winner_in_words(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return who is proved to win a final board, or that nobody is.
+
+    Args:
+        rows: Of the board, with ``team`` and ``rank``, which is None for a team without a place.
+
+    Examples:
+        >>> winner_in_words([{"team": "owls", "rank": 1}, {"team": "larks", "rank": 2}, {"team": "wrens", "rank": 2}])
+        "The winner is 'owls', which is proved to be better than both other teams."
+        >>> winner_in_words([{"team": "owls", "rank": 1}, {"team": "larks", "rank": 1}, {"team": "wrens", "rank": 3}])
+        "There is no winner: 'owls' and 'larks' share the first place, and the rows cannot tell who is better."
+    """
+    placed = [row for row in rows if row["rank"] is not None]
+    first = [repr(row["team"]) for row in placed if row["rank"] == 1]
+    if not first:
+        return "There is no winner: no team has the first place."
+    if len(first) > 1:
+        more = len(first) - _MOST_NAMED
+        named = [*first[:_MOST_NAMED], counted(more, "other team")] if more > 0 else first
+        return (
+            f"There is no winner: {_listed_names(named)} share the first place, and the rows cannot tell who is better."
+        )
+    if len(placed) == 1:
+        return f"{first[0]} is the only team on the board."
+    others = "the other team" if len(placed) == 2 else "both other teams" if len(placed) == 3 else (
+        f"each of the {len(placed) - 1:,} other teams"
+    )  # fmt: skip
+    return f"The winner is {first[0]}, which is proved to be better than {others}."
+
+
+def _found_by_competition(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    if (competition := facts["account"].get("competition")) is None:
+        return
+    if competition["rows"]:
+        yield winner_in_words(competition["rows"])
+    elif "unsealed" in facts["account"]:
+        yield "The competition is over, and no team is on its board."
+    else:
+        yield "The competition is not over, so it has no winner yet."
+
+
 def _found_by_gates(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for gate in facts["account"].get("gates", ()):
         promoted, challenges = len(gate["promotions"]), counted(gate["challenges"], "challenge")
@@ -352,5 +394,7 @@ def _found_wanting(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield _CLOSED
 
 
-_FOUND: tuple[Callable[[Mapping[str, Mapping[str, Any]]], Iterator[str]], ...] = (_found_by_gates, _found_wanting)
+_FOUND: tuple[Callable[[Mapping[str, Mapping[str, Any]]], Iterator[str]], ...] = (
+    _found_by_competition, _found_by_gates, _found_wanting,
+)  # fmt: skip
 """Further sections of the first page, in order."""

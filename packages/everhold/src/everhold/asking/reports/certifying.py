@@ -65,11 +65,12 @@ def certificate_of(
     added: dict[str, Any] = {}
     for accessor in session.accessors(head):
         added |= accessor.certificate_facts(head, checked.counts)
+    by_default = queries and "competition" not in added  # whose board says more than its latest pairs
     account = CertifiedAccount(
         head=head, counts=checked.counts, since=checked.since, extensions=added, queries=listed,
         also_sealed_as=also_sealed_as(executor.store, executor.record),
         answers=chosen_answers(
-            executor, answers if queries or answers is not None else (), last=head.sequence, told=told
+            executor, () if answers is None and not by_default else answers, last=head.sequence, told=told
         ),
     )  # fmt: skip
     return make_certificate(

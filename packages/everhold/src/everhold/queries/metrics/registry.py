@@ -75,6 +75,7 @@ class Metric:
         clipped: Its name where losses of training rows are clipped, so that the number is not scikit-learn's.
         nearest: A metric by which two models are compared in its place.
         title: Its name in queries as people read them; by default `name`.
+        common: Its name on boards, where it is not `name` without ``neg_`` and in words.
         instead: What to ask of rows and mechanisms for which nothing is promised.
     """
 
@@ -98,6 +99,7 @@ class Metric:
     clipped: str = ""
     nearest: str = "accuracy"
     title: str = ""
+    common: str = ""
     instead: str = "accuracy, error, brier, risk, precision, recall or f1"
 
     @property
@@ -131,39 +133,44 @@ _TWO, _NUMBERS, _RANGE = ("binary",), ("binary", "number"), ("low", "high", "cli
 
 _OWN = (
     Metric("accuracy", "classes", mean=True),
-    Metric("error", "classes", ends=lambda _: (1.0, 0.0), greater=False, mean=True),
-    Metric("brier", "probability", _TWO, greater=False, mean=True),
+    Metric("error", "classes", ends=lambda _: (1.0, 0.0), greater=False, mean=True, common="error rate"),
+    Metric("brier", "probability", _TWO, greater=False, mean=True, common="Brier score"),
     Metric("neg_brier_score", "probability", _TWO, ends=_loss, like="brier"),
     Metric("neg_log_loss", "probabilities", ends=_loss, settings=("clip",), clipped="neg_log_loss_clipped",
            like={"loss": "log", "high": LOG_CLIP}),
     Metric("balanced_accuracy", "classes", outcomes="balanced"),
-    Metric("f1", "classes", _TWO, rate="an F1", two="independent", gain="independent", outcomes="f1"),
-    Metric("f1_macro", "classes", two="independent", gain="independent", outcomes="macro",
+    Metric("f1", "classes", _TWO, rate="an F1", two="independent", gain="independent", outcomes="f1",
+           common="F1"),
+    Metric("f1_macro", "classes", two="independent", gain="independent", outcomes="macro", common="macro F1",
            nearest="balanced_accuracy (f1_macro compares independent rows with labels 0 and 1)"),
-    Metric("f1_weighted", "classes", two="none", gain="independent", nearest="balanced_accuracy or accuracy"),
+    Metric("f1_weighted", "classes", two="none", gain="independent", nearest="balanced_accuracy or accuracy",
+           common="weighted F1"),
     Metric("precision", "classes", _TWO, rate="a precision", two="independent", gain="independent",
            outcomes="precision"),
     Metric("recall", "classes", _TWO, rate="a recall", two="independent", gain="independent", outcomes="recall"),
-    Metric("matthews_corrcoef", "classes", _TWO, ends=_signed),
-    Metric("roc_auc", "scores", _TWO, "everhold.queries.metrics.ranking:roc_auc", slices=1, title="AUC"),
+    Metric("matthews_corrcoef", "classes", _TWO, ends=_signed, common="Matthews correlation"),
+    Metric("roc_auc", "scores", _TWO, "everhold.queries.metrics.ranking:roc_auc", slices=1, title="AUC",
+           common="AUC"),
     Metric("roc_auc_ovr", "probabilities", measure_at="everhold.queries.metrics.ranking:roc_auc_ovr", slices=1,
-           gain="none", nearest="roc_auc", title="macro AUC"),
+           gain="none", nearest="roc_auc", title="macro AUC", common="macro AUC"),
     Metric("r2", "numbers", _NUMBERS, ends=_signed, settings=_RANGE, unbounded=(True, False), two="none",
-           nearest="neg_mean_squared_error"),
-    Metric("neg_mean_absolute_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, like={"loss": "absolute"}),
-    Metric("neg_mean_squared_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, like={"loss": "squared"}),
+           nearest="neg_mean_squared_error", common="R²"),
+    Metric("neg_mean_absolute_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, like={"loss": "absolute"},
+           common="MAE"),
+    Metric("neg_mean_squared_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, like={"loss": "squared"},
+           common="MSE"),
     Metric("neg_root_mean_squared_error", "numbers", _NUMBERS, ends=lambda setting: (0.0, -math.sqrt(setting.clip)),
-           settings=_RANGE),
+           settings=_RANGE, common="RMSE"),
     Metric("neg_median_absolute_error", "numbers", _NUMBERS, ends=_loss, settings=_RANGE, slices=1, two="none",
            gain="none", nearest="neg_mean_absolute_error"),
-    Metric("mape", "numbers", _NUMBERS, ends=_cost, settings=(*_RANGE, "floor"), greater=False),
+    Metric("mape", "numbers", _NUMBERS, ends=_cost, settings=(*_RANGE, "floor"), greater=False, common="MAPE"),
     Metric("net_benefit", "probability", _TWO, ends=_benefit, settings=("threshold",)),
     Metric("calibration_in_the_large", "probability", _TWO, ends=_signed, ordered=False, two="none", gain="none",
            nearest="neg_brier_score"),
     Metric("expected_calibration_error", "probability", _TWO, settings=("bins",), greater=False, one="independent",
-           slices=0, two="none", gain="none", nearest="neg_brier_score"),
+           slices=0, two="none", gain="none", nearest="neg_brier_score", common="calibration error"),
     Metric("recall_at_fpr", "scores", _TWO, settings=("rate",), one="independent", slices=0, two="none",
-           gain="none", nearest="roc_auc"),
+           gain="none", nearest="roc_auc", common="recall at a false positive rate"),
     Metric("failing_rows", "classes", greater=False),
 )  # fmt: skip
 
