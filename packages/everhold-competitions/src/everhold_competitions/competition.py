@@ -238,9 +238,8 @@ class Competition(Display):
             >>> made.on_boards("delay")
             {'name': 'RMSE', 'unit': 'units of delay', 'range': ' of labels from 0 to 60', 'turned': True}
         """
-        of_risk = isinstance(self.metric, Mapping) and "loss" in self.metric
-        name = _AS_SCORES[self.metric["loss"]] if of_risk else self.score[0] if self.score else self.metric
-        assert isinstance(name, str)
+        metric = self.metric
+        name = metric if isinstance(metric, str) else str(metric.get("score") or _AS_SCORES[metric["loss"]])
         common = METRICS[name].common or name.removeprefix("neg_").replace("_", " ")
         return {
             "name": common, "unit": _UNITS.get(common, "").format(label), "range": self._limits,

@@ -311,8 +311,9 @@ _Each = TypeVar("_Each", RankingRow, Comparison)
 
 def _turned(each: _Each, value: str) -> _Each:
     """Return a line or a comparison with the other sign of its number and its interval."""
-    number, low, high = (None if end is None else 0.0 - end for end in (getattr(each, value), each.high, each.low))
-    return replace(each, **{value: number, "low": low, "high": high})
+    ends = {value: getattr(each, value), "low": each.high, "high": each.low}
+    changed: dict[str, Any] = {name: None if end is None else 0.0 - end for name, end in ends.items()}
+    return replace(each, **changed)
 
 
 def moment_in_words(moment: str) -> str:
@@ -383,6 +384,7 @@ BOARD_STYLE = """
 .board td.team { white-space: normal; overflow-wrap: anywhere; min-width: 7rem; font-weight: 600; }
 .board td.number, .board th.number { text-align: right; }
 .board td.drawn, .board th.drawn { width: 40%; padding-right: .8rem; }
+.board .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 .board .moved { color: var(--soft); font-size: .88em; }
 .board svg { display: block; width: 100%; height: 22px; overflow: visible; }
 .board line { stroke-linecap: round; }
@@ -536,7 +538,7 @@ def _picture_head(axis: Axis | None) -> str:
     ticks = () if axis is None else axis.ticks()
     drawn = "".join(f'<text x="{place}" y="15">{label}</text>' for place, label in ticks)
     picture = f'<svg aria-hidden="true">{drawn}</svg>'
-    return f'<th class="drawn" scope="col" aria-label="interval as a picture">{picture}</th>'
+    return f'<th class="drawn" scope="col"><span class="unseen">interval as a picture</span>{picture}</th>'
 
 
 def _picture(row: RankingRow, axis: Axis | None) -> str:

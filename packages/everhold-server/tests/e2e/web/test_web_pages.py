@@ -291,14 +291,14 @@ def test_two_files_are_compared(study, tmp_path, metric, where):
     assert "minus" in page.text
     assert ("among rows with x > 300" in page.text) is bool(where)
     assert alone.status_code == 422
-    assert "the second predictions are missing" in Elements(alone.text).text
+    assert "second predictions are missing" in Elements(alone.text).text
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
         ({"metric": "r2"}, "There is no such score"),
-        ({"metric": "f1", "second_rule": ""}, "the second predictions are missing"),
+        ({"metric": "f1", "second_rule": ""}, "second predictions are missing"),
         ({"metric": "f1", "where": HOSTILE}, "where"),
     ],
 )

@@ -184,7 +184,7 @@ def _asked(fact: Mapping[str, Any]) -> str:
 
 def _listed(title: str, texts: Sequence[str]) -> str:
     points = "".join(f"<li>{escaped(text)}</li>" for text in texts)
-    return f"<div><h3>{title}</h3>\n<ul>{points}</ul></div>"
+    return f"<div><h2>{title}</h2>\n<ul>{points}</ul></div>"
 
 
 def _made(document: Mapping[str, Any]) -> str:
