@@ -236,10 +236,10 @@ def _labels_that_matter(challenger: Candidate, champion: Candidate, schema: Sche
 
 
 def checked_margin(margin: Any, candidate: Candidate) -> float:
-    """Check a margin, and return it in units of row values.
+    """Check a gate's margin, and return it in units of row values.
 
     Raises:
-        QueryRejected: If it cannot be reached, or is negative. Nothing is charged.
+        QueryRejected: If no gain can reach the margin, or it is negative. Nothing is charged.
     """
     value = as_float(margin)
     if not 0.0 <= value < candidate.width:

@@ -118,7 +118,7 @@ class GateAccount:
         )
 
     def checked(self, *, charged: bool) -> GateAccount:
-        """Return the account after one more check."""
+        """Return the account of the gate after one more answered check."""
         return replace(
             self, challenges=self.challenges + 1, checks=self.checks + 1, marks=self.marks + int(charged)
         )  # fmt: skip

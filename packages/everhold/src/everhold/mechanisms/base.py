@@ -223,7 +223,7 @@ class Mechanism(ABC):
         return Promise(self.statement, radius, self.confidence, self.assumptions(), details, **more)
 
     def assumptions(self) -> tuple[str, ...]:
-        """Return in plain words what has to be true of the rows."""
+        """Return the assumptions about the rows on which the promise rests, in plain words."""
         return (self.dependence.describe(),)
 
     def why_not(self, bound: BoundQuery) -> str:

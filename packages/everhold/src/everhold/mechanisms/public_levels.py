@@ -48,22 +48,22 @@ _ACCEPTED = 1.25  # times the expected width of means alone, for bets
 class PublicLevels(ChecksGuesses):
     """Base of mechanisms that check guesses against exact intervals, at levels that public facts decide (S8).
 
-    Gates, choices, declared families and whatever else takes a place of its own in the tree of all queries need such a
-    mechanism; see `has_public_levels`.
+    Gates, choices and declared families need such a mechanism; see `has_public_levels`.
 
     Attributes:
-        tolerance: tau, the half-width within which, as long as the budget lasts, every confirmed answer about rows
-            lies, and every answer whose interval is a function of the sealed mean. What was bet on may be told with a
-            wider one after a surprise; ratios and statistics of all rows have half-widths of their own.
+        tolerance: tau, the largest half-width of a confirmed mean, and of a released mean whose interval is a function
+            of the sealed mean, as long as the budget lasts. The interval of bets may be wider after a surprise. Ratios
+            and statistics of all rows have half-widths of their own.
         grid: Number G of cells of sealed means, of equal width on the arcsine scale; by default half a cell is 1/60 of
             the spread of single rows, and with a slack the grid is the one with the smallest tolerance.
         slack: c in [0, 1): within the plan no budget is spent on guesses closer than ``c tau`` to the population.
-        allowance: z, the standard errors that an honest guess may be off.
-        training_rows: Number of rows that guesses are made from; 0 if unknown, and then as many as are sealed.
-        share: Share of the probability of failure that declared families have (S10), in [0, 1); the rest is the tree's.
-        endless: Whether it goes on when the budget is used up. Not with a slack, whose promise ends there.
-        text_bits: Texts of at most so many bits have the level of their description where it is the larger one: they
-            share what the weights of the tree leave of the probability of failure (S10). 0 for no text.
+        allowance: z, the number of standard errors by which a guess may miss the sealed mean and still be confirmed.
+        training_rows: Number of rows from which guesses are made; 0 if unknown, which counts as the number of sealed
+            rows.
+        share: Share of the probability of failure for declared families (S10), in [0, 1); the tree has the rest.
+        endless: Whether queries are answered after the budget is used up. False with a slack, whose promise ends there.
+        text_bits: Largest description, in bits, of expressions that have the level of their description if it is
+            larger than that of the tree (S10). 0 for no expression.
     """
 
     tolerance: float

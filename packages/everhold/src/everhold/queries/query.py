@@ -99,10 +99,10 @@ class CompileContext(ABC):
         return IntervalPlanner(self.schema, self.mechanism, evaluator, self.families, self.silent)
 
     def silently(self) -> Self:
-        """Return the context of silent queries, of which nothing is told before the study is unsealed.
+        """Return the context of silent queries, whose answers are told only when the study is unsealed.
 
         Raises:
-            QueryRejected: If the mechanism takes no such queries. Nothing is charged.
+            QueryRejected: If the mechanism takes no silent queries. Nothing is charged.
         """
         if not self.mechanism.traits.unsealable:
             raise QueryRejected(
@@ -260,13 +260,13 @@ class RowwiseQuery(Query["Answer"]):
         return frozenset()
 
     def tested(self, schema: Schema) -> frozenset[str]:
-        """Return the columns for which the query itself tests whether a value is missing."""
+        """Return the columns of which the query tests, by its own text, whether a value is missing."""
         return frozenset()
 
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """Compile the mean with its guess, among rows that have a value if the steward leaves others out."""
+        """Compile the mean with its guess. It is about the rows with a value if the steward leaves out others."""
         return compiler.mean(self, guess, tolerance)
 
 

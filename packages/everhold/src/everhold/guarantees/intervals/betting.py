@@ -445,12 +445,12 @@ class Prediction:
 
     @property
     def total(self) -> float:
-        """Sum of the training sizes."""
+        """Number of rows of all training units."""
         return float(np.sum(self.counts * self.sizes))
 
     @property
     def typical(self) -> float:
-        """Size of the unit of a row that is drawn at random."""
+        """Expected size of the unit to which a random row belongs."""
         return float(np.sum(self.counts * self.sizes**2)) / self.total
 
     @cached_property
@@ -484,7 +484,7 @@ class Prediction:
         )
 
     def spread(self, guess: float) -> float:
-        """Return the sum of squared residuals, about the guess, of as many units as there are for training."""
+        """Return the predicted sum of squared residuals about the guess, for as many units as in training."""
         units = float(np.sum(self.counts))
         squares = max(self.around(guess).spread() / self.scale - self.excess, 0.0)
         ghosts = _GHOSTS * self.typical**2 * (guess**2 + (1.0 - guess) ** 2)

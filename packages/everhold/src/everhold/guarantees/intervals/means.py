@@ -59,8 +59,8 @@ class OfMeans(Procedure):
     def honest(self, guesses: ArrayLike, errors: float) -> Ends:
         """Return both ends of the sealed means within ``errors`` standard errors of each guess (Wilson's form).
 
-        A guess in [0, 1] says how far values can spread: at most ``sqrt(g (1 - g))``. Near 0 and 1 the corrections
-        allow for what the guess itself may miss.
+        Values in [0, 1] with the mean g have a standard deviation of at most ``sqrt(g (1 - g))``. Near 0 and 1 the
+        corrections allow for the error of the guess itself.
         """
         g, v = np.asarray(guesses, dtype=np.float64), 1.0 / self.rows + 1.0 / self.training
         shrunk = errors * errors * v / 4.0
@@ -147,15 +147,15 @@ class ClopperPearson(OfMeans):
 class SignTest(OfMeans):
     """Interval of a difference by Clopper-Pearson on the M rows where the public predictions differ.
 
-    There exactly one of two predictions for two classes is right, on the other rows nothing is at stake. So the number
-    W of wins is a sum of M independent coins, unlike ones, and with limits p of their mean chance the difference of
-    the accuracies lies within ``(2 p - 1) M / n``. Row values are ``(1 + d) / 2`` for a difference d of -1, 0 or 1.
-    The promise is about labels given these features.
+    There are two classes, so on each of these rows exactly one of the two predictions is right. The number W of rows on
+    which the first one is right is a sum of M independent coins of different chances. With limits p of their mean
+    chance, the difference of the accuracies is between the values of ``(2 p - 1) M / n``. Row values are
+    ``(1 + d) / 2`` for a difference d of -1, 0 or 1. The promise is about labels drawn anew for these features.
 
     Attributes:
-        rows: Sealed rows n.
-        training: Rows that an honest guess was made from.
-        differing: M, the sealed rows with different predictions; public.
+        rows: Number n of sealed rows.
+        training: Number of rows from which an honest guess was made.
+        differing: Number M of sealed rows with different predictions; public.
 
     Examples:
         >>> test = SignTest(rows=20_000, training=20_000, differing=1_000)

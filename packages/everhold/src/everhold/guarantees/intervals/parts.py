@@ -37,13 +37,13 @@ def units_of(
     numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, counts: NDArray[Any] | None = None,
     largest: float = 1.0, public: bool = False,
 ) -> Units:  # fmt: skip
-    """Return rows, or sums of groups of rows, counted by kind, without those that say nothing.
+    """Count units by their pair of numerator and denominator, without units in which both are 0.
 
     Args:
         numerators: Shape (units,), not negative.
         denominators: Shape (units,): 1 for the mean of single rows.
-        counts: Shape (units,): how many units are of each of these kinds; None for one.
-        largest: No unit has more rows.
+        counts: Shape (units,): how many units have each pair; None if each has one.
+        largest: Number of rows that no unit exceeds.
         public: Whether denominators are public, as sizes of groups are.
     """
     within = (denominators > 0.0) | (numerators > 0.0)

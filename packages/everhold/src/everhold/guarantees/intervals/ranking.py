@@ -129,8 +129,9 @@ class ScoreBets(Bets):
     """Bets on one number for each row of a class.
 
     Attributes:
-        expected_units: Planned number of sealed rows of that class, from public facts.
-        training: Such numbers of the training rows; None where unknown, and then a law of the guess stands in.
+        expected_units: Planned number of sealed rows of the class, from public facts.
+        training: The numbers of the training rows of the class; None if unknown, and then they are predicted from the
+            guess.
     """
 
     expected_units: float

@@ -1,4 +1,4 @@
-"""Losses by name, and the row values of a metric by the description of its query."""
+"""Losses by name, and functions that compute a metric's row values from the description of its query."""
 
 from __future__ import annotations
 

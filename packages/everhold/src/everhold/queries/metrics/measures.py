@@ -475,7 +475,7 @@ def r2(metric: Metric) -> PartsMeasure:
 
 
 def balanced_accuracy(metric: Metric) -> PartsMeasure:
-    """Return the computation of the average recall of the classes."""
+    """Return the computation of balanced accuracy, the average recall of the classes."""
     return average_of(metric, partial(class_parts, rate="recall"))
 
 

@@ -222,7 +222,7 @@ class BoundRows:
         return cls(bound, names, described, schema.label or "", width)
 
     def whose(self, predictions: Any) -> str:
-        """Return the name of the predictions for people."""
+        """Return a name of the predictions for messages."""
         ((kind, digest),) = self.bound.description.items()
         return subject_of(predictions, kind, digest)
 

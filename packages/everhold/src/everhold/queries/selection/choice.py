@@ -501,10 +501,10 @@ class MetricPairsOfOne:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairsOfOne:
-    """Differences between all other candidates and one, with their secret sealed values.
+    """Differences between one candidate and all other candidates, with their secret sealed values.
 
     Attributes:
-        prepared: The differences, in the order of the others.
+        prepared: The differences, in the order of the other candidates.
     """
 
     one: int
