@@ -151,6 +151,8 @@ class HoldoutCompetition(HoldoutAccessor):
     def disqualify(self, *, team: str, reason: str) -> None:
         """Take a team off the board, with a reason that the ledger keeps and the board shows. It cannot be undone.
 
+        Where teams are told that they lead, predictions that lead stay those to beat until the end.
+
         Args:
             team: One that submitted.
             reason: One line, which everybody may read.

@@ -160,13 +160,14 @@ class TokenStore:
             "expires": stamp(moment + SIGNED_IN_FOR), "used": stamp(moment),
         }  # fmt: skip
         mine = tokens.c.subject == person.subject
+        alike = sa.or_(tokens.c.name == name, sa.func.lower(tokens.c.name) == name.lower())
         with self.records.writing() as connection:
             found = connection.execute(sa.select(tokens).where(mine)).first()
             if found is not None and found.revoked is not None:
                 raise SignInRefused(f"A steward took the access of {found.name} back. Ask the steward.")
             if found is not None:
                 connection.execute(sa.update(tokens).where(mine).values(rights))
-            elif connection.scalar(sa.select(tokens.c.id).where(tokens.c.name == name).limit(1)) is not None:
+            elif connection.scalar(sa.select(tokens.c.id).where(alike).limit(1)) is not None:
                 raise SignInRefused(f"The name {name} belongs to another person or token. Ask the steward.")
             else:
                 made = {
