@@ -130,7 +130,7 @@ def _warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) ->
 
 
 def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:
-    """Return by name the budget left in the whole minus all that analysts may still spend."""
+    """Return, by name, the remaining budget less all that analysts may still spend of their allotments."""
     whole, parts = mechanism.remaining(state), accounts.parts.values()
     owed = {
         "queries": sum(part.queries - part.asked for part in parts),

@@ -417,7 +417,7 @@ def checked_name(name: Any) -> str:
     """Check the name of a gate, and return it.
 
     Raises:
-        QueryRejected: If it cannot be used. Nothing was changed.
+        QueryRejected: If the name cannot be used. Nothing was changed.
     """
     usable = (
         isinstance(name, str)

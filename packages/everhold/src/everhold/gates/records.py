@@ -401,10 +401,10 @@ class OpenChallenges(LedgerExtension):
         )
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
-        """Apply an act of an open challenge.
+        """Apply an entry of the ledger about an open challenge.
 
         Raises:
-            ValueError: If no such entry is ever written here, in words.
+            ValueError: If the ledger cannot have such an entry here. The message says why.
         """
         if source == OPENED:
             named = ("gate", "name", "challenger", "champion", "nats", "looks", "entry", "analyst")

@@ -69,7 +69,7 @@ class QueryTree:
 
     @property
     def left_over(self) -> float:
-        """What the weights of all queries leave of 1: ``s / (m+1) + (1-s) (2 - pi^2 / 6)``, at least 0.035.
+        """1 less the sum of the weights of all queries: ``s / (m+1) + (1-s) (2 - pi^2 / 6)``, at least 0.035.
 
         The planned part sums to ``s m / (m+1)``, and the rest to ``(1-s) sum_f q_f / (f+1)``.
 

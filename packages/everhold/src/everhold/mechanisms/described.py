@@ -1,7 +1,7 @@
-"""Levels of texts by their description, which a query gets if it is better than its place in the tree (S10).
+"""Levels that expressions have by the length of their description, if these are larger than those of the tree (S10).
 
-Such a query takes a place of the tree like any other. Its event is either that of the place, or that of its
-description. Public facts decide which, and the level of the description is no part of the weights of the tree.
+An expression takes a place of the tree like any other query. Its interval has the level of the place or that of its
+description. Public facts decide which. Levels of descriptions are no part of the weights of the tree.
 """
 
 from __future__ import annotations

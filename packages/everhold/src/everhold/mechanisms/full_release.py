@@ -28,12 +28,12 @@ _SCATTER = (1.0, 16.0)  # guesses may be worth the rows that they come from, or 
 
 
 def release_all(mechanism: PublicLevels, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
-    """Answer all queries of a step at the levels of its start, as many as have room.
+    """Release the answers of queries that are asked together, as many as the budget has room for.
 
     Args:
         mechanism: The mechanism.
-        state: Before.
-        evaluations: The queries; a guess makes a label cheaper, and changes nothing else.
+        state: Public state before the queries.
+        evaluations: The queries. A guess makes a label cheaper and has no other effect.
     """
     replies, count = Replies.refused(len(evaluations)), mechanism.surely_answers(state, len(evaluations))
     if not count:

@@ -239,7 +239,7 @@ class GuessAndCheck(PublicLevels):
         return state, replies
 
     def promise(self) -> Promise:
-        """Return the promise of the tolerance, which holds until the room for surprises is used up."""
+        """Return the promise of the tolerance, which holds until the planned surprises are used up."""
         last = self.margin.last_concentration
         quiet = float(self.margin.concentration(self.nats(self.queries, 0, 0.0)))
         details = {

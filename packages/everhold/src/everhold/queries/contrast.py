@@ -519,10 +519,10 @@ class ArmsReader:
     """A reader of both arms of a contrast on sealed or training rows. The reader itself is public.
 
     Attributes:
-        treated: The ratio of one arm: values within rows that count.
+        treated: The ratio whose value is the mean of one arm.
         control: The ratio of the other arm.
-        group_column: Names groups of rows; None of independent ones.
-        largest: Rows of the largest sealed group.
+        group_column: Column with the group of each row; None for independent rows.
+        largest: Number of rows of the largest sealed group.
         unit: Grid steps between the row values 0 and 1.
     """
 

@@ -150,10 +150,10 @@ def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQ
 
 
 def as_rowwise(query: object) -> RowwiseQuery:
-    """Return a query as a mean of row values, after checking that it is one. A text becomes a `mean`.
+    """Return the query if it is a mean of row values. An expression becomes a `mean`.
 
     Raises:
-        QueryRejected: If it is no such query. Nothing is charged.
+        QueryRejected: If the query is not a mean of row values. Nothing is charged.
     """
     asked = MeanQuery(query) if isinstance(query, str) else query
     if not isinstance(asked, RowwiseQuery):

@@ -59,7 +59,7 @@ class HoldoutArrivals(HoldoutAccessor):
     def timeline(self) -> list[dict[str, Any]]:
         """Return rows, spent budget and half-widths at creation, at each arrival and now.
 
-        Half-widths are those of the next yes-or-no answer. Where rows arrive it narrows, and queries widen it.
+        Half-widths are those of the next yes-or-no answer. Arrivals make it narrower, and queries make it wider.
         """
         growth = growth_of(self._executor)
         if growth is None:

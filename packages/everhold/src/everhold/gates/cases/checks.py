@@ -119,11 +119,12 @@ class Check(ClaimChallenge):
     """Query plan of a check of a version against the baseline.
 
     Attributes:
-        margin: In units of the metric's range.
-        free: The verdict that costs nothing.
-        marks: Surprises that were charged before; with others the free verdict may be another one.
-        paired: The results. Secret.
-        cases_needed: What an undecided check says, from public facts and the version's own results.
+        margin: The margin, in units of the metric's range.
+        free: The verdict that costs nothing, that of the latest charged check.
+        marks: Number of surprises charged before, for which ``free`` is right.
+        paired: The results of the version and the baseline. Secret.
+        cases_needed: Number of further cases that an undecided check reports, computed from public facts and the
+            version's own results.
     """
 
     margin: float = field(kw_only=True)

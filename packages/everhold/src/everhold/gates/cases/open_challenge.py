@@ -55,8 +55,8 @@ class Progress(Display):
 
     Attributes:
         verdict: The verdict, if the challenge has ended; None if it goes on.
-        reported: Cases reported so far.
-        cases: Cases of the suite.
+        reported: Number of cases reported so far.
+        cases: Number of cases of the suite.
         missing: Cases that were handed out and are not reported yet.
     """
 

@@ -286,10 +286,10 @@ class _RatioBets(Bets):
 
 @dataclass(frozen=True)
 class RatioBetting(_RatioBets):
-    """Bets on the ratio of two sums over independent rows, whose laws may differ.
+    """Interval procedure of a ratio of two means over independent rows, by bets. Laws of rows may differ.
 
     Attributes:
-        training: Pairs of the training rows.
+        training: Numerators and denominators of the training rows.
     """
 
     rows: int

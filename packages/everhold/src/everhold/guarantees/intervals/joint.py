@@ -339,14 +339,14 @@ def ratio_bets(units: Units, stake: float | NDArray[np.float64], *, hedged: bool
 
 
 def upper_end(units: Units, stake: float, nats: float, *, hedged: bool = True, tolerance: float = 1e-9) -> float:
-    """Return the ratio from which on all ratios are excluded, rounded up, or 1 where none is excluded.
+    """Return the least ratio above which all ratios are excluded, rounded up; 1 if no ratio is excluded.
 
     Args:
         units: The sealed units.
         stake: See `ratio_bets`.
         nats: ln(1 / level) of this side.
         hedged: See `ratio_bets`.
-        tolerance: By how much of its distance from the mean the end may lie too far out.
+        tolerance: Share of its distance from the mean by which the end may be too far out.
     """
     mean = units.mean
     if not mean < 1.0:

@@ -132,7 +132,7 @@ class ClopperPearson(OfMeans):
         return 1.0 - self._upper(least, nats), self._upper(np.ceil(high * self.rows - 1e-9), nats)
 
     def _upper(self, ones: NDArray[np.float64], nats: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the upper limits for so many ones."""
+        """Return the upper limits for each number of ones."""
         n, tail = self.rows, np.exp(-np.maximum(nats, _FEWEST_NATS)) / 2.0
         inner = np.clip(ones, 0.0, n - 1.0)
         exact = 1.0 - scipy.special.betaincinv(n - inner, inner + 1.0, tail)

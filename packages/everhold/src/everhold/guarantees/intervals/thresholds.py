@@ -89,10 +89,10 @@ class OperatingPoint(OfScore):
     """Interval procedure of the recall at a false positive rate.
 
     Attributes:
-        planned: What public rows say.
-        training: Rows that guesses are made from.
-        rate: r.
-        unlike: Whether scores are known and labels are drawn anew on them; else rows are of one law.
+        planned: Numbers of rows of both labels beyond each threshold, as public facts predict them for the sealed rows.
+        training: Number of rows from which guesses are made.
+        rate: The false positive rate r.
+        unlike: Whether the promise is about labels drawn anew on rows with known scores; else rows are of one law.
     """
 
     planned: SeenRules
@@ -276,7 +276,7 @@ def seen_bins(probabilities: NDArray[np.float64], labels: NDArray[np.float64], b
     """Count rows in equal bins of their probability.
 
     Args:
-        probabilities: Of label 1, shape (rows,); nan has the distance 1 in a further bin, where it cancels nothing.
+        probabilities: Probabilities of label 1, shape (rows,). Rows with nan have the distance 1 in a bin of their own.
         labels: 0 or 1, shape (rows,).
         bins: Number of bins.
 

@@ -1,6 +1,6 @@
-"""Made-up rows with about a guessed score, which stand in for training rows without known predictions.
+"""Made-up rows whose score is about a guessed one, used in place of training rows if their predictions are unknown.
 
-They decide how wide an interval is expected to be, and no promise. All of it is public.
+They decide only the expected width of an interval, and no promise. All of them are public.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def cross_validate(
 
     Args:
         estimator: Unfitted; it is fitted in place.
-        judge: What is held against the labels.
+        judge: The metric and how it reads predictions.
         features: A data frame, an array or a sparse matrix, shape (rows, features).
         labels: Shape (rows,).
         splits: Row numbers to fit on and to predict, for each fold.

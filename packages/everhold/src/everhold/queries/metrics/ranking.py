@@ -230,10 +230,10 @@ _SHOWN = {
 
 
 def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> float:
-    """Return the share of pairs of a positive and a negative row that scores put in order, ties counting 1/2.
+    """Return the share of pairs in which the positive row has a higher score than the negative one, ties counting 1/2.
 
-    The first ``positives`` positive rows and the first ``negatives`` negative ones take part. Where there are fewer,
-    the pairs of the missing ones count 1/2.
+    The first ``positives`` positive rows and the first ``negatives`` negative rows take part. If there are fewer
+    rows, pairs with the missing rows count 1/2.
 
     Args:
         scores: Shape (rows,), none of them nan.

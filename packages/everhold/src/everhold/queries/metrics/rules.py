@@ -99,7 +99,7 @@ def _as_number(node: Node) -> Node:
 
 
 def prediction_node(column: JoinedColumn) -> Node:
-    """Return the node of a prediction joined in the engine, as a text or a number."""
+    """Return the expression of a prediction that is joined in the engine, as a text or a number."""
     kind = ColumnKind.STRING if column.kind is ColumnKind.STRING else ColumnKind.NUMBER
     return Node(Operation.COLUMN, kind, value=column.alias)
 

@@ -62,9 +62,9 @@ class Judged:
         outputs: Shape (rows,), or (rows, classes) of probabilities; nan where a model fails.
         labels: Shape (rows,).
         groups: Shape (rows,): the group of each row, from 0; None where rows are independent.
-        counting: Shape (rows,): True for rows of the slice that is asked about, or weights in [0, 1]; None for
+        counting: Shape (rows,): True for rows of the queried slice, or weights of rows in [0, 1]; None for
             all rows.
-        order: Shape (rows,): in which rows are dealt to blocks; None for any.
+        order: Shape (rows,): the order in which rows are assigned to blocks; None for any order.
     """
 
     outputs: Floats

@@ -119,14 +119,14 @@ def _is_narrower(ranges: RowRanges, bets: DisagreementBetting, guess: float) -> 
 def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, guess: float | None) -> Cells:
     """Return the likely spread of sealed row values if no training rows show it.
 
-    Losses of an array of probabilities spread as labels drawn with these probabilities do, those of numbers as logistic
-    residuals. Of anything else each row counts as 0 or 1.
+    For an array of probabilities, labels are imagined as drawn with these probabilities; for numbers, with logistic
+    residuals. For other queries each row value is imagined as 0 or 1.
 
     Args:
         bound: The query, which is no yes-or-no query.
         schema: The rows.
         labels: Labels of the training rows, where they are numbers.
-        guess: The analyst's own, in units of a mean.
+        guess: The analyst's own guess, in units of a mean.
     """
     given, kind = _given(bound), bound.description
     values_of = named_values(kind)

@@ -254,8 +254,8 @@ class SynthesisPlan(OneEntry[Synthesis]):
     """A plan for one table of shares (corollary M4).
 
     Attributes:
-        marginals: Number of columns at a time.
-        counts: Which cells each count is about.
+        marginals: Number of columns that are counted together.
+        counts: The counts, each a set of cells.
     """
 
     universe: Universe
