@@ -1,7 +1,6 @@
 """Every kind of query can be asked over HTTP, with the answers that the library gives; refusals cost nothing."""
 
 import json
-import re
 
 import holdout_samples as samples
 import numpy as np
@@ -84,8 +83,9 @@ def test_every_kind_of_query_has_the_same_answer_here_and_over_http(twins, kind)
         body = form({"query": document}, **files) if files else {"json": {"query": document}}
         there = client.post(STUDY + "/ask", **body)
         if there.status_code == 409:  # too sharp for so few rows, there as here
-            with pytest.raises(eh.QueryRejected, match=re.escape(there.json()["detail"])):
+            with pytest.raises(eh.QueryRejected) as refused:
                 here.ask(again)
+            assert refused.value.told == there.json()["detail"]
         else:
             assert bare(told(there)) == bare(here.ask(again)), document
 
