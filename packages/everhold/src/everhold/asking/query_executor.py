@@ -442,9 +442,9 @@ def check_open(accounts: Accounts, *, new: int, pricing: Pricing) -> None:
 
 
 def affordable(state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing) -> int:
-    """Return how many of ``count`` new queries are surely paid for. At 0 the next query is refused.
+    """Return how many of ``count`` new queries the budget certainly pays for. At 0 the next query is refused.
 
-    This looks at public state alone, so a refusal tells nothing and needs no look at the sealed rows.
+    The number follows from public state, so a refusal reveals nothing about the sealed rows.
     """
     sure = pricing.sure(state, count)
     if pricing.reserved or analyst is None:

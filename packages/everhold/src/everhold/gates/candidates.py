@@ -57,8 +57,8 @@ class Candidate:
     """A champion or challenger of a gate about rows, bound to the rows of a holdout.
 
     Attributes:
-        predictions: Shape (rows,): its predictions where they are an array; else None.
-        training: What is kept of it for each training row: a row value or what it predicts; None where unknown.
+        predictions: Its predictions for the sealed rows, shape (rows,), if they are an array; else None.
+        training: Its row value or prediction for each training row; None if unknown.
     """
 
     bound: BoundQuery

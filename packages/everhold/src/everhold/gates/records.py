@@ -543,7 +543,7 @@ class ModelStore:
         self.settle(self.written(champion), kept=True)
 
     def written(self, champion: Champion) -> Written:
-        """Write what may become a champion durably, under a name of no meaning, until it is settled or discarded.
+        """Write a challenger durably under a random name, until `settle` renames it or `discard` removes it.
 
         Raises:
             EverholdError: If it cannot be written.
@@ -612,8 +612,8 @@ class ResultStore(ArrayFiles):
 def result_names(name: str, arrivals: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of the files that may hold a champion's results, the newest first.
 
-    Each arrival of cases has its files, known by the fingerprint of its rows. After a loss other cases may arrive, and
-    results on those that were lost are not theirs.
+    The name of a file has the fingerprint of the cases that arrived. So after a loss of answers, results on lost cases
+    are not taken for results on the cases that arrive in their place.
     """
     prints = [each["fingerprint"] for each in arrivals if each["fingerprint"]]
     return [*(f"{name}-{fingerprint[:32]}" for fingerprint in reversed(prints)), name]

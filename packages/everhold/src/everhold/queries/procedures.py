@@ -9,9 +9,9 @@
 | any other | any other | Hoeffding, for the effective rows |
 | independent, or groups | a statistic of all rows | McDiarmid |
 
-A ratio is bet on as well, by row or by group. Betting, ratios and statistics are for mechanisms that hold guesses
-against what the procedure leaves possible; others that add no noise take intervals that are a function of the mean.
-What rests on noise has no procedure.
+Ratios have bets as well, by row or by group. Bets, ratios and statistics need a mechanism that checks guesses against
+exact intervals. Other mechanisms without noise use intervals that are a function of the mean. Answers with noise have
+no procedure.
 """
 
 from __future__ import annotations

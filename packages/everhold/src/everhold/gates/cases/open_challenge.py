@@ -80,8 +80,8 @@ class Progress(Display):
 class OpenChallenge:
     """A challenge while its cases are handed out. Made by `Gate.open`.
 
-    While it is open, only the analyst who opened it and the steward can read it, report for it or end it. Every method
-    raises `QueryRejected` for others.
+    While a challenge is open, only the analyst who opened it and the steward can read it, report results or end it.
+    For other analysts every method raises `QueryRejected`.
     """
 
     def __init__(self, evidence: CaseEvidence, challenger: str) -> None:

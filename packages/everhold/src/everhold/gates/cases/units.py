@@ -1,4 +1,4 @@
-"""The units that prove claims of a gate about cases, their secret order, and the looks at them (S11, S12)."""
+"""The units of a gate about cases, their secret order, and the looks at which claims are tested (S11, S12)."""
 
 from __future__ import annotations
 

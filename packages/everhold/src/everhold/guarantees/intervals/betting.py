@@ -460,12 +460,12 @@ class Prediction:
         return Units(self.sizes, values, self.counts * self.scale, self.largest, self.public)
 
     def around(self, guess: float) -> Units:
-        """Return sealed units like the training units, moved until their mean is the guess.
+        """Return the predicted sealed units: the training units, changed so that their mean is the guess.
 
-        A guess far from the training mean says that the sealed units are not like the training units, such as those
-        of a model that was fitted on them, and that they spread further. Values are scaled up, and where that does not
-        reach the guess, a share of the units counts as 1. Downwards it is the mirror image. Values that are 0, 1/2 or
-        1 of their size are not scaled, because the sealed ones are taken to be of the same kind.
+        If the guess is far from the training mean, as for a model that was fitted on the training rows, the sealed
+        units are expected to spread more. For a higher guess values are scaled up. If that does not reach the guess, a
+        share of the units counts as 1. For a lower guess all this is mirrored. Values that are 0, 1/2 or 1 of
+        their size are not scaled, because sealed values are expected to be of the same kind.
         """
         likely = self._likely
         return _raised(likely, guess) if guess >= likely.mean else _raised(likely.mirrored, 1.0 - guess).mirrored

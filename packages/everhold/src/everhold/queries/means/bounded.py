@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 class BoundedMean(DerivedQuery):
     """A query for a mean, with an interval that holds whatever the missing values are.
 
-    Its parts are the mean in which a row without a value counts as the low end, for a condition as false, and that in
-    which it counts as the high end, or as true. Every way of filling the gaps lies between.
+    The query has two parts, a low mean and a high mean. In the low mean a row without a value counts as the low end of
+    the range, or as not meeting the condition; in the high mean as the high end, or as meeting it. However the missing
+    values are filled in, the mean lies between the two.
 
     Attributes:
-        given: The condition of rows that count; None for all.
-        columns: Those that it reads and whose missing values are bounded.
+        given: Condition on the rows that count; None for all rows.
+        columns: Columns that the query reads and whose missing values are bounded.
     """
 
     asked: MeanQuery

@@ -165,7 +165,7 @@ class MetricQuery(Query["Answer"]):
         """Compile the metric as one query with its guess.
 
         Raises:
-            QueryRejected: If nothing is promised. Nothing is charged.
+            QueryRejected: If the metric has no interval here. Nothing is charged.
         """
         mechanism, schema, share = compiler.mechanism, compiler.schema, self.share()
         if share is not None:

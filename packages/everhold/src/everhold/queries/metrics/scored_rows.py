@@ -206,7 +206,7 @@ class BoundRows:
 
     @classmethod
     def of(cls, rows: ScoredRows, compiler: CompileContext) -> BoundRows:
-        """Bind predictions to one holdout, and try an estimator on public rows."""
+        """Bind predictions to the rows of one holdout. An estimator is first tried on public rows."""
         schema = compiler.schema
         placed = rows.placed(compiler)
         bound = placed.bind(schema)

@@ -315,7 +315,7 @@ def check_known(schema: Schema) -> None:
 
 
 def known_classes(schema: Schema) -> tuple[str, str]:
-    """Return the text for messages of which classes are expected, and what to do about others."""
+    """Return the sentences of a message that name the expected classes and say what to do about other values."""
     classes, hint = schema.label_classes, "Check their spelling."
     if classes is None:
         expected = "Pass a class for each row, a whole number or a text."

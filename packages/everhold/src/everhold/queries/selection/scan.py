@@ -108,12 +108,12 @@ class FirstAbove(_Above):
 class AllAbove(_Above):
     """All candidates above a threshold on the sealed rows.
 
-    The population value of each of them is at least `low`, and that of each other candidate at most `high`.
+    The population value of each candidate found is at least `low`, and that of each other candidate at most `high`.
 
     Attributes:
-        indices: Their positions; None if the query was refused.
-        asked: They as people read them.
-        of: Number of candidates.
+        indices: Positions of the candidates found; None if the query was refused.
+        asked: The candidates found, as people read them.
+        of: Number of all candidates.
     """
 
     indices: tuple[int, ...] | None
