@@ -1,4 +1,4 @@
-"""Parts of one table: its sealed rows are dealt, and each part is sealed as a holdout of its own, all or none."""
+"""Parts of one table: its rows are divided at random, and each part becomes a holdout; either all parts or none do."""
 
 from __future__ import annotations
 

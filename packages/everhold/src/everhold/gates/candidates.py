@@ -124,8 +124,8 @@ class Candidate:
 
         Args:
             champion: The champion.
-            public: The champion as a candidate, where both are arrays of predictions; else None.
-            compiler: Knows the training rows.
+            public: The champion as a candidate, if both are arrays of predictions; else None.
+            compiler: Compiler of the holdout, which has the training rows.
         """
         procedure = procedure_for_gain(self, champion, public, compiler)
         if isinstance(procedure, OutcomeGain):

@@ -98,8 +98,8 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
 
     Args:
         metric: One of `METRICS.of_gates`, ``"risk"``, one of the functions `accuracy`, `error` and `brier`, or a
-            function from a candidate to such a query or to a `metric`. None for the one that is known.
-        known: The description of the gate's metric, where there is a gate already.
+            function from a candidate to such a query or to a `metric`. None for the metric of an existing gate.
+        known: The description of the gate's metric if the gate exists.
     """
     if metric is None and known is not None:
         metric = _maker_of(known)

@@ -39,18 +39,18 @@ class Kind:
     """An entry of the registry: one kind of query with its maker and its options.
 
     Attributes:
-        name: Name of its maker, and of its option on the command line.
-        maker: Where it is, as ``"package.module:function"``.
-        form: Form of its subject, which is the maker's first argument.
-        help: What it is, in a line.
+        name: Name of the maker, the function that makes the query, and of the option on the command line.
+        maker: Location of the maker, as ``"package.module:function"``.
+        form: Form of the query's subject, which is the maker's first argument.
+        help: Help of the option, in a line.
         details: The maker's other arguments, by the names in `DETAILS` under which they are given.
-        several: The name of the argument that the option gives where the subject is several queries; empty if not.
-            Where the form is `Form.FLAG`, the queries themselves are the maker's arguments, and there are two.
-        rowwise: Whether it is a mean of row values, so that it may be one of several.
+        several: Name of the argument that the option gives if the subject is several queries; else empty. If the form
+            is `Form.FLAG`, the maker has two arguments, which are queries.
+        rowwise: Whether the query is a mean of row values, so that it may be one of several.
         tolerant: Whether the maker takes the tolerance, and not `ask`.
-        recorded: The ``kind`` of its entries in the ledger, where it has some of its own.
-        brings: Details that everhold does not have itself, by name.
-        loss: How such an entry's privacy loss is distributed: that of noise, of a choice, or unknown (``"mixed"``).
+        recorded: The ``kind`` of the query's entries in the ledger, if it has entries of its own.
+        brings: Details that only this kind has, by name.
+        loss: Law of the privacy loss of such an entry: that of noise, of a choice, or unknown (``"mixed"``).
     """
 
     name: str

@@ -141,7 +141,7 @@ class JointMeans(Means[Result]):
         return self.bound.query([line.fingerprint for line in self.asked])
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Return the price of all new parts together, and the farthest that the value can be from the guesses' value."""
+        """Return the price of all new parts, and how far the value can be from the value that the guesses give."""
         known = {line.fingerprint: entry for line, entry in zip(self.asked, stored, strict=True)}
         parts = {line.fingerprint: part for line, part in zip(self.asked, self.prepared, strict=True)}
         new = [fingerprint for fingerprint, entry in known.items() if entry is None]

@@ -54,9 +54,9 @@ class QuerySpec:
     """The kind and arguments of a query as plain fields, from which the query can be built again.
 
     Attributes:
-        kind: Name of its maker.
-        of: The maker's first argument; all queries where it is made of several.
-        details: The maker's other arguments, by name; None for what was left out.
+        kind: Name of the function that makes the query.
+        of: The first argument of this function, or all queries if the query is made of several.
+        details: The other arguments of the function, by name; None for an argument that was left out.
     """
 
     kind: str

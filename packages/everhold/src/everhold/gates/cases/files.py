@@ -166,7 +166,7 @@ class Columns:
         """Refuse a table that lacks a column or has too many.
 
         Raises:
-            QueryRejected: With the names that are there.
+            QueryRejected: If a column is missing or there are too many. The message names columns of the table.
         """
         if len(names) > _MOST_COLUMNS:
             raise QueryRejected(f"{what} has {len(names):,} columns. Expected at most {_MOST_COLUMNS}.")

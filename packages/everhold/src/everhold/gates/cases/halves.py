@@ -44,8 +44,8 @@ class OpenCases:
     """The open cases of a suite, with results of versions on them.
 
     Attributes:
-        ids: Of the open cases.
-        results: By the digest of a version, shape (cases, runs, metrics) each; the latest is last.
+        ids: Ids of the open cases.
+        results: Results of each version by its digest, shape (cases, runs, metrics); the latest version is last.
     """
 
     ids: tuple[Any, ...]

@@ -184,16 +184,16 @@ class PairedResults:
         return float(values.sums.sum()) / cases if cases else 0.5, (1.0 + low) / 2.0, 1.0
 
     def proves_early(self, nats: float, order: Sequence[int], looks: Sequence[int], *, planned_looks: int) -> bool:
-        """Return whether the claims are proved at the latest look or were at an earlier one.
+        """Return whether the claims are proved at the latest look, or were proved at an earlier look.
 
-        New cases: the capital is a fair game in the shuffled order, so one level covers all looks (Ville). These
-        cases: a unit is a case until all are there, each look is at a fixed number, and looks share the level.
+        For new cases the capital is a fair game in the shuffled order, so one level covers all looks (Ville). For
+        these cases a unit is a case until all cases have results, looks are at fixed numbers, and share the level.
 
         Args:
             nats: ln(1 / level) of the whole challenge.
             order: Units in the order in which they were handed out, so far.
-            looks: Numbers of units after which was looked, rising.
-            planned_looks: How many looks there can be.
+            looks: Numbers of units at the looks so far, rising.
+            planned_looks: Largest number of looks.
         """
         plan = self.plan
         if plan.suite.population != NEW_RUNS:

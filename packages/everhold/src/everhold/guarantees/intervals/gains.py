@@ -250,12 +250,12 @@ class BalancedGain(GainBets):
 def ends_of_segments(
     counts: NDArray[np.float64], stakes: NDArray[np.float64], gains: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return bounds of the logarithm of each bet's capital against gains in a recall, where segments between them end.
+    """Return bounds of the logarithm of each bet's capital at both ends of each segment between two gains in a recall.
 
-    In a segment the logarithm of each capital is at least the smaller bound (Lemma B).
+    Within a segment the logarithm is at least the smaller of its two bounds (Lemma B).
 
     Args:
-        counts: Shape (3,): rows of the label with d = -1, 0 and 1.
+        counts: Shape (3,): number of rows of the label with d = -1, 0 and 1.
         stakes: Shape (stakes,), with equal shares of the capital.
         gains: Above -1, shape (segments + 1,).
 

@@ -238,7 +238,7 @@ class MedianOfLosses(OfScore):
 
 
 def _last(counts: NDArray[np.int64], allowed: Callable[[int], bool]) -> int:
-    """Return the last rule whose count is allowed, where allowed counts come first, or -1 if none is."""
+    """Return the index of the last rule whose count is allowed, or -1 if none is. Allowed counts come first."""
     low, high = -1, len(counts)
     while high - low > 1:
         middle = (low + high) // 2

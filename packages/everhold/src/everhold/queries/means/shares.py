@@ -172,7 +172,7 @@ class ShareQuery(DerivedQuery):
         return self.part if self.nested else WithinQuery(self.part, self.whole)
 
     def check_texts(self, schema: Schema) -> None:
-        """Check that the texts can be meant as numerator and denominator. By default nothing is checked."""
+        """Check that the expressions can be numerator and denominator. By default nothing is checked."""
 
     def _check(self, whole: BoundQuery) -> None:
         if not (self.nested or whole.yes_no):

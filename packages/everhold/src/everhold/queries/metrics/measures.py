@@ -467,7 +467,7 @@ def neg_root_mean_squared_error(metric: Metric) -> PartsMeasure:
 
 
 def r2(metric: Metric) -> PartsMeasure:
-    """Return the computation of the share of the labels' variance that predictions explain."""
+    """Return the computation of R2, the share of the labels' variance that predictions explain."""
     return PartsMeasure(
         metric, parts=explained_parts, bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0),
         compared=of_explained(), likely=made_up.with_errors(made_up.unexplained),

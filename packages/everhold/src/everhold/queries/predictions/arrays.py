@@ -1,7 +1,7 @@
 """Checks of predictions that an analyst hands in, and their order by row ids.
 
-They are judged by public facts, so what is refused here costs nothing. Row ids are public, too: analysts who predict
-have to know them, and what is wrong with them may be said.
+The checks use public facts, so a refusal costs nothing. Row ids are public, too: analysts need them to predict, so
+messages may say what is wrong with them.
 """
 
 from __future__ import annotations
