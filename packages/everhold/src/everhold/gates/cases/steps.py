@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import altair as alt
     from numpy.typing import NDArray
 
+    from everhold.gates.cases.nights import PolicyPlan
+
 _MOST_CASES = 10**7
 POWER_80 = 0.8416  # standard normal quantile of 80 %
 NOT_PROVABLE = "not provable"
@@ -38,6 +40,8 @@ class CasePlan(Display):
         after: The same after one, two and three promotions.
         table: One row for each number of cases and runs: cases, runs, and the step that is promoted in four of five
             nights, about new cases and about new runs of these; or "not provable".
+        policies: Comparison of policies by simulated nights, see `everhold.gates.cases.nights.compare_policies`; None
+            if none were simulated.
     """
 
     cases: int
@@ -48,6 +52,7 @@ class CasePlan(Display):
     nats: float
     after: Sequence[float]
     table: Sequence[dict[str, Any]]
+    policies: PolicyPlan | None = None
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row for each number of cases and runs."""
@@ -66,7 +71,7 @@ class CasePlan(Display):
             f"A challenge has the level exp(-{self.nats:.1f}). After one, two and three "
             f"promotions the exponent is {later}.\nOn {self.cases} new cases {bare} is "
             f"provable even without any spread, where n ln(1 + {MOST_STAKE} gain) reaches "
-            "the exponent."
+            "the exponent." + ("" if self.policies is None else f"\n{self.policies.explain()}")
         )
 
 
