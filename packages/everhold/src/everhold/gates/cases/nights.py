@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from everhold.display import Display
 from everhold.gates.cases.halves import often_disagrees
 from everhold.gates.cases.opening import CaseRules, with_champion
+from everhold.gates.cases.steps import PolicyPlan
 from everhold.gates.cases.units import PairedResults, UnitPlan
 from everhold.gates.challenge import next_nats
 from everhold.mechanisms import GuessAndCheck
@@ -134,7 +134,7 @@ POLICIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class SimulatedNight:
     """End of a simulated night.
 
     Attributes:
@@ -150,7 +150,7 @@ class Night:
     promoted: bool
 
 
-def play(policy: Policy, world: World, *, challenges: int, confidence: float = 0.95) -> Night:
+def play(policy: Policy, world: World, *, challenges: int, confidence: float = 0.95) -> SimulatedNight:
     """Play a night of a policy. Of a climb on open cases only the promotion at its end can be wrong."""
     count = round(policy.open * world.cases)
     seen = slice(0, count or world.cases)  # all cases are alike, so the first may be the open ones
@@ -175,52 +175,13 @@ def play(policy: Policy, world: World, *, challenges: int, confidence: float = 0
         promoted = gate.promotes(world.results(logits)[count:], first[count:])
         wrong = int(promoted and world.quality(logits) <= world.quality(world.start))
         logits = logits if promoted else world.start
-    return Night(world.quality(world.start), world.quality(logits), int(wrong), promoted)
+    return SimulatedNight(world.quality(world.start), world.quality(logits), int(wrong), promoted)
 
 
 def _t_test(gains: NDArray[np.float64]) -> float:
     """Return the one-sided p value of a positive mean gain. Equal gains leave nothing to test by."""
     spread = float(gains.std(ddof=1)) / math.sqrt(len(gains)) if len(gains) > 1 else 0.0
     return float(scipy.special.stdtr(len(gains) - 1, -gains.mean() / spread)) if spread else 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyPlan(Display):
-    """Comparison of policies by simulated nights of an optimiser.
-
-    Attributes:
-        nights: Simulated nights of each policy.
-        start: Mean true quality at the start.
-        recommended: The policy that ends highest among those with proofs; None if none proved anything.
-        unproved: Share of its nights that end without a promotion.
-        table: One row for each policy: mean true quality at its end with its standard error, wrong steps a night, and
-            the share of nights without a promotion, None where a policy proves nothing.
-    """
-
-    nights: int
-    start: float
-    recommended: str | None
-    unproved: float
-    table: Sequence[dict[str, Any]]
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each policy."""
-        return [dict(row) for row in self.table]
-
-    def explain(self) -> str:
-        """Explain in words which policy is recommended, and how often nothing is proved."""
-        more = " More cases help." if self.unproved > 0.2 else ""
-        advice = "Nothing was proved in any night, so the first version stayed. Use more cases."
-        if self.recommended is not None:
-            advice = (
-                f"Recommended: {self.recommended}. {100 * self.unproved:.0f} % of its nights ended without a "
-                f"proof, and then the first version stayed.{more}"
-            )
-        return (
-            f"{advice}\n"
-            f"Mean of {self.nights} simulated nights, from a true quality of {self.start:.2f}: one change in fifty is "
-            "a large step up, three in ten are steps down, and one run in twenty is judged wrongly."
-        )
 
 
 def compare_policies(
@@ -250,7 +211,7 @@ def compare_policies(
         )
     if not (1 <= challenges <= _MOST_CHALLENGES and 1 <= nights <= _MOST_CHALLENGES):
         raise ValueError(f"challenges or nights is not from 1 to {_MOST_CHALLENGES:,}. Correct them.")
-    played: dict[str, list[Night]] = {name: [] for name in POLICIES}
+    played: dict[str, list[SimulatedNight]] = {name: [] for name in POLICIES}
     with progress("simulating nights", nights * len(POLICIES)) as line, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # small suites and copies are what is simulated
         for night in range(nights):

@@ -19,11 +19,48 @@ if TYPE_CHECKING:
     import altair as alt
     from numpy.typing import NDArray
 
-    from everhold.gates.cases.nights import PolicyPlan
-
 _MOST_CASES = 10**7
 POWER_80 = 0.8416  # standard normal quantile of 80 %
 NOT_PROVABLE = "not provable"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPlan(Display):
+    """Comparison of policies by simulated nights of an optimiser.
+
+    Attributes:
+        nights: Simulated nights of each policy.
+        start: Mean true quality at the start.
+        recommended: The policy that ends highest among those with proofs; None if none proved anything.
+        unproved: Share of its nights that end without a promotion.
+        table: One row for each policy: mean true quality at its end with its standard error, wrong steps a night, and
+            the share of nights without a promotion, None where a policy proves nothing.
+    """
+
+    nights: int
+    start: float
+    recommended: str | None
+    unproved: float
+    table: Sequence[dict[str, Any]]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row for each policy."""
+        return [dict(row) for row in self.table]
+
+    def explain(self) -> str:
+        """Explain in words which policy is recommended, and how often nothing is proved."""
+        more = " More cases help." if self.unproved > 0.2 else ""
+        advice = "Nothing was proved in any night, so the first version stayed. Use more cases."
+        if self.recommended is not None:
+            advice = (
+                f"Recommended: {self.recommended}. {100 * self.unproved:.0f} % of its nights ended without a "
+                f"proof, and then the first version stayed.{more}"
+            )
+        return (
+            f"{advice}\n"
+            f"Mean of {self.nights} simulated nights, from a true quality of {self.start:.2f}: one change in fifty is "
+            "a large step up, three in ten are steps down, and one run in twenty is judged wrongly."
+        )
 
 
 @dataclass(frozen=True, slots=True)
