@@ -200,19 +200,22 @@ class Leaderboard(Display):
         """
         board = self.for_people()
         each = board.between(first, second)
+        unit = f" {self.shown['unit']}" if self.shown and self.shown["unit"] else ""
         if each.low == each.high == 0.0:
             return f"{first!r} and {second!r} handed in the same predictions, so they are equal."
-        other = {first: second, second: first}
-        said = (
-            f"It is not proved which of {first!r} and {second!r} is better."
-            if each.better is None
-            else f"{each.better!r} is proved to be better than {other[each.better]!r}."
-        )
-        unit = f" {self.shown['unit']}" if self.shown and self.shown["unit"] else ""
+        if each.better is None:
+            return (
+                f"It is not proved which of {first!r} and {second!r} is better. The {board.metric} of {first!r} less "
+                f"that of {second!r} is {rounded(each.difference)}{unit}, and the true difference lies between "
+                f"{at_least(each.low)} and {at_most(each.high)}."
+            )
+        other = second if each.better == first else first
+        ahead = board.between(each.better, other)
+        gap, more = (ahead, "higher") if board.higher_is_better else (_turned(ahead, "difference"), "lower")
         return (
-            f"{said} The {board.metric} of {first!r} less that of {second!r} is {rounded(each.difference)}{unit}, and "
-            f"lies between {at_least(each.low)} and {at_most(each.high)}. "
-            f"{'Higher' if board.higher_is_better else 'Lower'} is better."
+            f"{each.better!r} is proved to be better than {other!r}: its {board.metric} is "
+            f"{rounded(gap.difference)}{unit} {more}, and the true difference lies between {at_least(gap.low)} and "
+            f"{at_most(gap.high)}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -396,7 +399,8 @@ BOARD_STYLE = """
 .board .grid { stroke: var(--line); stroke-width: 1; }
 @media (max-width: 40rem) {
   .board table {
-    display: grid; grid-template-columns: auto minmax(4rem, 1fr) auto auto; column-gap: .6rem; font-size: .84rem;
+    display: grid; grid-template-columns: auto minmax(4rem, 1fr) min-content min-content;
+    column-gap: .6rem; font-size: .84rem;
   }
   .board thead, .board tbody, .board tr { display: grid; grid-column: 1 / -1; grid-template-columns: subgrid; }
   .board tr { align-items: start; padding-block: .3rem; border-bottom: 1px solid var(--line); }

@@ -91,7 +91,10 @@ def test_a_champion_is_completed_on_the_page_of_gates(app, tmp_path):
         assert "Complete the champion" not in seen
         fields = {"gate": "gate", "rule": "delay > 60"}
         assert sent(app, PLACE + "/gates/champion", fields, Role.ANALYST, "ada").status_code == 403
-        for wrong, said in (({"rule": "delay > 59"}, "is not the champion"), ({"rule": ""}, "neither of them")):
+        for wrong, said in (
+            ({"rule": "delay > 59"}, "is not the champion"),
+            ({"rule": ""}, "neither a rule"),
+        ):
             refused = sent(app, PLACE + "/gates/champion", {**fields, **wrong})
             assert (refused.status_code, said in refused.text) == (422, True)
         assert steward.status()["ledger_head"] == head

@@ -299,7 +299,7 @@ def test_two_teams_are_told_apart_on_request(browser, service):
         page.get_by_label("second team").select_option("zeros")
         page.get_by_role("button", name="Compare them").click()
         told = page.get_by_role("status").inner_text()
-        assert told.startswith("'larks' is proved to be better than 'zeros'. The RMSE of 'larks' less")
+        assert told.startswith("'larks' is proved to be better than 'zeros': its RMSE is ")
         page.goto("/public/raced?first=larks&second=wrens")
         assert "It is not proved which" in page.get_by_role("status").inner_text()
 
