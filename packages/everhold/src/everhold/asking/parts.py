@@ -1,4 +1,4 @@
-"""Parts of one table: its rows are divided at random, and each part becomes a holdout; either all parts or none do."""
+"""Parts of one table: its rows are divided, by chance or by a column, and each part becomes a holdout, all or none."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ def create_parts(
     storage: str | Path, name: str, parts: Sequence[DealtPart], request: SealRequest, study: StudyRequest, *,
     make: Callable[[SealRequest, StudyRequest], Creation], allow_resealing: bool,
 ) -> tuple[LedgerStore, list[HoldoutRecord]]:  # fmt: skip
-    """Deal the rows, and seal each part as a holdout of its own.
+    """Divide rows into parts, and seal each part as a holdout of its own.
 
     Args:
         storage: See `everhold.Holdout.create`.
-        name: Of the whole.
-        parts: Into which the rows are dealt.
+        name: Name of the whole.
+        parts: The parts, with their shares of the rows.
         request: The rows.
-        study: What is planned for each part.
-        make: From the rows of a part and its plan to its creation.
-        allow_resealing: See there.
+        study: The plan of each part.
+        make: Function that makes a creation from the rows of a part and its plan.
+        allow_resealing: See `everhold.Holdout.create`.
 
     Returns:
         The open database, and the records of the parts.
 
     Raises:
-        HoldoutRejected: If the rows cannot be dealt so. Nothing was created.
+        HoldoutRejected: If the rows cannot be divided in this way. Nothing was created.
     """
     from everhold.asking.creation import record_all
     from everhold.asking.session import HoldoutSession
