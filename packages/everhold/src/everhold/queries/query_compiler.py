@@ -15,7 +15,6 @@ from everhold.mechanisms import those_with
 from everhold.progress import progress
 from everhold.queries.interval_planner import Prepared, never_declared
 from everhold.queries.means.batch import Batch, OneMean
-from everhold.queries.means.bounded import BoundedMean
 from everhold.queries.means.mean import MeanQuery, name_of, only_zero_to_one
 from everhold.queries.query import CompileContext, Query, QueryPlan, RowwiseQuery
 from everhold.values.base import BoundQuery, Clip, kept_clips, with_clips
@@ -67,8 +66,11 @@ class QueryCompiler(CompileContext):
         Warns:
             DependenceWarning: If its values on the training rows are worth fewer rows than is promised.
         """
-        if (bounded := BoundedMean.of(query, self.schema)) is not None:
-            return bounded.compile(self, guess=guess, tolerance=tolerance)
+        if self.schema.missing:
+            from everhold.queries.means.bounded import BoundedMean
+
+            if (bounded := BoundedMean.of(query, self.schema)) is not None:
+                return bounded.compile(self, guess=guess, tolerance=tolerance)
         if self.schema.missing and (needed := query.needed(self.schema)):
             return self._among_complete(query, needed).compile(self, guess=guess, tolerance=tolerance)
         if not isinstance(query, MeanQuery):  # its predictions may wait in a file or in an engine

@@ -29,6 +29,23 @@ def holdout(tmp_path_factory):
         yield made
 
 
+class Shy(LogisticRegression):
+    def __repr__(self):
+        raise RuntimeError
+
+
+def test_a_model_is_shown_with_its_class_and_parameters(holdout):
+    shown = {
+        "DecisionTreeClassifier(max_depth=2, random_state=0) ": DecisionTreeClassifier(max_depth=2, random_state=0),
+        "LogisticRegression ": LogisticRegression(), "Shy ": Shy(C=0.5),
+        "DecisionTreeClassifier(class_weight={0: 1.0": DecisionTreeClassifier(class_weight={0: 1.0, 1: 2.0, 2: 1e-9}),
+    }  # fmt: skip
+    for said, model in shown.items():
+        answer = holdout.evaluate(model, silent=True)
+        assert answer.shown.startswith(f"accuracy of {said}")
+        assert len(answer.shown) < 120
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_scores_are_those_of_scikit_learn(holdout, metric):
     rows, labels = holdout.training_rows()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from abc import abstractmethod
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from everhold.queries.predictions.arrays import RowSpan
     from everhold.queries.query import CompileContext
 
+_LONGEST_MODEL = 80  # characters of what an estimator shows of itself
 _UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows show it
 
 
@@ -454,10 +456,20 @@ def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed
 
 
 def subject_of(predictions: Any, kind: str, digest: str) -> str:
-    """Return the subject of a query for people: its kind or model, and the start of its digest."""
-    if not isinstance(predictions, JoinedColumn):
-        return f"{type(predictions).__name__ if kind == 'estimator' else kind} {digest[:8]}"
-    return f"{predictions.name!r} of {predictions.table.name!r}, predictions {digest[:8]}"
+    """Return the subject of a query for people: its kind, or a model's class and parameters, and the digest's start."""
+    if isinstance(predictions, JoinedColumn):
+        return f"{predictions.name!r} of {predictions.table.name!r}, predictions {digest[:8]}"
+    if kind != "estimator":
+        return f"{kind} {digest[:8]}"
+    name = shown = type(predictions).__name__
+    if hasattr(predictions, "get_params"):
+        with suppress(Exception):  # a model of one's own may fail to show itself
+            shown = " ".join(repr(predictions).split())
+    if not shown.startswith(f"{name}("):
+        shown = name
+    elif len(shown) > _LONGEST_MODEL:
+        shown = f"{shown[:_LONGEST_MODEL]}..."
+    return f"{shown.removesuffix('()')} {digest[:8]}"
 
 
 def _named(predictions: Any, otherwise: str) -> tuple[Any, str]:
