@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None) -> Unsealed:
-    """Tell all sealed numbers and close the study, in one transaction. A repeated call tells the same.
+    """Tell all sealed numbers and close the study, in one transaction. A repeated call tells the same numbers.
 
     Args:
         executor: The holdout at work.
-        before: What is to be asked silently first, when nobody has an objection.
+        before: Function that asks silent queries first, after all checks.
 
     Raises:
-        QueryRejected: If it cannot be unsealed. Nothing was told or changed.
+        QueryRejected: If the study cannot be unsealed. Nothing was told or changed.
         IntegrityError: If the ledger is not what was written. Nothing was told or changed.
 
     Warns:

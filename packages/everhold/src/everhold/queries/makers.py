@@ -92,9 +92,9 @@ def mean(
 def ratio(numerator: RowwiseQuery | str, denominator: RowwiseQuery | str) -> ShareQuery:
     """Build the query for the sum of a row value over rows that meet a condition, divided by the number of such rows.
 
-    The numerator is understood within the denominator: it counts only in rows where the denominator holds. So the ratio
-    is the mean of the numerator among those rows, in its own units. On a holdout that confirms guesses, and with
-    training rows, it is one query with at most one surprise; on one that rests on noise it is two means.
+    The numerator counts only in rows that meet the denominator. So the ratio is the mean of the numerator among these
+    rows, in the numerator's units. On a holdout that confirms guesses, and with training rows, a ratio is one query
+    with at most one surprise. On a holdout that adds noise, it is two means.
 
     Args:
         numerator: A condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`.

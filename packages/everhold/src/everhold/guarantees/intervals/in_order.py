@@ -198,11 +198,11 @@ def groups_at_all_sizes(procedure: Procedure, *, sizes: tuple[tuple[int, float],
 def at_all_sizes(procedure: Procedure, *, first_rows: int, nats: float) -> Procedure | None:
     """Return the procedure of the same query that holds at all numbers of rows at once, or None.
 
-    It follows from the query and from what was fixed when it was declared, not from the rows that are there now.
+    The result depends on the query and on what was fixed when it was declared, not on the present rows.
 
     Args:
-        procedure: For the rows that are there now.
-        first_rows: Rows that were sealed first.
+        procedure: Procedure for the present rows.
+        first_rows: Number of rows that were sealed first.
         nats: ln(1 / level).
     """
     if isinstance(procedure, ClopperPearson):

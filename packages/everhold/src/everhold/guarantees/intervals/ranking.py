@@ -64,8 +64,8 @@ def block_averages(
 ) -> NDArray[np.float64]:
     """Return averages of ``1[s+ > s-]`` (1/2 for ties) over disjoint blocks, one for each row of the smaller class.
 
-    The j-th row of the larger class in the given order is dealt to the row number ``j mod m`` of the smaller class. So
-    all rows take part, and blocks differ by one row at most.
+    The j-th row of the larger class, in the given order, is in the block of row ``j mod m`` of the smaller class. So
+    all rows take part, and sizes of blocks differ by one row at most.
 
     Args:
         scores: Shape (rows,), no nan.

@@ -69,7 +69,7 @@ def metric(
             ``"net_benefit"``, .5 by default. ``floor``: of ``"mape"``, by which errors are divided at least.
 
     Raises:
-        QueryRejected: If there is no such score, or it is not promised. Nothing is charged.
+        QueryRejected: If the name is unknown, or the metric has no interval. Nothing is charged.
 
     Examples:
         >>> metric("f1_macro", [0, 1, 1]).metric.name
