@@ -1564,6 +1564,14 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        "places",
+        "a team's worst rank leaves out only those that are proved worse",
+        "everhold_competitions/ranking.py",
+        "len(place) - int(worse_teams[number])",
+        "int(better[number]) + 1",
+        ("everhold-competitions/integration/test_submissions.py::test_a_better_place_alone_is_no_proof",),
+    ),
+    Mutation(
         "public rows",
         "a team's best that stands says nothing nearer than a step",
         "everhold_competitions/ladder.py",
