@@ -409,6 +409,7 @@ BOARD_STYLE = """
   .board td.team { min-width: 0; }
   .board th small { display: none; }
   .board td.drawn, .board th.drawn { grid-column: 1 / span 2; width: auto; padding: 0 .4rem 0 0; }
+  .board .drawn:last-child { grid-column: 1 / -1; }
   .board .drawn:has(+ .more:last-child) { grid-column: 1 / span 3; }
   .board td.more, .board th.more { white-space: normal; text-align: right; }
   .board .far { font-size: 10px; }
@@ -497,10 +498,10 @@ def board_table(board: Leaderboard) -> str:
         rows = map("".join, zip(first, intervals, last, strict=True))
         shown = _table(f"{place}{team}{score}{interval}{more}", rows)
     else:
-        named = [f'<tr><td class="team">{escaped(row.team)}</td>' for row in board.standings]
         shown = _table(f"{place}{team}{score}{more}", map("".join, zip(first, last, strict=True)))
         shown += "\n<details><summary>Intervals of the public scores</summary>\n"
-        shown += _table(f"{team}{interval}", map("".join, zip(named, intervals, strict=True))) + "</details>"
+        rows = map("".join, zip(first, intervals, strict=True))
+        shown += f"{_table(f'{place}{team}{score}{interval}', rows)}</details>"
     return shown + "".join(f"\n<p>{escaped(words)}</p>" for words in out_in_words(board))
 
 

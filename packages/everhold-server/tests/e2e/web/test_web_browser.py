@@ -254,6 +254,7 @@ def test_every_page_is_accessible_and_whole_in_both_themes_on_desks_and_on_phone
     found, axe = {}, Axe()
 
     def look(page, path):
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
         for theme, width in product(("light", "dark"), (1200, 360)):
             page.emulate_media(color_scheme=theme, reduced_motion="reduce")
             page.set_viewport_size({"width": width, "height": 900})
