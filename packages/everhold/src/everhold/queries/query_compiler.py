@@ -57,6 +57,12 @@ class QueryCompiler(CompileContext):
                 return self.compile(query, None, tolerance)
         return ready.silently() if self.silent else ready  # type: ignore[return-value]  # a text's is one, too
 
+    def bounded(self, asked: object, given: object = None) -> Query[Answer] | None:
+        """See `CompileContext.bounded`."""
+        from everhold.queries.means.bounded import BoundedMean
+
+        return BoundedMean.of(asked, self.schema, given)
+
     def mean(self, query: RowwiseQuery, guess: float | None, tolerance: float | None) -> QueryPlan[Answer]:
         """Compile one mean that is asked for itself, among rows that have a value if the steward leaves others out.
 
@@ -66,11 +72,8 @@ class QueryCompiler(CompileContext):
         Warns:
             DependenceWarning: If its values on the training rows are worth fewer rows than is promised.
         """
-        if self.schema.missing:
-            from everhold.queries.means.bounded import BoundedMean
-
-            if (bounded := BoundedMean.of(query, self.schema)) is not None:
-                return bounded.compile(self, guess=guess, tolerance=tolerance)
+        if self.schema.missing and (bounded := self.bounded(query)) is not None:
+            return bounded.compile(self, guess=guess, tolerance=tolerance)
         if self.schema.missing and (needed := query.needed(self.schema)):
             return self._among_complete(query, needed).compile(self, guess=guess, tolerance=tolerance)
         if not isinstance(query, MeanQuery):  # its predictions may wait in a file or in an engine

@@ -1,8 +1,10 @@
 """Weighted rows: scikit-learn's numbers with sample_weight, each patient once, and weights that cannot be meant."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import metrics
+from sklearn.linear_model import LinearRegression
 
 import everhold as eh
 
@@ -89,6 +91,17 @@ def test_weights_that_cannot_be_meant_are_refused_and_cost_nothing(tmp_path):
         with pytest.raises(eh.QueryRejected, match="Pass both, or neither"):
             eh.metric("f1", said("f1", SEALED), weight="visits")
         assert holdout.remaining == before
+
+
+def test_an_error_of_predictions_that_are_clipped_has_another_name(tmp_path):
+    places = np.random.default_rng(0).random((2, 600)) * 900.0
+    sealed, opened = ({"x": each, "y": each + np.random.default_rng(1).random(600)} for each in places)
+    table = pd.DataFrame({"x": opened["x"]})
+    near, far = (LinearRegression().fit(table, 200.0 + table["x"] * slope) for slope in (0.5, 2.0))
+    with eh.Holdout.create(f"sqlite:///{tmp_path}/e.db", holdout=sealed, training=opened, label="y") as holdout:
+        for name in ("neg_mean_absolute_error", "neg_root_mean_squared_error", "r2"):
+            assert holdout.ask(eh.metric(name, far)).shown.startswith(f"{name}_clipped of ")
+            assert "_clipped" not in holdout.ask(eh.metric(name, near)).shown
 
 
 def test_a_log_loss_that_is_clipped_has_another_name(tmp_path):

@@ -182,8 +182,8 @@ class MetricQuery(Query["Answer"]):
             paying(mechanism)
         bound = self._weighed(among(reader.bound(self), reader.inside, self.where, schema), reader.weights)
         clips = reader.clips(compiler)
-        if self.metric.clipped and any(clip.beyond for clip in clips):
-            name = f"{self.metric.clipped}({reader.setting.clip:.4g})"
+        if any(clip.beyond for clip in clips):  # then the number is not scikit-learn's
+            name = f"{self.metric.name}_clipped" + (f"({reader.setting.clip:.4g})" if len(clips) == 1 else "")
             bound = replace(bound, shown=bound.shown.replace(self.metric.name, name))
         bound = with_clips(bound, clips)
         if (given := reader.given_values(compiler.training)) is not None:

@@ -72,7 +72,6 @@ class Metric:
         gain: Rows for which a gate compares by it.
         outcomes: By which of `everhold.guarantees.intervals.gains.GAINS` two models are compared, from the pairs
             of outcomes of independent rows with labels 0 and 1; empty where they are not.
-        clipped: Its name where losses of training rows are clipped, so that the number is not scikit-learn's.
         nearest: A metric by which two models are compared in its place.
         title: Its name in queries as people read them; by default `name`.
         common: Its name on boards, where it is not `name` without ``neg_`` and in words.
@@ -96,7 +95,6 @@ class Metric:
     two: Rows = "any"
     gain: Rows = "any"
     outcomes: str = ""
-    clipped: str = ""
     nearest: str = "accuracy"
     title: str = ""
     common: str = ""
@@ -136,7 +134,7 @@ _OWN = (
     Metric("error", "classes", ends=lambda _: (1.0, 0.0), greater=False, mean=True, common="error rate"),
     Metric("brier", "probability", _TWO, greater=False, mean=True, common="Brier score"),
     Metric("neg_brier_score", "probability", _TWO, ends=_loss, like="brier"),
-    Metric("neg_log_loss", "probabilities", ends=_loss, settings=("clip",), clipped="neg_log_loss_clipped",
+    Metric("neg_log_loss", "probabilities", ends=_loss, settings=("clip",),
            like={"loss": "log", "high": LOG_CLIP}),
     Metric("balanced_accuracy", "classes", outcomes="balanced"),
     Metric("f1", "classes", _TWO, rate="an F1", two="independent", gain="independent", outcomes="f1",
