@@ -148,12 +148,8 @@ def table_beside(engine: Engine, training: SealableTable) -> Engine:
         )
     try:
         return engine.beside(str(theirs["table"]))
-    except QueryRejected:
-        raise HoldoutRejected(
-            f"The training table {theirs['table']!r} is a view, whose rows could depend on "
-            "sealed ones, or has the sealed rows. Write the training rows to a plain "
-            "table."
-        ) from None
+    except QueryRejected as refused:  # of a view, or of the sealed rows
+        raise HoldoutRejected(refused.message) from None
 
 
 def rows_copied(training: TableSide, sealed: Engine, declared: DependenceModel | None, *, row_id: str | None) -> str:

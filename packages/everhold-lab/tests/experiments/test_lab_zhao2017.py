@@ -155,7 +155,7 @@ def test_numbers_that_make_no_population_are_refused():
     with pytest.raises(ValueError, match="fewer than"):
         AttributeSample(np.zeros((1, 1), np.uint8), np.array([1 << 24]))
     wrong = LAW.sample(GROUPS, 100, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="expected 200 of each"):
+    with pytest.raises(ValueError, match=r"100 training rows and 100 sealed rows\. Pass 200 of each"):
         reuse_holdout(
             Empirical(rows=200, queries=61), SeededNoise(0), law=LAW, training=wrong, holdout=wrong, numbers=(1,)
         )

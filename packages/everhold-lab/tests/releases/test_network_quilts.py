@@ -36,7 +36,7 @@ def test_validation_is_the_definition(graph_and_row, data):
         (Quilt(0, (1,), (2,)), (3,), "leaves out row 4"),
         (Quilt(0, (1, 2), (2,)), None, "twice"),
         (Quilt(0, (0,), (1,)), None, "twice"),
-        (Quilt(0, (1,), (7,)), None, "row 7 does not exist"),
+        (Quilt(0, (1,), (7,)), None, "Row 7 does not exist. The rows are 0 to 4"),
         (Quilt(1, (), (2,)), (0, 3, 4), "path 1 - 0 leads from row 1 to the remote row 0"),
         (Quilt(0, (1,), (3,)), (2, 4), "path 0 - 1 - 2 leads"),
     ],

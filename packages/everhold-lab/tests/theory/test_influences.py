@@ -173,6 +173,6 @@ def test_other_components_are_not_influenced():
 
 
 def test_a_network_with_too_large_cliques_is_refused_with_the_number():
-    with pytest.raises(DependenceError, match=r"a table of \d+ combinations") as caught:
+    with pytest.raises(DependenceError, match=r"A table of \d+ combinations of states would be needed") as caught:
         max_influence(grid(30, 1.2), (1, 30), 0)
     assert caught.value.data["cells"] > 2**22

@@ -95,7 +95,7 @@ class ListedColumn(Column):
                 )
         if not self.values or len(set(self.values)) < len(self.values):
             raise ValueError(
-                f"The column {self.name!r} lists no value, or one twice. List at least one value, each once."
+                f"The column {self.name!r} lists the values {self.values}. List at least one value, each once."
             )
         if self.rest is None and OTHER in self.values:
             raise ValueError(

@@ -207,5 +207,5 @@ def test_other_dialects_are_translated_and_say_that_nobody_ran_them(name):
 
 def test_an_unknown_dialect_is_refused():
     assert dialect_named("postgresql") is POSTGRESQL
-    with pytest.raises(HoldoutRejected, match="expected one of bigquery, clickhouse, duckdb"):
+    with pytest.raises(HoldoutRejected, match=r"no dialect 'oracle'\. Use one of bigquery, clickhouse, duckdb"):
         dialect_named("oracle")
