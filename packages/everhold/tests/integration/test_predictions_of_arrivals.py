@@ -85,7 +85,7 @@ def test_an_array_of_all_rows_is_cut_to_the_rows_of_the_tree(unnamed):
     assert unnamed.ask(eh.auc(ALL["x"]), guess=0.8).low > 0.5
     assert unnamed.ask(eh.difference(asked, eh.accuracy(1 - PREDICTED, training=1 - TRAINED))).low > 0.0
     for count in (2_399, 600):
-        with pytest.raises(eh.QueryRejected, match=f"are {count:,}; expected 2,400 for all sealed rows, or 1,800 for"):
+        with pytest.raises(eh.QueryRejected, match=f"are {count:,}. Pass 2,400 for all sealed rows, or 1,800 for"):
             unnamed.ask(eh.accuracy(PREDICTED[:count], training=TRAINED))
 
 

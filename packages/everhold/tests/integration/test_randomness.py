@@ -174,7 +174,7 @@ def test_keys_and_streams_have_noise_of_their_own():
     keys = [bytes(32), bytes(31) + b"1"]
     drawn = {tuple(KeyedNoise(key).words(2, stream=stream).tolist()) for key in keys for stream in ("a", "b")}
     assert len(drawn) == 4
-    with pytest.raises(ValueError, match="expected 32"):
+    with pytest.raises(ValueError, match="Pass 32 bytes"):
         KeyedNoise(b"short")
 
 

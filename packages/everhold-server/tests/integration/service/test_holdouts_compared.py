@@ -121,7 +121,7 @@ def test_a_failing_request_is_refused_before_rows_are_compared(http_client):
     wanted = {"mechanism": None, **UNUSABLE}
     refused = http_client(STEWARD).post(HOLDOUTS, **sealing("second", rows(0), **wanted))
     assert refused.status_code == 409
-    assert "range of the loss" in refused.json()["detail"]
+    assert "the smaller one as low" in refused.json()["detail"]
     assert "sealed" not in refused.json()["detail"]
 
 

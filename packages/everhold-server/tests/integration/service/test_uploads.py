@@ -190,7 +190,7 @@ def test_a_name_that_is_there_twice_is_named_and_costs_nothing(http_client, fold
 @pytest.mark.parametrize("kind", ["text/plain", "", "multipart/form-data", "application/jsonp", "application/xml"])
 def test_another_type_of_body_is_not_taken(http_client, kind):
     response = http_client(STEWARD).post(STUDY + "/ask", content=b"{}", headers={"content-type": kind})
-    assert (response.status_code, response.json()["title"]) == (415, "not accepted")
+    assert (response.status_code, response.json()["title"]) == (415, "not taken")
 
 
 def test_a_body_that_is_too_large_ends_there(http_client, folder):

@@ -24,7 +24,7 @@ def homes(everhold, study):
 
 
 def test_creation_warns_on_stderr(homes):
-    assert "warning: training rows with equal 'home'" in homes.stderr
+    assert "warning: Training rows with equal 'home'" in homes.stderr
     assert "declare --groups home" in homes.stderr
     assert "eh." not in homes.stderr
     assert "warning" not in homes.stdout
@@ -36,7 +36,7 @@ def test_whoever_says_that_rows_are_independent_is_warned_if_the_rows_say_otherw
         "--queries", "20", "--surprises", "2", "--independent", "--allow-resealing",
     )  # fmt: skip
     assert again.exit_code == 0
-    assert "warning: training rows with equal 'home'" in again.stderr
+    assert "warning: Training rows with equal 'home'" in again.stderr
 
 
 def test_the_table_names_the_column_and_says_what_to_declare(everhold, homes):

@@ -187,7 +187,7 @@ def test_chosen_answers_stand_on_the_first_page(study, everhold):
 
 @pytest.mark.parametrize(("answer", "code", "said"), [
     ("1", 2, "Pass ID=NAME"), ("=x", 2, "Pass ID=NAME"), ("1=", 2, "Pass ID=NAME"),
-    ("9=late", 5, "has no entry 9"), ("abcdef12=late", 5, "is that of 0 entries"), ("1= late", 2, "cannot be used"),
+    ("9=late", 5, "has no entry 9"), ("abcdef12=late", 5, "belongs to 0 entries"), ("1= late", 2, "cannot be used"),
 ])  # fmt: skip
 def test_an_answer_that_is_not_there_is_not_shown(study, everhold, answer, code, said):
     everhold(*ASK, "delay > 15")

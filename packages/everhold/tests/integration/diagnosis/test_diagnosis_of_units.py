@@ -168,7 +168,7 @@ def sealed(folder, **wanted):
 
 
 def test_whole_groups_that_are_not_declared_are_warned_of_at_creation(tmp_path):
-    with pytest.warns(DependenceWarning, match=r"no value of column 'subject' is among both.*eh.Groups\('subject'\)"):
+    with pytest.warns(DependenceWarning, match=r"No value of column 'subject' is among both.*eh.Groups\('subject'\)"):
         sealed(tmp_path).close()
 
 
