@@ -303,12 +303,13 @@ def test_training_rows_in_another_engine(tmp_path, pond):
 
 def test_a_view_is_no_table_of_training_rows(tmp_path, pond, monkeypatch):
     def refused(_self, _table):
-        raise eh.QueryRejected("a view; nothing was charged")
+        raise eh.QueryRejected("The table 'open' is a view. Write the rows to a plain table.")
 
     training = pond.beside("open")
     monkeypatch.setattr(Pond, "beside", refused)
-    with pytest.raises(HoldoutRejected, match=r"'open' is a view"):
+    with pytest.raises(HoldoutRejected, match=r"'open' is a view\. Write the rows to a plain table") as found:
         created(tmp_path, pond, training=training)
+    assert found.value.told.endswith("Nothing was created.")
 
 
 def test_what_all_rows_buy_beside_a_sample_of_them(tmp_path, pond):
