@@ -82,9 +82,9 @@ class Watermark:
     until: str | None = None
 
     def __post_init__(self) -> None:
-        for moment in (self.since, self.until):
+        for name, moment in (("since", self.since), ("until", self.until)):
             if moment is not None and not (isinstance(moment, str) and _TIME.fullmatch(moment)):
-                raise ValueError("since or until is not a date. Pass a date such as 2026-12-01 or 2026-12-01 06:00.")
+                raise ValueError(f"{name} is {moment!r:.100}. Pass a date such as 2026-12-01 or 2026-12-01 06:00.")
 
     def source(self, stored: str, dialect: Dialect) -> str:
         """Return SQL for the rows of the window."""

@@ -136,14 +136,14 @@ BAD = {
     "unknown": ("INSERT INTO models (id, m1) VALUES (99999, 1)", "m1", r"1 ids that no sealed row has \(99999\)"),
     "empty id": ("UPDATE models SET id = NULL WHERE id = 9", "m1", "1 ids in"),
     "ids of text": ("ALTER TABLE models ALTER id TYPE VARCHAR", "m1", "of the table 'models' are no numbers"),
-    "no ids": ("ALTER TABLE models RENAME id TO row", "m1", "no 'id'.*row_id="),
+    "no ids": ("ALTER TABLE models RENAME id TO row", "m1", "without the row id 'id'. Pass row_id="),
     "missing": ("UPDATE models SET m1 = NULL WHERE id = 9", "m1", "column 'm1' of the table 'models' lack 1 rows"),
     "nan": ("UPDATE models SET p = 'nan' WHERE id = 9", "p", "column 'p' of the table 'models' lack 1 rows"),
-    "class": ("UPDATE models SET m1 = 3 WHERE id < 9", "m1", r"are no labels: 2 are such as 3; expected one of 0, 1 "),
+    "class": ("UPDATE models SET m1 = 3 WHERE id < 9", "m1", r"are no labels: 2 are such as 3\. Pass one of 0, 1 for"),
     "chance": ("", "p", "are no labels: 1,000 are such as 0"),
-    "text": ("", "s", "are of type string and the labels are of kind binary"),
-    "no column": ("", "m99", "no predictions in a column 'm99'.*'m0'.* more"),
-    "the ids": ("", "id", "no predictions in a column 'id'"),
+    "text": ("", "s", "are of type string, and the labels are of type binary"),
+    "no column": ("", "m99", "no column 'm99' of predictions in the table 'models'.* are 'm0', .* and 34 more"),
+    "the ids": ("", "id", "no column 'id' of predictions in the table 'models'"),
 }
 
 
@@ -164,7 +164,7 @@ def test_wrong_tables_cost_nothing(holdout, pond, case):
 
 def test_probabilities_outside_their_range_cost_nothing(holdout, pond):
     stirred(pond, "UPDATE models SET q = 1.5 WHERE id = 9")
-    with pytest.raises(QueryRejected, match=r"not all in \[0, 1\]: 1 are such as 1\.5; expected probabilities"):
+    with pytest.raises(QueryRejected, match=r"not all in \[0, 1\]: 1 are such as 1\.5\. Pass probabilities of label 1"):
         holdout.ask(brier(Predictions("models", "q")))
     stirred(pond, "UPDATE models SET q = 'inf' WHERE id = 9")
     with pytest.raises(QueryRejected, match="are not all finite: 1 are such as inf"):

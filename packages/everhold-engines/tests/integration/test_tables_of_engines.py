@@ -198,7 +198,7 @@ def test_an_engine_that_is_lost_while_it_is_tried_does_not_count_wrongly(tmp_pat
 
 def test_most_rows_is_about_what_is_copied(tmp_path, pond):
     created(tmp_path, pond, training=flights(50, first=10_000), most_rows=50).close()
-    with pytest.raises(HoldoutRejected, match="the training table has 51 rows"):
+    with pytest.raises(HoldoutRejected, match="The training table has 51 rows or more, above the limit of 50"):
         eh.Holdout.create(
             tmp_path / "s.db", "s", holdout=pond, training=flights(51, first=10_000), rows=eh.Rows(most_rows=50)
         )

@@ -136,7 +136,7 @@ WRONG = {
     "the same time": ({"until": "2026-06-01"}, [], "a later time"),
     "no time": ({}, [], "Pass until="),
     "rows of a file": ({"until": "2026-07-01", "rows": {"x": [1]}}, [], "arrive in its table"),
-    "no date": ({"until": "next week"}, [], "a date or time"),
+    "no date": ({"until": "next week"}, [], "until is 'next week'. Pass a date such as"),
     "an id twice": ({"until": "2026-07-01"}, ["UPDATE flights SET id = 20001 WHERE id = 20002"], "different values"),
     "an old id": ({"until": "2026-07-01"}, ["UPDATE flights SET id = 10001 WHERE id = 20002"], "1 row ids"),
     "a training id": ({"until": "2026-07-01"}, ["UPDATE flights SET id = 90001 WHERE id = 20002"], "1 row ids"),
@@ -165,7 +165,7 @@ def test_a_table_without_a_watermark_does_not_grow(tmp_path, pond):
     ):
         with pytest.raises(HoldoutRejected, match=said):
             eh.Holdout.create(tmp_path / "t.db", holdout=pond.arriving_by(arrived, until), queries=5)
-    with pytest.raises(ValueError, match="no date"):
+    with pytest.raises(ValueError, match='until is "\'; DROP TABLE flights"'):
         Watermark("day", None, "'; DROP TABLE flights")
 
 

@@ -340,7 +340,9 @@ def test_a_model_that_does_not_say_how_far_its_training_rows_are_is_refused():
     for look in SECOND_LOOKS.values():
         with pytest.raises(DependenceError, match=r"gap .* is not known. Declare how many rows"):
             look(MarkovChain.fit(training, **told))
-        with pytest.raises(DependenceError, match=r"number of series in column 'patient' .* give lengths"):
+        with pytest.raises(
+            DependenceError, match=r"number of series in column 'patient' is not known .* Pass the lengths"
+        ):
             look(MarkovChain.fit(training, **told, gap=100))
 
 
