@@ -221,7 +221,7 @@ class QuantileBins:
         inner = np.asarray(below)
         if inner.shape != (self.bins - 1,) or inner.dtype.kind not in "iu":
             raise ValueError(
-                f"below has the shape {inner.shape} and type {inner.dtype}. Pass whole "
+                f"The argument below has the shape {inner.shape} and type {inner.dtype}. Pass whole "
                 f"numbers of shape ({self.bins - 1},)."
             )
         counts = np.concatenate([[0], inner.astype(np.int64), [self.steps]])

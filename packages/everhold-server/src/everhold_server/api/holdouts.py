@@ -253,7 +253,7 @@ async def one_more_sealing(request: Request, principal: Steward) -> None:
     sealings: RateLimiter = request.app.state.sealings
     if wait := sealings.take(principal.limited_as):
         raise TooMany(
-            f"A token and those that it made may seal and append {sealings.size} times an hour. Wait "
+            f"A token, together with the tokens that it made, may seal and append {sealings.size} times an hour. Wait "
             f"{math.ceil(wait)} seconds, or run 'everhold create' or 'everhold append' on the machine of the service.",
             wait=wait,
         )
