@@ -34,7 +34,7 @@ def submit_some(storage, name, team, seeds, told, start):
             try:
                 received = holdout.competition.submit(predictions, team=team)
             except QueryRejected as refusal:
-                told.put((team, None, refusal.message))
+                told.put((team, None, refusal.told))
             else:
                 told.put((team, received.predictions, received.explain()))
 

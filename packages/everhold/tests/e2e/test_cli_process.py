@@ -40,7 +40,7 @@ def test_the_version():
 def test_errors_have_codes_and_no_traceback(study):
     failed = run("ask", "s.db", "flights", "--mean", f"carier = '{SECRET}'")
     assert (failed.returncode, failed.stdout) == (5, "")
-    assert failed.stderr == "error: there is no column 'carier'; did you mean 'carrier'; nothing was charged\n"
+    assert failed.stderr == "error: There is no column 'carier'. Did you mean 'carrier'? Nothing was charged.\n"
 
 
 def test_a_terminal_that_knows_ascii_only_is_no_fault(study):

@@ -148,7 +148,7 @@ def test_groups_that_are_larger_than_was_said_are_refused(tmp_path):
     ("wanted", "said"),
     [
         ({"planning": eh.Planning(grows=True)}, "needs largest_group"),
-        ({"planning": eh.Planning(grows=True, largest_group=2)}, "at least 3, the largest group"),
+        ({"planning": eh.Planning(grows=True, largest_group=2)}, "at least 3, the size of the largest group"),
         ({"planning": eh.Planning(grows=True, largest_group=2.5)}, "whole number"),
         ({"planning": eh.Planning(largest_group=5)}, "together with grows=True"),
         ({"declared": None}, "together with grows=True"),

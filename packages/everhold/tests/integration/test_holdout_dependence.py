@@ -198,7 +198,7 @@ class TestSeattleWeather:
         chain = eh.MarkovChain.fit(self.past, order_by="date", state="rain", gap=14)
         with pytest.warns(eh.DependenceWarning, match="block"):
             holdout = self.create(tmp_path / "s.db", chain)
-        with holdout, pytest.warns(eh.DependenceWarning, match="temp_max > 20.*nothing was charged yet"):
+        with holdout, pytest.warns(eh.DependenceWarning, match="temp_max > 20.*Nothing was charged yet"):
             holdout.ask("temp_max > 20")
 
 

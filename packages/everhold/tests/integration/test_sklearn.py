@@ -157,7 +157,7 @@ def test_it_stops_when_the_budget_ends_and_says_so(tmp_path):
         whole.allot("search", queries=5, charges=3)
         holdout = whole.analyst("search")
         rows, labels = holdout.training_rows()
-        with pytest.warns(EverholdWarning, match=r"the budget ended after (\d+) of 9 configurations"):
+        with pytest.warns(EverholdWarning, match=r"The budget ended after (\d+) of 9 configurations"):
             search = search_of(holdout, n_iter=9, cv=2).fit(rows, labels)
         answered = len(search.cv_results_["params"])
         assert 3 <= answered <= 5
@@ -239,7 +239,7 @@ def test_clones_and_pickles_ask_the_same_holdout(holdout):
 def test_an_analyst_pays_from_their_allotment(holdout):
     holdout.allot("ann", queries=3)
     ann = holdout.analyst("ann")
-    with pytest.warns(EverholdWarning, match="the budget ended after 3 of 5"):
+    with pytest.warns(EverholdWarning, match="The budget ended after 3 of 5"):
         search_of(ann, n_iter=5).fit(*holdout.training_rows())
     assert ann.remaining["queries"] == 0
     assert holdout.remaining["queries"] == 57
@@ -284,7 +284,7 @@ def test_regressors_need_a_range(tmp_path):
         assert search.best_params_ == {"alpha": 1.0}
         assert search.best_answer_.low <= np.sqrt(2.0 / np.pi) <= search.best_answer_.high
         assert search.best_score_ == -search.best_answer_.value
-        with pytest.raises(QueryRejected, match="There is no metric 'mse'; expected one of accuracy"):
+        with pytest.raises(QueryRejected, match=r"There is no metric 'mse'\. Pass one of accuracy"):
             search.set_params(metric="mse").fit(*holdout.training_rows())
 
 

@@ -138,7 +138,7 @@ def test_a_rule_climbs_only_by_proof(holdout):
     assert told(holdout, "describe")["challenger"].startswith("rule")
     kept = told(holdout, "challenge", {"rule": "x > 0.01"})
     assert (kept["verdict"], kept["charged"]) == ("kept", 0)
-    assert kept["next"].startswith("revert")
+    assert kept["next"].startswith("Revert")
     won = told(holdout, "challenge", {"rule": "x + z > 0"})
     assert (won["verdict"], won["charged"], won["promotions"]) == ("promoted", 1, 1)
     again = told(holdout, "challenge", {"rule": "z + x > 0"})

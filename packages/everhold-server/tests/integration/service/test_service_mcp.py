@@ -53,7 +53,7 @@ def asked(client, holdout="flights", call=LISTING, **headers):
 
 def test_an_agent_asks_as_the_analyst_of_its_token(app):
     with http_client(app, token(app, Role.ANALYST, "agent")) as client:
-        assert len(asked(client).json()["result"]["tools"]) == 14
+        assert len(asked(client).json()["result"]["tools"]) == 13
         status = asked(client, call=calling("status")).json()["result"]["structuredContent"]
         assert status["left"] == {"queries": 2, "surprises": 1}
         told = asked(client, call=calling("ask", query="delay > 15", guess=0.37)).json()["result"]

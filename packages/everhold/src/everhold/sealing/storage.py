@@ -181,7 +181,8 @@ class StewardKey:
             private = serialization.load_pem_private_key(path.read_bytes(), password=None)
         except (OSError, TypeError, ValueError, UnsupportedAlgorithm):
             raise AuthError(
-                f"The steward's key {path.name} beside the sealed rows cannot be read. Restore the file."
+                f"The steward's key {path.name} beside the sealed rows cannot be read. Restore the file, or name the "
+                "folder that the rows are in."
             ) from None
         if not isinstance(private, Ed25519PrivateKey) or cls(private).public_key != public_key:
             raise AuthError(

@@ -133,7 +133,7 @@ def test_only_answers_of_this_ledger_are_shown(tmp_path, holdout):
     refused(holdout, 0, "has no entry 0. Pass a number from 1 to 1")
     refused(holdout, 2, "has no entry 2")
     refused(holdout, -1, "has no entry -1")
-    refused(holdout, "00000000", "is that of 0 entries")
+    refused(holdout, "00000000", "belongs to 0 entries")
     refused(holdout, object(), "is no query|expected")
     with create(tmp_path, "other", holdout=rows(5)) as other:
         refused(other, answer, "belongs to another holdout")

@@ -225,7 +225,7 @@ def test_a_promise_of_nothing_is_sealed_only_on_demand(study, everhold):
     assert "--allow-vacuous" in refused.stderr
     assert not (study / "new.db").exists()
     created = everhold("create", *wanted, "--allow-vacuous")
-    assert "warning: the radius" in created.stderr
+    assert "warning: The radius" in created.stderr
 
 
 def test_the_limit_of_rows_is_an_option(study, everhold):

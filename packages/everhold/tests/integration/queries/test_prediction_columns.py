@@ -107,7 +107,7 @@ MASKED = np.ma.array(LABELS, mask=IDS == 9)
 BAD = {
     "missing": ({"id": IDS, "a": LABELS, "b": MASKED}, "column 'b' of p.parquet lack 1 rows"),
     "strange": ({"id": IDS, "a": LABELS, "b": LABELS + 1}, "column 'b' of p.parquet are no labels: .* such as 2"),
-    "text": ({"id": IDS, "a": LABELS, "b": LABELS.astype(str)}, "column 'b' of p.parquet are of type"),
+    "text": ({"id": IDS, "a": LABELS, "b": LABELS.astype(str)}, "column 'b' of p.parquet are texts"),
     "nan": ({"id": IDS, "a": LABELS, "b": np.where(IDS == 9, np.nan, LABELS)}, "column 'b' of p.parquet hold nan"),
     "twice": ({"id": np.where(IDS == 8, 7, IDS), "a": LABELS, "b": LABELS}, r"ids more than once \(7\) .* \(8\)"),
     "unknown": ({"id": IDS + ROWS, "a": LABELS, "b": LABELS}, "ids that no sealed row has"),

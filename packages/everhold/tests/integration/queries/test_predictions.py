@@ -86,7 +86,7 @@ BAD = {
         {"id": IDS.astype(str), "p": LABELS},
         "has ids that are not numbers, and the ids of this holdout are numbers",
     ),
-    "truth": ({"id": changed(0, True), "p": LABELS}, "no numbers"),
+    "truth": ({"id": changed(0, True), "p": LABELS}, "ids that are not numbers"),
     "matrix": ({"id": IDS[:, None], "p": LABELS}, "ids of the shape"),
     "no ids": ({"p": LABELS}, "no 'id'"),
     "only ids": ({"id": IDS}, "Pass one column of predictions"),

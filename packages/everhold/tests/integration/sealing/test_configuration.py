@@ -185,7 +185,7 @@ def test_a_worst_case_of_nothing_is_sealed_with_a_warning_if_honest_guesses_are_
 @pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
 def test_few_rows_are_warned_of_with_what_can_be_seen_at_all(tmp_path):
     with pytest.warns(
-        SmallHoldoutWarning, match=r"±0\.\d+ around 0\.9; of two models that disagree on 20 % of 80 rows"
+        SmallHoldoutWarning, match=r"±0\.\d+ around 0\.9\. Of two models that disagree on 20 % of 80 rows"
     ):
         create(tmp_path, holdout=rows(0, 80), training=rows(1), mechanism="guess_and_check", queries=5, surprises=1,
                allow_vacuous=True).close()  # fmt: skip

@@ -35,7 +35,7 @@ def created(folder, *, groups, size, alike, name="h", **wanted):
 
 @pytest.mark.parametrize(("groups", "size", "queries"), [(40, 50, 20), (200, 10, 20), (200, 10, 1_000)])
 def test_groups_are_sealed_and_answered_as_expected(tmp_path, groups, size, queries):
-    with pytest.warns(VacuousGuaranteeWarning, match="seal more groups"):
+    with pytest.warns(VacuousGuaranteeWarning, match="Seal more groups"):
         holdout = created(tmp_path, groups=groups, size=size, alike=0.05, queries=queries)
     with holdout:
         assert holdout.mechanism.name == "guess_and_check"

@@ -106,7 +106,7 @@ def test_the_line_has_its_label_and_the_promise_is_another():
 
 def test_without_structure_no_number_of_rows_will_do():
     line = zhao(plan(rows=3_000_000, **SESSION, dependence=Unknown(), radius=0.1))
-    assert (line.radius, line.rows_needed, line.note) == (None, None, f"no radius below 1; {LABEL}")
+    assert (line.radius, line.rows_needed, line.note) == (None, None, f"no radius below 1, {LABEL}")
 
 
 def test_only_zhao_speaks_of_dependent_rows():
