@@ -1622,7 +1622,7 @@ MUTATIONS = [
 
 PROMISES = {
     "failing rows", "commit before answer", "seals", "secrets", "limits", "parts", "public rows",
-    "bounds for missing values",
+    "bounds for missing values", "places",
 }  # fmt: skip
 """Headings of `MUTATIONS` that are promises of the README and the guides, and no lines of docs/theory/index.md."""
 
