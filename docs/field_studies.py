@@ -14,6 +14,7 @@ from collections import defaultdict
 from itertools import count
 
 import numpy as np
+from scipy.stats import norm
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -64,27 +65,24 @@ class Tally:
             )
 
 
+def resampled(statistics, units, rng):
+    """Statistics of resampled units, shape (resamples, statistics)."""
+    draws = (rng.integers(len(units), size=len(units)) for _ in range(RESAMPLES))
+    return np.array([statistics(np.concatenate([units[one] for one in draw])) for draw in draws])
+
+
 def bootstrap(statistics, units, rng, levels):
     """Percentile intervals of several statistics of resampled rows, at each of some levels.
 
     `statistics` takes an array of row numbers and returns an array; `units` are the row numbers of each group.
     """
-    found = []
-    for _ in range(RESAMPLES):
-        drawn = rng.integers(len(units), size=len(units))
-        found.append(statistics(np.concatenate([units[one] for one in drawn])))
-    found = np.array(found)
+    found = resampled(statistics, units, rng)
     return [np.quantile(found, [level / 2, 1 - level / 2], axis=0).T for level in levels]
 
 
 def normal_bootstrap(statistics, units, rng, level):
     """Intervals by the bootstrap's standard error, for levels too small for its percentiles."""
-    from scipy.stats import norm
-
-    found = []
-    for _ in range(RESAMPLES):
-        drawn = rng.integers(len(units), size=len(units))
-        found.append(statistics(np.concatenate([units[one] for one in drawn])))
+    found = resampled(statistics, units, rng)
     value = statistics(np.concatenate(units))
     half = norm.ppf(1 - level / 2) * np.std(found, axis=0)
     return np.column_stack([value - half, value + half])

@@ -120,7 +120,7 @@ def test_the_action_installs_everhold_from_one_place(tmp_path, action):
         ({"VERSION": "installed"}, None),
         ({}, "install --quiet /a/../packages/everhold /a/../packages/everhold-integrations\n"),
         ({"VERSION": "1.2"}, "install --quiet everhold==1.2 everhold-integrations==1.2\n"),
-        ({"WHEELS": "my wheels"}, r"download --quiet --no-deps --no-index --find-links my wheels --dest \S+/wheels "
+        ({"WHEELS": "my wheels"}, r"download --quiet --no-deps --no-index -f my wheels --dest \S+/wheels "
                                   r"everhold everhold-integrations\ninstall --quiet \S+/wheels/a.whl\n"),
         ({"WHEELS": "w", "VERSION": "1.2", "STORAGE": "https://a"},
          r"download .* everhold==1.2 everhold-integrations==1.2 everhold-server==1.2\ninstall .*\n"),

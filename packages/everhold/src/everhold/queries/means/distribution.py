@@ -443,8 +443,8 @@ def _variance(mean: Estimate, spread: Estimate = _NO_SPREAD) -> Estimate:
 def _sharpe_ratio(zero: float, mean: Estimate, spread: Estimate = _NO_SPREAD) -> Estimate:
     """Estimate ``(E u - zero) / sqrt(var u)`` over all cells of the mean; infinite where the variance may be 0."""
     cells = _cells(mean)
-    smallest, largest = (np.sqrt(np.maximum(ends, 0.0)) for ends in _cell_variances(cells, spread))
-    possible = _cell_variances(cells, spread)[1] >= 0.0
+    least_square, most_square = _cell_variances(cells, spread)
+    smallest, largest, possible = np.sqrt(least_square), np.sqrt(np.maximum(most_square, 0.0)), most_square >= 0.0
     low, high = cells[0] - zero - _SLACK, cells[1] - zero + _SLACK
     with np.errstate(divide="ignore", invalid="ignore"):
         least, most = low / np.where(low < 0.0, smallest, largest), high / np.where(high > 0.0, smallest, largest)
