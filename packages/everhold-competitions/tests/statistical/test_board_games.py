@@ -4,10 +4,9 @@ Labels are drawn anew in each game. All teams have the same expected loss by con
 tells apart is an error. The last team knows the law and hands in what looks best beside the others.
 """
 
-import warnings
-
 import numpy as np
 import pytest
+from board_samples import board_of
 from scipy.stats import norm
 
 import everhold as eh
@@ -51,12 +50,7 @@ WORLDS = {
 
 def told_apart(folder, labels, predictions, metric):
     competition = eh.Competition(metric=metric, teams=TEAMS, submissions=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        holdout = eh.Holdout.create(
-            f"sqlite:///{folder}/board.db", "board", holdout={"x": np.arange(ROWS) * 0.5, "y": labels}, label="y",
-            rows=eh.Rows(features="public"), competition=competition, confidence=0.8,
-        )  # fmt: skip
+    holdout = board_of(folder, labels, competition)
     with holdout:
         for number, each in enumerate(predictions):
             holdout.competition.submit(each, team=f"team {number}")

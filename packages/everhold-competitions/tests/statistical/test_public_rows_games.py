@@ -9,6 +9,7 @@ import tempfile
 import warnings
 
 import numpy as np
+from board_samples import board_of
 
 import everhold as eh
 from everhold.mechanisms import Source, State
@@ -108,12 +109,7 @@ def final_board(folder, labels, *, public, climb):
     competition = eh.Competition(
         feedback="score" if public else "none", public=public or None, teams=TEAMS, submissions=FILES + 1
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        holdout = eh.Holdout.create(
-            f"sqlite:///{folder}/board.db", "board", holdout={"x": np.arange(ROWS) * 0.5, "y": labels}, label="y",
-            rows=eh.Rows(features="public"), competition=competition, confidence=0.8,
-        )  # fmt: skip
+    holdout = board_of(folder, labels, competition)
     with holdout:
         climb(holdout)
         for number in range(1, TEAMS):
