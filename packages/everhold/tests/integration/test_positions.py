@@ -52,6 +52,7 @@ def misses(folder, name, seed):
 
 
 def test_a_function_of_a_rows_place_in_disguise_meets_the_rows_in_a_secret_order(tmp_path, monkeypatch):
-    assert sum(misses(tmp_path, f"h{seed}", seed) for seed in range(6)) <= 1
+    # at the level .05 more than 2 of 8 would be one run in 170; 1 of 150 holdouts missed when they were counted
+    assert sum(misses(tmp_path, f"h{seed}", seed) for seed in range(8)) <= 2
     monkeypatch.setattr("everhold.sealing.rows.evaluated_rows.CodeOnRows._order", None)
     assert all(misses(tmp_path, f"unprotected {seed}", seed) for seed in range(3))
