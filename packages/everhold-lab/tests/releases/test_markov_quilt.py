@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 from brute_force import joint_of
+from quilt_samples import is_markov_quilt
 
 from everhold.dependence import Groups
 from everhold.dependence.series.markov_chain import MarkovChain
-from everhold.errors import DependenceError
 from everhold.randomness import SecureNoise, SeededNoise
-from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism, composed_epsilon, validate
+from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism
 from everhold_privacy.networks.factors import Factor, FactorModel
 from everhold_privacy.networks.models import BayesianNetwork
 
@@ -75,20 +75,9 @@ def test_the_scale_for_independent_rows_would_lose_more():
 
 def test_releases_with_the_same_quilts_add_up():
     mechanism = MarkovQuiltMechanism(CHAIN, rows=5, epsilon=1.5)
-    assert composed_epsilon([mechanism, mechanism]) == 3.0
     lost = laplace_loss(chain_joint(5), [mechanism.scale] * 2)
     assert laplace_loss(chain_joint(5), [mechanism.scale]) < lost <= mechanism.loss(releases=2) + 1e-9
     assert mechanism.loss(releases=2) <= 3.0
-
-
-def test_releases_with_other_quilts_are_not_added():
-    mechanism = MarkovQuiltMechanism(CHAIN, rows=100, epsilon=1.0)
-    with pytest.raises(DependenceError, match="different quilts"):
-        composed_epsilon([mechanism, MarkovQuiltMechanism(CHAIN, rows=100, epsilon=0.1)])
-    with pytest.raises(DependenceError, match="different models or rows"):
-        composed_epsilon([mechanism, MarkovQuiltMechanism(CHAIN, rows=99, epsilon=1.0)])
-    with pytest.raises(ValueError, match="no mechanism"):
-        composed_epsilon([])
 
 
 def max_influence_of(joint, row, quilt):
@@ -113,7 +102,7 @@ def test_the_quilts_of_a_network_are_quilts_and_nearly_the_best(name):
     mechanism = MarkovQuiltMechanism(model, rows=joint.ndim, epsilon=2.0)
     for active in mechanism.quilts:
         quilt = active.quilt
-        validate(quilt, model.graph)
+        assert is_markov_quilt(model.graph, quilt)
         influence = max_influence_of(joint, quilt.row, quilt.quilt) if quilt.quilt else 0.0
         assert influence <= active.influence <= influence + 1e-9
         assert active.scale == pytest.approx((len(quilt.nearby) + 1) / (2.0 - influence), rel=1e-9)

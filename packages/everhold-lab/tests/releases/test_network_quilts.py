@@ -1,49 +1,12 @@
-import itertools
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from quilt_samples import graphs, is_markov_quilt, path_graph
 
 from everhold.errors import DependenceError
-from everhold_lab.releases.markov_quilt import chain_quilts, remote_rows, tree_quilts, validate
+from everhold_lab.releases.markov_quilt import chain_quilts, tree_quilts
 from everhold_privacy.networks.factors import Graph
-from everhold_privacy.networks.quilts import Quilt, empty_quilt, quilt_behind
-
-
-@given(graphs(), st.data())
-def test_validation_is_the_definition(graph_and_row, data):
-    graph, row = graph_and_row
-    roles = data.draw(st.lists(st.sampled_from("nqr"), min_size=graph.nodes, max_size=graph.nodes))
-    sets = [tuple(node for node in range(graph.nodes) if roles[node] == role and node != row) for role in "nqr"]
-    quilt = Quilt(row, *sets[:2])
-    for remote in (sets[2], None):
-        if is_markov_quilt(graph, quilt):
-            validate(quilt, graph, remote)
-        else:
-            with pytest.raises(DependenceError, match="past the quilt") as caught:
-                validate(quilt, graph, remote)
-            path = caught.value.data["path"]
-            assert path[0] == row
-            assert path[-1] in remote_rows(quilt, graph.nodes)
-            assert not set(path) & set(quilt.quilt)
-            assert all(second in graph.neighbours(first) for first, second in itertools.pairwise(path))
-
-
-@pytest.mark.parametrize(
-    ("quilt", "remote", "message"),
-    [
-        (Quilt(0, (1,), (2,)), (3,), "leaves out row 4"),
-        (Quilt(0, (1, 2), (2,)), None, "twice"),
-        (Quilt(0, (0,), (1,)), None, "twice"),
-        (Quilt(0, (1,), (7,)), None, "Row 7 does not exist. The rows are 0 to 4"),
-        (Quilt(1, (), (2,)), (0, 3, 4), "path 1 - 0 leads from row 1 to the remote row 0"),
-        (Quilt(0, (1,), (3,)), (2, 4), "path 0 - 1 - 2 leads"),
-    ],
-)
-def test_what_is_no_quilt_is_refused_with_the_reason(quilt, remote, message):
-    with pytest.raises(DependenceError, match=message):
-        validate(quilt, path_graph(5), remote)
+from everhold_privacy.networks.quilts import empty_quilt, quilt_behind
 
 
 @pytest.mark.parametrize("rows", [1, 2, 6])
@@ -56,7 +19,6 @@ def test_a_chain_has_all_pairs_one_sided_ones_and_the_empty_quilt(rows):
         assert len(quilts) == (row + 1) * (rows - row)
         assert [len(quilt.nearby) for quilt in quilts] == sorted(len(quilt.nearby) for quilt in quilts)
         for quilt in quilts:
-            validate(quilt, graph)
             assert is_markov_quilt(graph, quilt)
             assert quilt == quilt_behind(graph, row, quilt.quilt)
         for most in range(rows + 1):

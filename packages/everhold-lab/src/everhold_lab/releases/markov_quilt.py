@@ -26,7 +26,7 @@ from everhold_privacy.networks.models import Network
 from everhold_privacy.networks.quilts import Quilt, quilt_influence, quilts_behind, quilts_by_distance, spheres
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -42,65 +42,6 @@ def remote_rows(quilt: Quilt, rows: int) -> tuple[int, ...]:
     """Return the rows behind a quilt, increasing, among ``rows`` rows."""
     named = {quilt.row, *quilt.nearby, *quilt.quilt}
     return tuple(node for node in range(rows) if node not in named)
-
-
-def validate(quilt: Quilt, graph: Graph, remote: Collection[int] | None = None) -> None:
-    """Check that a quilt is a Markov quilt of the graph.
-
-    Args:
-        quilt: The quilt.
-        graph: The graph.
-        remote: The rows behind it; None stands for all rows that are not named.
-
-    Raises:
-        DependenceError: If a row is named twice or not at all, does not exist, or a path leads from the row to a
-            remote one past the quilt; the error carries the path.
-    """
-    named = (quilt.row, *quilt.nearby, *quilt.quilt, *(remote or ()))
-    wrong = next((node for node in named if not 0 <= node < graph.nodes), None)
-    if wrong is not None:
-        raise DependenceError(f"Row {wrong} does not exist. The rows are 0 to {graph.nodes - 1}.", row=wrong)
-    if len(set(named)) < len(named):
-        raise DependenceError(
-            f"The quilt of row {quilt.row} names a row twice. Name each row in one of nearby, quilt and remote.",
-            row=quilt.row,
-        )
-    if remote is not None and len(named) < graph.nodes:
-        missing = min(set(range(graph.nodes)) - set(named))
-        raise DependenceError(
-            f"The quilt of row {quilt.row} leaves out row {missing}. Name every row in one "
-            "of nearby, quilt and remote.",
-            row=quilt.row,
-            missing=missing,
-        )
-    inside = {quilt.row, *quilt.nearby}
-    before = _walk(graph, quilt.row, inside, frozenset(quilt.quilt))
-    end = next((node for node in before if node not in inside), None)
-    if end is not None:
-        path = [end]
-        while path[-1] != quilt.row:
-            path.append(before[path[-1]])
-        path.reverse()
-        raise DependenceError(
-            f"The path {' - '.join(map(str, path))} leads from row {quilt.row} to the "
-            f"remote row {end} past the quilt. Put one of its rows into the quilt, or the "
-            "remote row nearby.",
-            row=quilt.row,
-            path=path,
-        )
-
-
-def _walk(graph: Graph, row: int, inside: Collection[int], barred: Collection[int]) -> dict[int, int]:
-    """Return the rows that paths inside reach without a barred row, each with the row before it."""
-    before = {row: row}
-    order = [row]
-    for node in order:
-        for other in graph.adjacency[node]:
-            if other not in before and other not in barred:
-                before[other] = node
-                if other in inside:
-                    order.append(other)
-    return before
 
 
 def chain_quilts(row: int, rows: int, *, most_nearby: int | None = None) -> tuple[Quilt, ...]:
@@ -609,35 +550,6 @@ def _law(model: DependenceModel | FactorModel) -> str:
     if isinstance(model, Network):
         return f"a given {model.kind.replace('_', ' ')} of {len(model.names):,} nodes, digest {model.digest[:12]}"
     return f"a given network of {model.nodes:,} nodes" if isinstance(model, FactorModel) else model.kind
-
-
-def composed_epsilon(mechanisms: Sequence[MarkovQuiltMechanism]) -> float:
-    """Return the privacy loss of one release of each mechanism on the same rows, the sum of their losses.
-
-    It holds because every row has the same quilt each time: its influence is paid once and each release adds
-    ``(|N_i| + 1)/scale`` at most, ``epsilon - influence``. `MarkovQuiltMechanism.loss` says more for equal mechanisms.
-
-    Raises:
-        DependenceError: If models, numbers of rows or quilts differ.
-        ValueError: If there is no mechanism.
-
-    Source: Song, Wang, Chaudhuri 2017, Theorem 4.4.
-    """
-    if not mechanisms:
-        raise ValueError("There is no mechanism. Pass at least one.")
-    first, *others = mechanisms
-    if any((other.model, other.rows) != (first.model, first.rows) for other in others):
-        raise DependenceError("The releases are of different models or rows. Pass releases of the same model and rows.")
-    searched = {(mechanism.epsilon, mechanism.search): mechanism for mechanism in mechanisms}
-    del searched[first.epsilon, first.search]
-    for other in searched.values():
-        differs = next((row for row in range(first.rows) if first.found.quilt(row) != other.found.quilt(row)), None)
-        if differs is not None:
-            raise DependenceError(
-                f"Row {differs} has different quilts in two releases. Use one epsilon for all releases.",
-                row=differs,
-            )
-    return math.fsum(mechanism.epsilon for mechanism in mechanisms)
 
 
 def _searched(mechanism: MarkovQuiltMechanism) -> _QuiltSearch:

@@ -1,34 +1,22 @@
-"""One private choice, released once: permute-and-flip, and the bin of a quantile with its promise."""
+"""Permute-and-flip, a private choice whose regret is at most that of the exponential mechanism."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import roots_legendre
 
-from everhold.mechanisms.base import MOST_GRID_STEPS
 from everhold.privacy.curves import PureCurve
 from everhold.randomness import below_exponential, uniform_below
-from everhold_privacy.guarantees import permute_and_flip_exceedance, transfer_radius, transferred_interval
-from everhold_privacy.mechanisms.selection import (
-    MARGIN,
-    ExponentialMechanism,
-    QuantileBins,
-    chances_of,
-    gaps_of,
-    words_of,
-)
+from everhold_privacy.guarantees import permute_and_flip_exceedance
+from everhold_privacy.mechanisms.selection import MARGIN, ExponentialMechanism, chances_of, gaps_of, words_of
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
-    from everhold.privacy.curves import PrivacyCurve
     from everhold.randomness import Noise
-
-__all__ = ["PermuteAndFlip", "QuantileBin", "QuantileBound", "QuantileRelease"]
 
 _LARGEST_LAW = 2**12
 """Candidates up to which the law of permute-and-flip is written down: the work grows with their square."""
@@ -96,126 +84,3 @@ def _heads(gaps: NDArray[np.int64], slope: Fraction, noise: Noise, stream: str) 
     for k in np.flatnonzero(~heads & (uniform < chances * (1.0 + MARGIN) + _TINY)):
         heads[k] = below_exponential(int(digits[k]), words, exponent=int(gaps[k]) * slope, factor=Fraction(1))
     return np.asarray(heads)
-
-
-@dataclass(frozen=True, slots=True)
-class QuantileBin:
-    """The bin that was chosen for a quantile.
-
-    Attributes:
-        low: Its lower edge, which belongs to it; minus infinity for the first bin.
-        high: Its upper edge, which belongs to the next bin; infinity for the last bin.
-    """
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class QuantileBound:
-    """What a chosen bin promises about the population, with F its distribution function.
-
-    Attributes:
-        radius: e, in units of probability: ``F(low-) - e <= q <= F(high-) + e`` (S1).
-        least: No less than this share of the population lies below the upper edge (S2).
-        most: No more than this share of the population lies below the lower edge (S2).
-        confidence: Probability with which that holds.
-        statement: The statement that proves it.
-    """
-
-    radius: float
-    least: float
-    most: float
-    confidence: float
-    statement: str = "S1"
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuantileRelease(QuantileBins):
-    """Releases one quantile of a column, up to the width of a bin, by any private choice.
-
-    Attributes:
-        selection: How a bin is chosen; its sensitivity is one row, `unit`.
-
-    Raises:
-        ValueError: If an attribute is out of its range or the bins are too narrow for floating-point numbers.
-
-    Examples:
-        >>> delays = np.random.default_rng(1).normal(10.0, 5.0, size=2000)
-        >>> pick = PermuteAndFlip(0.1)
-        >>> from everhold.randomness import SeededNoise
-        >>> median = QuantileRelease(quantile=0.5, low=-60, high=60, bins=120, rows=2000, selection=pick)
-        >>> median.choose(median.below(delays), SeededNoise(2))
-        QuantileBin(low=9.0, high=10.0)
-    """
-
-    selection: ExponentialMechanism
-
-    def __post_init__(self) -> None:
-        for name in ("bins", "rows", "unit"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{name} is {value!r}. Pass a whole number of at least 1.")
-        if self.steps > MOST_GRID_STEPS:
-            raise ValueError(f"rows is {self.rows}. Pass at most {MOST_GRID_STEPS // self.unit} with this grid.")
-        super().__post_init__()
-        if self.selection.sensitivity < self.unit:
-            raise ValueError(
-                f"The selection's sensitivity is {self.selection.sensitivity}, and one row "
-                f"moves a loss by {self.unit}. Pass at least {self.unit}."
-            )
-
-    def below(self, values: ArrayLike) -> NDArray[np.int64]:
-        """Return the number of rows below each inner edge in grid units, shape (bins - 1,).
-
-        Args:
-            values: The column, shape (rows,), real numbers; nan lies below no edge.
-
-        Raises:
-            ValueError: If their number is not `rows`.
-        """
-        column = np.asarray(values, dtype=np.float64)
-        if column.shape != (self.rows,):
-            raise ValueError(f"The column has the shape {column.shape}. Pass shape ({self.rows},).")
-        return np.searchsorted(np.sort(column), self.edges[1:-1], side="left").astype(np.int64) * int(self.unit)
-
-    def law(self, below: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the probability of each bin, shape (bins,). Takes and raises the same as `losses`."""
-        return self.selection.law(self.losses(below))
-
-    def choose(self, below: NDArray[np.int64], noise: Noise, *, stream: str = "quantile") -> QuantileBin:
-        """Return a bin drawn by the exact law. Takes and raises the same as `losses`."""
-        chosen = self.selection.choose(self.losses(below), noise, stream=stream)
-        return QuantileBin(*self.bin(chosen))
-
-    def curve(self) -> PrivacyCurve:
-        """Return the hockey-stick curve of one choice for one replaced row."""
-        return self.selection.curve()
-
-    def exceedance(self, alpha: float) -> float:
-        """Return the greatest ``E(loss / n - alpha)_+`` (the r of S1)."""
-        return self.selection.exceedance(alpha, candidates=self.bins, steps=self.steps)
-
-    def bound(self, leakage: PrivacyCurve | None = None, *, confidence: float = 0.95) -> QuantileBound:
-        """Return what the chosen bin promises about the population (S1 and S2).
-
-        Args:
-            leakage: Hockey-stick curve of the whole transcript about one row, averaged over rows; without it that of
-                this one choice on independent rows.
-            confidence: 1 - beta, in (0, 1).
-
-        Raises:
-            ValueError: If `confidence` is outside (0, 1).
-
-        Examples:
-            >>> selection = PermuteAndFlip(0.05)
-            >>> query = QuantileRelease(quantile=0.9, low=0, high=100, bins=100, rows=20_000, selection=selection)
-            >>> query.bound()
-            QuantileBound(radius=0.02..., least=0.8..., most=0.9..., confidence=0.95, statement='S1')
-        """
-        curve = self.curve() if leakage is None else leakage
-        bound = transfer_radius(self.exceedance, curve, confidence=confidence)
-        rounding = 1.0 / self.steps
-        margin = bound.alpha + bound.excess + rounding
-        ends = transferred_interval(float(self.quantile), margin=margin, epsilon=bound.epsilon)
-        return QuantileBound(bound.radius + rounding, float(ends[0]), float(ends[1]), confidence)
