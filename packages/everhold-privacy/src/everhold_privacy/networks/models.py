@@ -11,7 +11,6 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 import numpy as np
@@ -19,9 +18,9 @@ import numpy as np
 from everhold.dependence.base import DependenceModel, Links, require_rows
 from everhold.dependence.leakage import LeakageCurve
 from everhold.errors import DependenceError
-from everhold_privacy.networks import files as network_files
 from everhold_privacy.networks.bounds import NetworkBounds, NetworkParts, bayesian_changes
 from everhold_privacy.networks.factors import Factor, FactorModel
+from everhold_privacy.networks.pyagrum_tables import factor_list, node_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -470,32 +469,12 @@ class BayesianNetwork(Network):
         return NetworkBounds(self._parts(), lambda parts: [bayesian_changes(parts, self.topological_order)])
 
     @classmethod
-    def from_file(cls, path: str | Path, *, tolerance: float = 2e-3, **settings: Unpack[NodeSettings]) -> Self:
-        """Read a network from a BIF or UAI file, recognised by the ending of its name.
-
-        Args:
-            path: The file; a name that ends in ``.bif`` or ``.uai``.
-            tolerance: By how much sums of probabilities may differ from 1; files round. They are then scaled to 1.
-            **settings: ``row``, ``latent`` and ``training`` as in the constructor; nodes of UAI files are named "0",
-                "1", ....
-
-        Raises:
-            DependenceError: With the number of the line, if the file does not hold such a network.
-        """
-        reader = {".bif": network_files.read_bif, ".uai": network_files.read_uai_bayes}.get(Path(path).suffix.lower())
-        if reader is None:
-            raise DependenceError(f"The file {Path(path).name!r} has an unknown ending. Pass a .bif or .uai file.")
-        return cls(network_files.scaled(reader(network_files.text_of(path)), tolerance=tolerance), **settings)
-
-    @classmethod
     def from_pyagrum(cls, network: Any, **settings: Unpack[NodeSettings]) -> Self:
-        """Convert a ``pyagrum.BayesNet``, whose variables become the nodes."""
-        return cls(network_files.pyagrum_nodes(network), **settings)
+        """Convert a ``pyagrum.BayesNet``, whose variables become the nodes.
 
-    @classmethod
-    def from_pgmpy(cls, model: Any, **settings: Unpack[NodeSettings]) -> Self:
-        """Convert a discrete Bayesian network of pgmpy (``get_cpds()`` gives TabularCPDs)."""
-        return cls(network_files.pgmpy_nodes(model), **settings)
+        ``BayesianNetwork.from_pyagrum(pyagrum.loadBN("network.bif"))`` reads a file.
+        """
+        return cls(node_tables(network), **settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data with names, states, parents by number, and each different table once."""
@@ -579,25 +558,9 @@ class MarkovNetwork(Network):
         return NetworkBounds(self._parts())
 
     @classmethod
-    def from_file(cls, path: str | Path, **settings: Unpack[NodeSettings]) -> Self:
-        """Read a network from a UAI file with the preamble MARKOV, with nodes named "0", "1", ....
-
-        Raises:
-            DependenceError: With the number of the line, if the file does not hold such a network.
-        """
-        if Path(path).suffix.lower() != ".uai":
-            raise DependenceError(f"The file {Path(path).name!r} has an unknown ending. Pass a .uai file.")
-        return cls(*network_files.read_uai_markov(network_files.text_of(path)), **settings)
-
-    @classmethod
     def from_pyagrum(cls, network: Any, **settings: Unpack[NodeSettings]) -> Self:
         """Convert a ``pyagrum.MarkovRandomField``, whose variables become the nodes."""
-        return cls(*network_files.pyagrum_factors(network), **settings)
-
-    @classmethod
-    def from_pgmpy(cls, model: Any, **settings: Unpack[NodeSettings]) -> Self:
-        """Convert a discrete Markov network of pgmpy (``get_factors()`` gives DiscreteFactors)."""
-        return cls(*network_files.pgmpy_factors(model), **settings)
+        return cls(*factor_list(network), **settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data with names, states, nodes of factors by number, and each different table once."""
