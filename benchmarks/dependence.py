@@ -15,9 +15,9 @@ from benchmarks.timing import compare, seconds
 from everhold.dependence import MarkovChain
 from everhold.display import text_table
 from everhold.privacy.curves import GaussianCurve
-from everhold_lab.theory.bayesian_privacy import max_influence
 from everhold_privacy.networks.factors import Factor, FactorModel
 from everhold_privacy.networks.models import BayesianNetwork
+from everhold_privacy.networks.quilts import influence_bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ def _grid() -> object:
     )
     attraction = np.array([[2.0, 1.0], [1.0, 2.0]])
     model = FactorModel((2,) * 36, tuple(Factor((int(a), int(b)), attraction) for a, b in edges))
-    return max_influence(model, [35], 0)
+    return influence_bound(model, [35], 0).value
 
 
 def _conditional() -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _conditional() -> dict[str, Any]:
     steps = (Factor((row, row + 1), _CHAIN) for row in range(_LENGTH - 1))
     chain = FactorModel((2,) * _LENGTH, (Factor((0,), np.array([2 / 3, 1 / 3])), *steps))
     times = compare(
-        lambda: max_influence(chain, quilt, middle),
+        lambda: influence_bound(chain, quilt, middle).value,
         lambda: engine.evidenceJointImpact([str(node) for node in quilt], [str(middle)]),
         rounds=9,
     )

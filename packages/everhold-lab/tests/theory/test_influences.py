@@ -7,15 +7,10 @@ import brute_force
 import numpy as np
 import pytest
 import tiny_models
-from quilt_samples import CLOSE, SEEDS, chain_joint, chain_model, grid, random_chain, star, tiny
+from quilt_samples import CLOSE, SEEDS, chain_joint, chain_model, grid, max_influence, random_chain, star, tiny
 
 from everhold.errors import DependenceError
 from everhold_lab.releases.markov_quilt import chain_quilts
-from everhold_lab.theory.bayesian_privacy import (
-    blanket_influence,
-    blanket_influences,
-    max_influence,
-)
 from everhold_privacy.networks.factors import Factor, FactorModel
 from everhold_privacy.networks.quilts import conditional_quilt_influence, influence_bound, quilt_behind
 
@@ -65,8 +60,8 @@ def test_blanket_influences_are_those_of_the_joint_table(seed):
     small, model = tiny(seed)
     edges = small.edges()
     expected = [brute_force.influence(small.joint(), tiny_models.blanket(edges, row), row) for row in range(small.rows)]
-    assert [blanket_influence(model, row) for row in range(small.rows)] == pytest.approx(expected, **CLOSE)
-    assert blanket_influences(model) == pytest.approx(expected, **CLOSE)
+    blankets = [influence_bound(model, model.graph.neighbours(row), row).value for row in range(small.rows)]
+    assert blankets == pytest.approx(expected, **CLOSE)
     everything = [set(range(small.rows)) - {row} for row in range(small.rows)]
     assert [max_influence(model, everything[row], row) for row in range(small.rows)] == pytest.approx(expected, **CLOSE)
 
@@ -168,8 +163,8 @@ def test_other_components_are_not_influenced():
     model = FactorModel((2, 2, 2), (Factor((0, 1), [[1.0, 0.0], [0.0, 1.0]]),))
     assert max_influence(model, [], 0) == 0.0
     assert max_influence(model, [2], 0) == 0.0
-    assert blanket_influence(model, 2) == 0.0
-    assert blanket_influences(model).tolist() == [math.inf, math.inf, 0.0]
+    blankets = [influence_bound(model, model.graph.neighbours(row), row).value for row in range(3)]
+    assert blankets == [math.inf, math.inf, 0.0]
 
 
 def test_a_network_with_too_large_cliques_is_refused_with_the_number():

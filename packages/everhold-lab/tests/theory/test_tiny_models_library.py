@@ -13,14 +13,13 @@ from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.privacy import PureCurve
 from everhold_lab.theory.bayesian_privacy import (
     bayesian_privacy,
-    blanket_influence,
     chain_privacy_for,
     enumerated_influence,
     enumerated_quilt_influence,
 )
 from everhold_privacy.networks.factors import Factor, FactorModel
 from everhold_privacy.networks.models import BayesianNetwork, MarkovNetwork
-from everhold_privacy.networks.quilts import Quilt, conditional_quilt_influence, quilt_influence
+from everhold_privacy.networks.quilts import Quilt, conditional_quilt_influence, influence_bound, quilt_influence
 
 ROUNDING = 1e-8
 EPSILONS = np.array([0.0, 0.2, 0.7, 2.0])
@@ -46,7 +45,7 @@ def test_influences_are_those_of_enumeration():
         law, joint = FactorModel(model.states, tuple(itertools.starmap(Factor, model.factors))), model.joint()
         for row in range(model.rows):
             around = blanket(model.edges(), row)
-            assert close(blanket_influence(law, row), enumerated_influence(joint, row=row, targets=around))
+            assert close(influence_bound(law, around, row).value, enumerated_influence(joint, row=row, targets=around))
             for nearby, quilt in quilts(model.edges(), row, model.rows):
                 found = Quilt(row, nearby, quilt)
                 assert close(quilt_influence(law, found), enumerated_influence(joint, row=row, targets=quilt))

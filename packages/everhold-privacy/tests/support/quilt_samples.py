@@ -9,7 +9,7 @@ import tiny_models
 from hypothesis import strategies as st
 
 from everhold_privacy.networks.factors import Factor, FactorModel, Graph
-from everhold_privacy.networks.quilts import Quilt
+from everhold_privacy.networks.quilts import Quilt, exact_pairs, screened_parts, worst_sum
 
 CLOSE = {"rel": 1e-9, "abs": 1e-9}
 SEEDS = range(100)
@@ -26,6 +26,14 @@ def quilts_of(model):
     for row in range(model.rows):
         for nearby, cut in tiny_models.quilts(edges, row, model.rows):
             yield Quilt(row, nearby, cut)
+
+
+def max_influence(model, targets, row, *, given=()):
+    """Return the most that the logarithm of P[targets | row, given] can change with the state of the row."""
+    parts = list(screened_parts(model, row, targets, given))
+    if not any(part.targets for part in parts):
+        return 0.0
+    return worst_sum([exact_pairs(model, row, part) for part in parts])
 
 
 def random_chain(seed, *, forbids=False):

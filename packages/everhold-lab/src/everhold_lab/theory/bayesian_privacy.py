@@ -1,4 +1,4 @@
-"""Bayesian differential privacy (Zhao 2017): by enumeration on small models, Lemmas 2 to 4, and influences of networks.
+"""Bayesian differential privacy (Zhao 2017): by enumeration on small models, and Lemmas 2 to 4.
 
 An adversary ``A(i, S)`` knows the rows S and wants row i. A mechanism that is differentially private may tell more
 about a row of dependent data than its privacy loss, for other rows tell about it, too. Small models are given in full:
@@ -16,26 +16,10 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from everhold_privacy.networks.inference import forest_law, is_forest_model
-from everhold_privacy.networks.quilts import (
-    exact_pairs,
-    influence_bound,
-    largest_ratios,
-    rounded_outward,
-    screened_parts,
-    worst_sum,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from everhold_privacy.networks.factors import FactorModel
-
 
 Options = Sequence[Sequence[tuple[int, float]]]
 """For each row, what is known about it: pairs (number of other rows nearby, max-influence on the quilt)."""
@@ -358,57 +342,3 @@ def _check_chain(rows: Any, gap: float, least: float) -> None:
         )
     if not 0.0 < least < 1.0:
         raise ValueError(f"least is {least}. Pass the least stationary probability, between 0 and 1.")
-
-
-def max_influence(model: FactorModel, targets: Collection[int], row: int, *, given: Collection[int] = ()) -> float:
-    """Return ``I(X_S <~ X_i | X_K) = ln max P[x_S | x_i, x_K] / P[x_S | x_i', x_K]``, exactly.
-
-    It is 0 for an empty S. Contexts (x_i, x_K) of probability zero are skipped; a positive probability over a zero is
-    infinite.
-
-    Args:
-        model: The joint law.
-        targets: The rows S.
-        row: The row i.
-        given: The rows K.
-
-    Returns:
-        The influence, rounded upwards.
-
-    Raises:
-        DependenceError: If a row has two roles, or a table would have more than 2**22 cells (`influence_bound` has an
-            answer then, too).
-
-    Source: Zhao 2017; docs/theory, quilts.
-
-    Examples:
-        >>> from everhold_privacy.networks.factors import Factor, FactorModel
-        >>> copy = Factor((0, 1), [[0.9, 0.1], [0.1, 0.9]])
-        >>> round(math.exp(max_influence(FactorModel((2, 2), (copy,)), [1], 0)), 6)
-        9.0
-    """
-    parts = list(screened_parts(model, row, targets, given))
-    if not any(part.targets for part in parts):
-        return 0.0
-    return worst_sum([exact_pairs(model, row, part) for part in parts])
-
-
-def blanket_influence(model: FactorModel, row: int) -> float:
-    """Return ``a_i``, the influence of a row on its Markov blanket, and so on all other rows."""
-    return influence_bound(model, model.graph.neighbours(row), row).value
-
-
-def blanket_influences(model: FactorModel) -> NDArray[np.float64]:
-    """Return ``a_i`` of all rows, shape (nodes,). Forests take one step for all rows together."""
-    if not is_forest_model(model):
-        return np.array([blanket_influence(model, row) for row in range(model.nodes)])
-    law = forest_law(model)
-    size = law.marginals.shape[1]
-    below = np.flatnonzero(law.parent >= 0)
-    total = np.zeros((model.nodes, size, size))
-    np.add.at(total, below, largest_ratios(law.up[below]))
-    np.add.at(total, law.parent[below], largest_ratios(law.down[below]))
-    possible = law.marginals > -math.inf
-    total[~(possible[:, :, None] & possible[:, None, :])] = 0.0
-    alone = np.bincount(model.graph.edges.ravel(), minlength=model.nodes) == 0
-    return np.where(alone, 0.0, rounded_outward(total.max(axis=(1, 2))))
