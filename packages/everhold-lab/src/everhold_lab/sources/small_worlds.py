@@ -114,7 +114,7 @@ def failure_of_one_coin(*, epsilon: float) -> float:
 def first_above(values: tuple[int, ...], *, threshold: int, epsilon: float) -> int:
     """Return the place of the first value that AboveThreshold reports, by seeded noise."""
     noise = SeededNoise(1)
-    stream = SparseVector.above_threshold(epsilon=epsilon, threshold=threshold, sensitivity=1)
+    stream = SparseVector.sparse(epsilon=epsilon, tops=1, threshold=threshold, sensitivity=1)
     found = stream.first(list(values), noise)
     return -1 if found is None else found
 
@@ -123,8 +123,8 @@ def sparse_answers(values: tuple[int, ...], *, tops: int, threshold: int, epsilo
     """Return verdicts of Sparse by seeded noise: 0 below, 1 above, 2 after it has stopped."""
     noise = SeededNoise(1)
     stream = SparseVector.sparse(epsilon=epsilon, tops=tops, threshold=threshold, sensitivity=1)
-    _, replies = stream.ask(stream.start(noise), list(values), noise)
-    return [int(verdict) for verdict in replies.verdicts]
+    _, verdicts = stream.ask(stream.start(noise), list(values), noise)
+    return verdicts.tolist()
 
 
 def common_child() -> tuple[int, ...]:

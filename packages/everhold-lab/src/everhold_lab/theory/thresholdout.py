@@ -21,7 +21,6 @@ from everhold_lab.published.thresholdout import (
     zhao_theorem_1_rows,
     zhao_theorem_2_calibration,
 )
-from everhold_privacy.mechanisms.sparse_vector import numeric_sparse_scales
 from everhold_privacy.mechanisms.thresholdout import Thresholdout
 
 
@@ -278,32 +277,4 @@ def thresholdout_dwork2015(
     return Thresholdout(
         rows=rows, queries=queries, surprises=surprises, confidence=confidence, threshold=found.threshold,
         threshold_scale=2.0 * found.scale, comparison_scale=4.0 * found.scale, answer_scale=found.scale, **shared,
-    )  # fmt: skip
-
-
-def thresholdout_numeric(
-    *, rows: int, queries: int, surprises: int, threshold: float, epsilon: float, delta: float = 0.0, **shared: Any
-) -> Thresholdout:
-    """Return Thresholdout with the scales of NumericSparse on distances of guesses from sealed averages.
-
-    Its promise to the population is S1's, with the exact curve. `Thresholdout.tuned` has better scales.
-
-    Args:
-        rows: Number of sealed rows n; one of them moves a distance by ``1/n``.
-        queries: Number of queries m.
-        surprises: c, releases from the holdout.
-        threshold: How far guess and sealed average may be apart.
-        epsilon: Privacy loss of the whole session by the theorem.
-        delta: Its delta, in [0, 1).
-        **shared: ``confidence``, ``dependence`` and ``unit``, as in `Thresholdout`.
-
-    Examples:
-        >>> session = thresholdout_numeric(rows=10**6, queries=100, surprises=5, threshold=0.05, epsilon=1.0)
-        >>> round(session.curve().epsilon(0.0), 6)
-        1.0
-    """
-    theta, answer = numeric_sparse_scales(epsilon, tops=surprises, delta=delta)
-    return Thresholdout(
-        rows=rows, queries=queries, surprises=surprises, threshold=threshold, threshold_scale=theta / rows,
-        comparison_scale=2.0 * theta / rows, answer_scale=answer / rows, **shared,
     )  # fmt: skip

@@ -48,19 +48,6 @@ class SparseState:
     threshold_noise: int = field(default=0, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class SparseReplies:
-    """Replies to a batch of values, as two arrays of shape (values,).
-
-    Attributes:
-        verdicts: `SparseVerdict` of each value.
-        answers: The noisy value where the verdict is above and values are released; 0 elsewhere.
-    """
-
-    verdicts: NDArray[np.int8]
-    answers: NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseVector:
     """Says "above" where ``value + Lap(query_scale) >= threshold + Lap(threshold_scale)``, and stops after c tops.
@@ -75,7 +62,6 @@ class SparseVector:
         sensitivity: Delta.
         threshold_scale: s1, of the Laplace noise on the threshold.
         query_scale: s3, of the Laplace noise on each value.
-        answer_scale: s2, of the Laplace noise on each released value; None to release none.
         redraws: Whether the threshold gets fresh noise after every top (Dwork and Roth) or keeps it (Lyu, Su and Li).
         monotone: Whether one row moves all values in the same direction.
 
@@ -83,8 +69,8 @@ class SparseVector:
         >>> from everhold.randomness import SeededNoise
         >>> stream = SparseVector.sparse(epsilon=1.0, tops=2, threshold=500, sensitivity=1)
         >>> noise = SeededNoise(1)
-        >>> _, replies = stream.ask(stream.start(noise), [0, 900, 0, 950, 0, 0], noise)
-        >>> replies.verdicts.tolist()
+        >>> _, verdicts = stream.ask(stream.start(noise), [0, 900, 0, 950, 0, 0], noise)
+        >>> verdicts.tolist()
         [0, 1, 0, 1, 2, 2]
     """
 
@@ -93,30 +79,18 @@ class SparseVector:
     sensitivity: int
     threshold_scale: int
     query_scale: int
-    answer_scale: int | None = None
     redraws: bool = True
     monotone: bool = False
 
     def __post_init__(self) -> None:
         for name in ("tops", "sensitivity", "threshold_scale", "query_scale"):
             whole(getattr(self, name), name)
-        if self.answer_scale is not None:
-            whole(self.answer_scale, "answer_scale")
-
-    @classmethod
-    def above_threshold(cls, *, epsilon: float, threshold: int, sensitivity: int) -> SparseVector:
-        """Return AboveThreshold of lecture 23: ``Lap(2 Delta/eps)`` on threshold, ``Lap(4 Delta/eps)`` on values.
-
-        Args:
-            epsilon: Privacy loss of the whole stream.
-            threshold: T, in grid units.
-            sensitivity: Delta, in grid units.
-        """
-        return cls.sparse(epsilon=epsilon, tops=1, threshold=threshold, sensitivity=sensitivity)
 
     @classmethod
     def sparse(cls, *, epsilon: float, tops: int, threshold: int, sensitivity: int, delta: float = 0.0) -> SparseVector:
         """Return Sparse by Dwork and Roth: ``Lap(theta)`` on the threshold of each top, ``Lap(2 theta)`` on values.
+
+        With one top it is their AboveThreshold: ``Lap(2 Delta/eps)`` and ``Lap(4 Delta/eps)``.
 
         `curve` says exactly what is lost; by the theorem at most (epsilon, delta).
 
@@ -131,26 +105,6 @@ class SparseVector:
         return cls(
             threshold=threshold, tops=tops, sensitivity=sensitivity,
             threshold_scale=math.ceil(theta * sensitivity), query_scale=math.ceil(2.0 * theta * sensitivity),
-        )  # fmt: skip
-
-    @classmethod
-    def numeric(
-        cls, *, epsilon: float, tops: int, threshold: int, sensitivity: int, delta: float = 0.0
-    ) -> SparseVector:
-        """Return NumericSparse by Dwork and Roth: Sparse with 8/9 of epsilon, which also releases noisy tops.
-
-        Args:
-            epsilon: Privacy loss of the whole stream.
-            tops: c, after how many tops it halts.
-            threshold: T, in grid units.
-            sensitivity: Delta, in grid units.
-            delta: Probability with which more may be lost; see `numeric_sparse_scales`.
-        """
-        theta, answer = numeric_sparse_scales(epsilon, tops=tops, delta=delta)
-        return cls(
-            threshold=threshold, tops=tops, sensitivity=sensitivity,
-            threshold_scale=math.ceil(theta * sensitivity), query_scale=math.ceil(2.0 * theta * sensitivity),
-            answer_scale=math.ceil(answer * sensitivity),
         )  # fmt: skip
 
     @classmethod
@@ -177,24 +131,6 @@ class SparseVector:
             query_scale=math.ceil(factor * sensitivity / (epsilon - first)),
         )  # fmt: skip
 
-    @classmethod
-    def calibrated(cls, *, epsilon: float, delta: float, tops: int, threshold: int, sensitivity: int) -> SparseVector:
-        """Return Sparse with the least noise whose exact curve keeps (epsilon, delta), split by `best_split`.
-
-        Args:
-            epsilon: Privacy loss of the whole stream.
-            delta: Probability with which more may be lost, in [0, 1).
-            tops: c, after how many tops it halts.
-            threshold: T, in grid units.
-            sensitivity: Delta, in grid units.
-        """
-        share = best_split(1)
-        unit = (1.0 + share) / _largest_epoch_loss(positive(epsilon, "epsilon"), tops=tops, delta=delta)
-        return cls(
-            threshold=threshold, tops=tops, sensitivity=sensitivity,
-            threshold_scale=math.ceil(unit * sensitivity), query_scale=math.ceil(2.0 * unit / share * sensitivity),
-        )  # fmt: skip
-
     def start(self, noise: Noise) -> SparseState:
         """Return the state before the first value, with the first noisy threshold."""
         return SparseState(threshold_noise=self._threshold_noise(noise))
@@ -204,8 +140,8 @@ class SparseVector:
 
     def ask(
         self, state: SparseState, values: NDArray[np.int64] | list[int], noise: Noise
-    ) -> tuple[SparseState, SparseReplies]:
-        """Return the new state and the replies to a batch of values, the same as one value after the other.
+    ) -> tuple[SparseState, NDArray[np.int8]]:
+        """Return the new state and a `SparseVerdict` for each value of a batch, the same as one value after the other.
 
         Args:
             state: As returned by `start` or by the last call.
@@ -216,7 +152,6 @@ class SparseVector:
         if stream.dtype.kind not in "iu":
             raise TypeError(f"values has the type {stream.dtype}. Pass whole numbers in grid units.")
         verdicts = np.full(len(stream), SparseVerdict.HALTED, dtype=np.int8)
-        replies = SparseReplies(verdicts, np.zeros(len(stream), dtype=np.int64))
         count = len(stream) if state.tops < self.tops else 0
         noisy = stream[:count] + noise.laplace(self.query_scale, count, stream="comparison")
         done = 0
@@ -226,29 +161,24 @@ class SparseVector:
             done = top + 1
             if top < count:
                 verdicts[top] = SparseVerdict.ABOVE
-                if self.answer_scale is not None:
-                    replies.answers[top] = stream[top] + noise.laplace(self.answer_scale, 1, stream="answer")[0]
                 kept = self._threshold_noise(noise) if self.redraws else state.threshold_noise
                 state = SparseState(state.tops + 1, kept)
-        return state, replies
+        return state, verdicts
 
     def first(self, values: NDArray[np.int64] | list[int], noise: Noise) -> int | None:
         """Return the index of the first value that is found above the threshold, or None."""
-        verdicts = self.ask(self.start(noise), values, noise)[1].verdicts
+        _, verdicts = self.ask(self.start(noise), values, noise)
         above = np.flatnonzero(verdicts == SparseVerdict.ABOVE)
         return int(above[0]) if len(above) else None
 
     def curve(self) -> PureCurve:
         """Return the hockey-stick curve of the whole stream.
 
-        With fresh threshold noise every top ends an epoch of pure loss ``Delta (1/s1 + 2/s3 + 1/s2)``, and c of them
-        compose exactly. With one threshold for all, the stream is pure ``Delta (1/s1 + c (2/s3 + 1/s2))``, and nothing
-        better is known. If monotone, 1 stands for 2.
+        With fresh threshold noise every top ends an epoch of pure loss ``Delta (1/s1 + 2/s3)``, and c of them compose
+        exactly. With one threshold for all, the stream is pure ``Delta (1/s1 + 2 c/s3)``, and nothing better is known.
+        If monotone, 1 stands for 2.
         """
-        moved = 1.0 if self.monotone else 2.0
-        top = self.sensitivity * moved / self.query_scale
-        if self.answer_scale is not None:
-            top += self.sensitivity / self.answer_scale
+        top = self.sensitivity * (1.0 if self.monotone else 2.0) / self.query_scale
         threshold = self.sensitivity / self.threshold_scale
         if self.redraws:
             return PureCurve(threshold + top, times=self.tops)
@@ -300,52 +230,12 @@ def dwork_roth_scale(epsilon: float, *, tops: int, delta: float = 0.0) -> float:
         >>> round(dwork_roth_scale(0.5, tops=10, delta=1e-6), 2)  # composition is no help to few tops
         132.98
     """
-    return _theta(positive(epsilon, "epsilon"), tops=tops, delta=delta, parts=1.0)
-
-
-def numeric_sparse_scales(epsilon: float, *, tops: int, delta: float = 0.0) -> tuple[float, float]:
-    """Return theta and the scale of released values in NumericSparse, per unit of sensitivity.
-
-    ``theta(eps1)`` and ``theta(eps2)`` with ``eps1 : eps2 = 8 : 2`` ninths of epsilon for delta = 0, else ``sqrt(512) :
-    2`` of ``sqrt(512) + 1`` parts, and ``ln(2/delta)`` for ``ln(1/delta)``.
-
-    Args:
-        epsilon: Privacy loss of the whole stream, positive.
-        tops: c.
-        delta: In [0, 1).
-
-    Source: Dwork and Roth 2014, Algorithm 3.
-    """
-    weight = 8.0 if delta == 0.0 else math.sqrt(512.0)
-    part = positive(epsilon, "epsilon") / (weight + 1.0)
-    first = _theta(weight * part, tops=tops, delta=delta, parts=2.0)
-    return first, _theta(2.0 * part, tops=tops, delta=delta, parts=2.0)
-
-
-def _theta(epsilon: float, *, tops: int, delta: float, parts: float) -> float:
-    if _checked_delta(delta) == 0.0:
-        return 2.0 * whole(tops, "tops") / epsilon
-    return math.sqrt(32.0 * whole(tops, "tops") * math.log(parts / delta)) / epsilon
-
-
-def _checked_delta(delta: float) -> float:
+    positive(epsilon, "epsilon")
     if not 0.0 <= delta < 1.0:
         raise ValueError(f"delta is {delta}. Pass a number of at least 0 and below 1.")
-    return delta
-
-
-def _largest_epoch_loss(epsilon: float, *, tops: int, delta: float) -> float:
-    """Return the largest pure loss of which c compose to (epsilon, delta), rounded down."""
-    low = high = epsilon / whole(tops, "tops")
-    if _checked_delta(delta) == 0.0:
-        return low
-    while PureCurve(high, times=tops).delta(epsilon) <= delta:
-        low, high = high, 2.0 * high
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        kept = PureCurve(middle, times=tops).delta(epsilon) <= delta
-        low, high = (middle, high) if kept else (low, middle)
-    return low
+    if delta == 0.0:
+        return 2.0 * whole(tops, "tops") / epsilon
+    return math.sqrt(32.0 * whole(tops, "tops") * math.log(1.0 / delta)) / epsilon
 
 
 def best_split(tops: int, *, monotone: bool = False) -> float:
