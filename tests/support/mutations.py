@@ -1337,8 +1337,8 @@ MUTATIONS = [
         "inference after selection",
         "the tree of the session is paid for",
         "everhold_lab/theory/post_selection.py",
-        "level = log_inverse_weight - math.log(_left_of(1.0 - confidence, dependence))",
-        "level = -math.log(_left_of(1.0 - confidence, dependence))",
+        "level = bits * math.log(2.0) - math.log(_left_of(1.0 - confidence, dependence, failure))",
+        "level = -math.log(_left_of(1.0 - confidence, dependence, failure))",
         ("everhold-lab/theory/test_post_selection.py",),
     ),
     Mutation(

@@ -1,6 +1,7 @@
 """Second looks after a session: exact on tiny worlds, and simulated with an analyst who picks the best of many."""
 
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,15 +16,12 @@ from everhold.errors import DependenceError
 from everhold.guarantees.description_length import QueryTree, hoeffding_radius
 from everhold.privacy.curves import GaussianCurve, PureCurve
 from everhold_lab.theory.post_selection import (
-    corrected_level,
     corrected_p_value,
+    corrected_radius,
     max_information_bits,
     max_information_of_curve,
-    max_information_radius,
+    p_value_threshold,
     post_selection_radius,
-    selected_level,
-    selected_p_value,
-    selected_radius,
 )
 from everhold_privacy.guarantees import gaussian_exceedance, transfer_radius
 
@@ -95,7 +93,7 @@ def test_before_any_query_it_covers_a_coin_and_a_quarter_of_it_does_not(rows, co
 
     assert missed(radius) <= 1.0 - confidence
     assert missed(0.25 * radius) > 1.0 - confidence
-    assert radius >= max_information_radius(rows=rows, confidence=confidence, bits=0.0)  # Hoeffding's
+    assert radius >= corrected_radius(rows=rows, confidence=confidence, bits=0.0)  # Hoeffding's
 
 
 @pytest.mark.parametrize("mu", [0.01, 0.1, 0.5])
@@ -167,9 +165,9 @@ def test_a_corrected_p_value_is_a_p_value(rows, epsilon, failure):
 
 
 @given(p=st.floats(0, 1), level=st.floats(0.02, 0.9), bits=st.floats(0, 40), share=st.floats(0, 0.99))
-def test_the_corrected_p_value_is_the_inverse_of_the_corrected_level(p, level, bits, share):
+def test_the_corrected_p_value_is_the_inverse_of_the_p_value_threshold(p, level, bits, share):
     failure = share * level
-    threshold = corrected_level(level, bits=bits, failure=failure)
+    threshold = p_value_threshold(level, bits=bits, failure=failure)
     if abs(p - threshold) > 1e-9 * threshold:
         assert (corrected_p_value(p, bits=bits, failure=failure) <= level) == (p <= threshold)
 
@@ -182,7 +180,7 @@ def test_bits_of_curves():
         == max_information_of_curve(noise, rows=100, failure=0.01).bits
     )
     assert max_information_bits(noise, rows=100, failure=0.01, dependence=Groups(2)) == math.inf
-    assert corrected_p_value(1e-9, bits=math.inf) == 1.0
+    assert corrected_p_value(1e-300, bits=math.inf) == corrected_p_value(1e-300, bits=2_000.0) == 1.0
     any_law = max_information_bits(PureCurve(0.01, 10), rows=100, failure=0.01, dependence=Groups(2))
     assert any_law == pytest.approx(10 / math.log(2))
     assert max_information_bits(PureCurve(0.01, 10), rows=100, failure=0.01) < any_law
@@ -201,11 +199,11 @@ def best_of_many(rng, rows=400, tests=60):
 def test_the_best_of_many_fools_a_naive_test_and_interval_and_not_the_corrected_ones():
     picked = [best_of_many(np.random.default_rng(seed)) for seed in range(400)]
     p_values, errors = np.array(picked).T
-    size = math.log(60)
+    bits = math.log2(60)
     assert np.mean(p_values <= 0.05) > 0.8
-    assert np.mean([selected_p_value(p, log_inverse_weight=size) <= 0.05 for p in p_values]) <= 0.05
-    assert np.mean(errors > selected_radius(rows=400, confidence=0.95, log_inverse_weight=0.0)) > 0.2
-    assert np.mean(errors > selected_radius(rows=400, confidence=0.95, log_inverse_weight=size)) <= 0.05
+    assert np.mean([corrected_p_value(p, bits=bits) <= 0.05 for p in p_values]) <= 0.05
+    assert np.mean(errors > corrected_radius(rows=400, confidence=0.95, bits=0.0)) > 0.2
+    assert np.mean(errors > corrected_radius(rows=400, confidence=0.95, bits=bits)) <= 0.05
 
 
 def test_tests_at_every_node_of_a_tree_are_rejected_with_the_level_at_most():
@@ -216,23 +214,15 @@ def test_tests_at_every_node_of_a_tree_are_rejected_with_the_level_at_most():
         for released in range(asked):
             weight = tree.log_inverse_weight(asked=asked, surprises=released, labels=released * math.log(3))
             histories = math.comb(asked - 1, released) * 3**released
-            total += histories * selected_level(0.05, log_inverse_weight=float(weight))
+            total += histories * p_value_threshold(0.05, bits=float(weight) / math.log(2.0))
     assert 0.02 < total <= 0.05
 
 
-@given(p=st.floats(0, 1), level=st.floats(0.01, 0.9), size=st.floats(0, 200))
-def test_the_selected_p_value_is_the_inverse_of_the_selected_level(p, level, size):
-    threshold = selected_level(level, log_inverse_weight=size)
-    if abs(p - threshold) > 1e-9 * threshold:
-        assert (selected_p_value(p, log_inverse_weight=size) <= level) == (p <= threshold)
-
-
-def test_radii_of_a_tree_and_of_bits_are_hoeffdings_at_the_smaller_level():
+def test_radii_are_hoeffdings_at_the_smaller_level():
     by_hand = math.sqrt(math.log(2 * 1_000 / 0.05) / (2 * 500))
-    assert selected_radius(rows=500, confidence=0.95, log_inverse_weight=math.log(1_000)) == pytest.approx(by_hand)
     bits = math.log2(1_000)
-    assert max_information_radius(rows=500, confidence=0.95, bits=bits) == pytest.approx(by_hand)
-    assert max_information_radius(rows=500, confidence=0.95, bits=bits, failure=0.01) > by_hand
+    assert corrected_radius(rows=500, confidence=0.95, bits=bits) == pytest.approx(by_hand)
+    assert corrected_radius(rows=500, confidence=0.95, bits=bits, failure=0.01) > by_hand
 
 
 # Rows that depend on each other, and on training rows -----------------------------------------------------------------
@@ -266,10 +256,8 @@ def as_if_free_of_training_rows(model):
 
 SECOND_LOOKS = {
     "S1": lambda model: post_selection_radius(PureCurve(0.0), rows=1_200, confidence=0.95, dependence=model).radius,
-    "S3": lambda model: selected_radius(rows=1_200, confidence=0.95, log_inverse_weight=0.0, dependence=model),
-    "P3": lambda model: max_information_radius(rows=1_200, confidence=0.95, bits=0.0, dependence=model),
-    "level of S3": lambda model: selected_level(0.05, log_inverse_weight=0.0, dependence=model),
-    "level of P3": lambda model: corrected_level(0.05, bits=0.0, dependence=model),
+    "S3, P3": lambda model: corrected_radius(rows=1_200, confidence=0.95, bits=0.0, dependence=model),
+    "level of S3, P3": lambda model: p_value_threshold(0.05, bits=0.0, dependence=model),
 }
 
 
@@ -281,7 +269,7 @@ def test_a_fitted_chain_next_to_its_training_rows_leaves_no_second_look(look):
         look(fitted_chain(training, gap=0))
 
 
-@pytest.mark.parametrize("look", ["S1", "S3", "P3"])
+@pytest.mark.parametrize("look", ["S1", "S3, P3"])
 def test_radii_that_give_up_nothing_for_training_rows_are_wrong_every_time(look):
     """The parameter is chosen from the training rows alone: "as at the last open visit", right for half of all."""
     for seed in range(5):
@@ -295,12 +283,10 @@ def test_p_values_give_up_what_the_dependence_leaves_to_chance():
     training, _ = visits(0)
     near, far = (fitted_chain(training, gap=gap) for gap in (0, 100))
     assert corrected_p_value(1e-9, bits=1.0, dependence=near) == 1.0
-    assert selected_p_value(0.0, log_inverse_weight=1.0, dependence=near) == 1.0
+    assert corrected_p_value(0.0, bits=1.0, dependence=near) == 1.0
     assert 0.01 < far.miss < 0.02
     assert corrected_p_value(1e-3, bits=1.0, failure=0.01, dependence=far) == pytest.approx(0.012 + far.miss)
-    assert selected_p_value(1e-3, log_inverse_weight=1.0, dependence=far) == pytest.approx(1e-3 * math.e + far.miss)
-    assert corrected_level(0.05, bits=1.0, dependence=far) == pytest.approx((0.05 - far.miss) / 2)
-    assert selected_level(0.05, log_inverse_weight=1.0, dependence=far) == pytest.approx((0.05 - far.miss) / math.e)
+    assert p_value_threshold(0.05, bits=1.0, dependence=far) == pytest.approx((0.05 - far.miss) / 2)
 
 
 def test_each_radius_gives_up_a_wrong_fit_and_the_training_rows_once():
@@ -312,8 +298,7 @@ def test_each_radius_gives_up_a_wrong_fit_and_the_training_rows_once():
         assert 0.0 < lost < 0.05
         by_hand = hoeffding_radius(rows=model.concentration(1_200), log_inverse_level=2.0 - math.log(0.05 - lost))
         chosen = {"rows": 1_200, "confidence": 0.95, "dependence": model}
-        assert selected_radius(**chosen, log_inverse_weight=2.0) == pytest.approx(by_hand)
-        assert max_information_radius(**chosen, bits=2.0 / math.log(2.0)) == pytest.approx(by_hand)
+        assert corrected_radius(**chosen, bits=2.0 / math.log(2.0)) == pytest.approx(by_hand)
         surer = {**chosen, "confidence": 0.95 + model.miss, "dependence": as_if_free_of_training_rows(model)}
         imagined = post_selection_radius(PureCurve(0.0), **chosen).radius
         assert imagined == pytest.approx(post_selection_radius(PureCurve(0.0), **surer).radius)
@@ -347,21 +332,27 @@ def test_a_model_that_does_not_say_how_far_its_training_rows_are_is_refused():
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "says"),
     [
-        lambda: corrected_p_value(1.1, bits=1.0),
-        lambda: corrected_p_value(0.1, bits=-1.0),
-        lambda: corrected_p_value(0.1, bits=1.0, failure=1.0),
-        lambda: selected_p_value(math.nan, log_inverse_weight=1.0),
-        lambda: selected_p_value(0.1, log_inverse_weight=-1.0),
-        lambda: selected_level(0.0, log_inverse_weight=1.0),
-        lambda: selected_radius(rows=10, confidence=1.0, log_inverse_weight=1.0),
-        lambda: selected_radius(rows=10.5, confidence=0.9, log_inverse_weight=1.0),
-        lambda: max_information_radius(rows=10, confidence=0.95, bits=1.0, failure=0.06),
-        lambda: max_information_bits(PureCurve(0.1), rows=0, failure=0.1),
-        lambda: post_selection_radius(PureCurve(0.1), rows=10, confidence=0.0),
+        (lambda: corrected_p_value(1.1, bits=1.0), "p_value is 1.1. Pass a number from 0 to 1."),
+        (lambda: corrected_p_value(math.nan, bits=1.0), "p_value is nan. Pass a number from 0 to 1."),
+        (lambda: corrected_p_value(0.1, bits=-1.0), "bits is -1.0. Pass a number of at least 0"),
+        (lambda: corrected_p_value(0.1, bits=1.0, failure=1.0), "failure is 1.0. Pass a number of at least 0 and be"),
+        (lambda: p_value_threshold(0.0, bits=1.0), "level is 0.0. Pass a number strictly between 0 and 1"),
+        (lambda: p_value_threshold(0.05, bits=1.0, failure=0.05), "failure is 0.05. Pass a number of at least 0 and"),
+        (
+            lambda: corrected_radius(rows=10, confidence=1.0, bits=1.0),
+            "confidence is 1.0. Pass a number strictly between 0",
+        ),
+        (lambda: corrected_radius(rows=10.5, confidence=0.9, bits=1.0), "rows is 10.5. Pass a whole number"),
+        (
+            lambda: corrected_radius(rows=10, confidence=0.95, bits=1.0, failure=0.06),
+            "failure is 0.06. Pass a number of at least 0 and below 0.05.",
+        ),
+        (lambda: max_information_bits(PureCurve(0.1), rows=0, failure=0.1), "rows is 0. Pass a whole number"),
+        (lambda: post_selection_radius(PureCurve(0.1), rows=10, confidence=0.0), "confidence is 0.0. Pass a number"),
     ],
 )
-def test_bad_arguments_are_refused(call):
-    with pytest.raises(ValueError, match=r"expected|Pass"):
+def test_bad_arguments_are_refused(call, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
         call()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,19 +29,16 @@ from everhold_lab.published.bound import check_count, check_nonnegative
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.dependence import DependenceModel
     from everhold.privacy.curves import PrivacyCurve
 
 __all__ = [
-    "DependentRows",
     "PostSelectionBound",
-    "corrected_level",
     "corrected_p_value",
+    "corrected_radius",
     "max_information_bits",
-    "max_information_radius",
+    "p_value_threshold",
     "post_selection_radius",
-    "selected_level",
-    "selected_p_value",
-    "selected_radius",
 ]
 
 
@@ -186,18 +183,26 @@ def theorems_19_and_3_cross_at(rows: int, *, failure: float) -> float:
     return max(0.0, 0.5 - math.sqrt(math.log(2.0 / failure) / (2.0 * rows)))
 
 
-def p_value_threshold(level: float, *, bits: float, failure: float = 0.0) -> float:
-    """Return the threshold for a p-value chosen after a session: ``(level - beta) / 2^k`` (statement P3).
+def p_value_threshold(
+    level: float, *, bits: float, failure: float = 0.0, dependence: DependenceModel | None = None
+) -> float:
+    """Return the threshold for a p-value chosen after a session: ``(level - beta) / 2^k`` (P3, S3).
 
     Rejecting at this threshold keeps the probability of a false rejection at most `level`, whatever test was chosen.
+    What the dependence gives up comes off, too: ``(level - miss - distance - beta) / 2^k``.
 
     Args:
         level: Requested probability of a false rejection, in (0, 1).
-        bits: k, the beta-approximate max-information of the session.
-        failure: beta, in [0, level).
+        bits: k: the beta-approximate max-information of the session (P3), or log2 of 1 / w where the hypothesis had
+            the weight w among all that could have been chosen, fixed in advance, with a sum of at most 1 (S3): log2 N
+            for N of them, and for the next node of a `QueryTree` its `log_inverse_weight` divided by ln 2.
+        failure: beta, in [0, level); for dependent rows also less than what the model leaves of the level.
+        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
+            independent by default.
 
     Raises:
         ValueError: If an argument is out of its range.
+        DependenceError: If what the model may be wrong about, and what training rows tell, use up the level.
 
     Source: the meaning of max-information, Zhao 2017, section 2.1 after (1); Dwork et al. 2015 (NIPS).
 
@@ -207,9 +212,7 @@ def p_value_threshold(level: float, *, bits: float, failure: float = 0.0) -> flo
     """
     fraction(level, "level")
     check_nonnegative("bits", bits)
-    if not 0.0 <= failure < level:
-        raise ValueError(f"failure is {failure!r}. Pass a number of at least 0 and below level, {level!r}.")
-    return (level - failure) * math.exp2(-bits)
+    return _left_of(level, dependence, failure) * math.exp2(-bits)
 
 
 _EXCESSES = np.concatenate([[0.0], np.geomspace(1e-7, 60.0, 160)])  # c - eps
@@ -319,27 +322,6 @@ _SESSION_EPSILONS = np.geomspace(1e-6, 60.0, 400)  # any of them is valid; the b
 _ROUNDING = 1e-12
 
 
-class DependentRows(Protocol):
-    """Protocol of a dependence model, which each model of `everhold.dependence` fulfils."""
-
-    @property
-    def independent(self) -> bool:
-        """True if rows are independent."""
-
-    @property
-    def miss(self) -> float:
-        """Probability that the model itself is wrong."""
-
-    def training_distance(self) -> float:
-        """Total variation between training and sealed rows and independent ones."""
-
-    def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """Return the curve of a session about one row, averaged over rows including training rows (S4)."""
-
-    def concentration(self, rows: int) -> float:
-        """Return the effective number of independent rows (S5)."""
-
-
 @dataclass(frozen=True, slots=True)
 class PostSelectionBound:
     """Distance of a parameter's sealed average from its population value, if it was chosen after a session.
@@ -359,41 +341,18 @@ class PostSelectionBound:
     statement: str = "S1"
 
 
-def corrected_level(
-    level: float, *, bits: float, failure: float = 0.0, dependence: DependentRows | None = None
-) -> float:
-    """Return the level at which to test a hypothesis chosen after a session: ``(level - beta) / 2^k`` (P3).
-
-    What the dependence gives up comes off, too: ``(level - beta - miss - distance) / 2^k``.
-
-    Args:
-        level: Requested probability of a false rejection, in (0, 1).
-        bits: k, the beta-approximate max-information of the session.
-        failure: beta, in [0, level); for dependent rows also less than what the model leaves of the level.
-        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
-            independent by default.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-        DependenceError: If what the model may be wrong about, and what training rows tell, use up the level.
-    """
-    fraction(level, "level")
-    return p_value_threshold(_left_of(level, dependence), bits=bits, failure=failure)
-
-
 def corrected_p_value(
-    p_value: float, *, bits: float, failure: float = 0.0, dependence: DependentRows | None = None
+    p_value: float, *, bits: float, failure: float = 0.0, dependence: DependenceModel | None = None
 ) -> float:
-    """Return the p-value of a hypothesis chosen after a session: ``min(1, 2^k p + beta)`` (P3).
+    """Return the p-value of a hypothesis chosen after a session: ``min(1, 2^k p + beta)`` (P3, S3).
 
-    What the dependence gives up is added. It is at most a level exactly if the p-value is at most the corrected level.
+    What the dependence gives up is added. It is at most a level exactly if the p-value is at most the threshold.
 
     Args:
         p_value: P-value of the test as if it had been chosen before, in [0, 1]; right for rows that depend as these do.
-        bits: k, the beta-approximate max-information of the session.
+        bits: k, as for `p_value_threshold`.
         failure: beta, in [0, 1).
-        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
-            independent by default.
+        dependence: As for `p_value_threshold`.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -401,17 +360,26 @@ def corrected_p_value(
     Examples:
         >>> round(corrected_p_value(0.001, bits=3.0, failure=0.01), 6)
         0.018
+
+        A test chosen after 20 queries, 2 of which were corrected by the sealed rows:
+
+        >>> from everhold.guarantees.description_length import QueryTree
+        >>> told = 2 * math.log(94)
+        >>> weight = float(QueryTree(queries=30).log_inverse_weight(asked=21, surprises=2, labels=told))
+        >>> f"{corrected_p_value(1e-9, bits=weight / math.log(2)):.1g}"
+        '0.5'
     """
     check_nonnegative("bits", bits)
     if not 0.0 <= failure < 1.0:
         raise ValueError(f"failure is {failure!r}. Pass a number of at least 0 and below 1.")
-    _check_p_value(p_value)
-    added = failure + _given_up(dependence)
-    return min(1.0, p_value * math.exp2(min(bits, 1_000.0)) + added) if p_value > 0.0 else min(1.0, added)
+    if not 0.0 <= p_value <= 1.0:
+        raise ValueError(f"p_value is {p_value!r}. Pass a number from 0 to 1.")
+    multiplied = math.exp(min(math.log(p_value) + bits * math.log(2.0), 0.0)) if p_value > 0.0 else 0.0
+    return min(1.0, multiplied + failure + _given_up(dependence))
 
 
 def max_information_bits(
-    curve: PrivacyCurve, *, rows: int, failure: float, dependence: DependentRows | None = None
+    curve: PrivacyCurve, *, rows: int, failure: float, dependence: DependenceModel | None = None
 ) -> float:
     """Return a session's approximate max-information in bits, from its whole privacy curve (P3).
 
@@ -439,120 +407,39 @@ def max_information_bits(
     return min(always, pure, max_information_of_curve(curve, rows=rows, failure=failure).bits)
 
 
-def selected_level(level: float, *, log_inverse_weight: float, dependence: DependentRows | None = None) -> float:
-    """Return the level at which to test a hypothesis chosen from a tree: ``level * w`` (S3).
-
-    With weights ``w`` of all hypotheses that could have been chosen, fixed in advance, that sum to at most 1: ``1 / N``
-    for N of them, or the weight of the next node of a `QueryTree`. For dependent rows it is
-    ``(level - miss - distance) * w``.
-
-    Args:
-        level: Requested probability of a false rejection, in (0, 1).
-        log_inverse_weight: ln(1 / w), at least 0; ln N for equal weights.
-        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
-            independent by default.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-        DependenceError: If what the model may be wrong about, and what training rows tell, use up the level.
-    """
-    fraction(level, "level")
-    check_nonnegative("log_inverse_weight", log_inverse_weight)
-    return _left_of(level, dependence) * math.exp(-log_inverse_weight)
-
-
-def selected_p_value(p_value: float, *, log_inverse_weight: float, dependence: DependentRows | None = None) -> float:
-    """Return the p-value of a hypothesis chosen from a tree: ``min(1, p / w)`` (S3).
-
-    What the dependence gives up is added.
-
-    Args:
-        p_value: P-value of the test as if it had been chosen before, in [0, 1]; right for rows that depend as these do.
-        log_inverse_weight: As for `selected_level`.
-        dependence: As for `selected_level`.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-
-    Examples:
-        A test chosen after 20 queries, 2 of which were corrected by the sealed rows:
-
-        >>> from everhold.guarantees.description_length import QueryTree
-        >>> tree = QueryTree(queries=30)
-        >>> told = 2 * math.log(94)
-        >>> weight = float(tree.log_inverse_weight(asked=21, surprises=2, labels=told))
-        >>> f"{selected_p_value(1e-9, log_inverse_weight=weight):.1g}"
-        '0.5'
-    """
-    _check_p_value(p_value)
-    check_nonnegative("log_inverse_weight", log_inverse_weight)
-    corrected = math.exp(min(math.log(p_value) + log_inverse_weight, 0.0)) if p_value > 0.0 else 0.0
-    return min(1.0, corrected + _given_up(dependence))
-
-
-def selected_radius(
-    *, rows: int, confidence: float, log_inverse_weight: float, dependence: DependentRows | None = None
+def corrected_radius(
+    *, rows: int, confidence: float, bits: float, failure: float = 0.0, dependence: DependenceModel | None = None
 ) -> float:
-    """Return the half-width around the sealed average of a parameter chosen from a tree: ``conc(n, 1/w, beta)`` (S3).
+    """Return the half-width around the sealed average of a parameter chosen after a session (P3 and S3, with P9).
 
-    The parameter is the next node of the tree, so this interval holds together with all others of the session.
-
-    Args:
-        rows: n; what they are worth is asked of the dependence (S5).
-        confidence: 1 - beta, in (0, 1).
-        log_inverse_weight: As for `selected_level`.
-        dependence: As for `selected_level`.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-        DependenceError: If what the model may be wrong about, and what training rows tell, use up beta.
-
-    Examples:
-        >>> round(selected_radius(rows=20_000, confidence=0.95, log_inverse_weight=15.2), 3)
-        0.022
-    """
-    check_count("rows", rows)
-    fraction(confidence, "confidence")
-    check_nonnegative("log_inverse_weight", log_inverse_weight)
-    level = log_inverse_weight - math.log(_left_of(1.0 - confidence, dependence))
-    return float(hoeffding_radius(rows=_worth(rows, dependence), log_inverse_level=level))
-
-
-def max_information_radius(
-    *, rows: int, confidence: float, bits: float, failure: float = 0.0, dependence: DependentRows | None = None
-) -> float:
-    """Return the half-width around the sealed average of a parameter chosen after a session (P3 with P9).
-
-    Hoeffding's at the level ``(beta - beta') / 2^k``, for what the rows are worth (S5).
+    Hoeffding's at the level ``(beta - beta') / 2^k``, for what the rows are worth (S5). Where the parameter is the next
+    node of the session's tree, this interval holds together with all others of the session.
 
     Args:
         rows: n.
         confidence: 1 - beta, in (0, 1).
-        bits: k, the beta'-approximate max-information of the session.
+        bits: k, as for `p_value_threshold`.
         failure: beta', in [0, beta); for dependent rows also less than what the model leaves of beta.
-        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
-            independent by default.
+        dependence: As for `p_value_threshold`.
 
     Raises:
         ValueError: If an argument is out of its range.
         DependenceError: If what the model may be wrong about, and what training rows tell, use up beta.
 
     Examples:
-        >>> round(max_information_radius(rows=20_000, confidence=0.95, bits=10.0, failure=0.01), 3)
+        >>> round(corrected_radius(rows=20_000, confidence=0.95, bits=10.0, failure=0.01), 3)
         0.016
     """
     check_count("rows", rows)
     fraction(confidence, "confidence")
     check_nonnegative("bits", bits)
-    beta = _left_of(1.0 - confidence, dependence)
-    if not 0.0 <= failure < beta:
-        raise ValueError(f"failure is {failure!r}. Pass a number of at least 0 and below {beta:.3g}.")
-    level = bits * math.log(2.0) - math.log(beta - failure)
-    return float(hoeffding_radius(rows=_worth(rows, dependence), log_inverse_level=level))
+    worth = float(rows) if dependence is None else dependence.concentration(rows)
+    level = bits * math.log(2.0) - math.log(_left_of(1.0 - confidence, dependence, failure))
+    return float(hoeffding_radius(rows=worth, log_inverse_level=level))
 
 
 def post_selection_radius(
-    curve: PrivacyCurve, *, rows: int, confidence: float, dependence: DependentRows | None = None
+    curve: PrivacyCurve, *, rows: int, confidence: float, dependence: DependenceModel | None = None
 ) -> PostSelectionBound:
     """Return the half-width around the sealed average of one parameter chosen after a session (S1).
 
@@ -589,7 +476,8 @@ def post_selection_radius(
     """
     check_count("rows", rows)
     fraction(confidence, "confidence")
-    beta = _left_of(1.0 - confidence, dependence, training_in_leakage=True)
+    # the leakage counts training rows, as in `Mechanism.statement_confidence`, so only a wrong model comes off
+    beta = _without(1.0 - confidence, 0.0 if dependence is None else dependence.miss)
     levels = beta * ndtr(np.array(_REACHES))  # what is left of beta when Z <= z sigma is asked for
     quantiles = ndtri(1.0 - levels / 2.0)
     answer = 2.0 * np.exp(-(quantiles**2) / 2.0) / math.sqrt(2.0 * math.pi) / levels  # min of alpha + r(alpha)/level
@@ -606,19 +494,21 @@ def post_selection_radius(
     return min(candidates, key=lambda bound: bound.radius)
 
 
-def _given_up(dependence: DependentRows | None, *, training_in_leakage: bool = False) -> float:
-    """Return the probability that the model is wrong or that training rows tell about sealed ones.
-
-    S1 counts training rows in the leakage instead, as `Mechanism.statement_confidence` does.
-    """
-    if dependence is None:
-        return 0.0
-    return dependence.miss + (0.0 if training_in_leakage else dependence.training_distance())
+def _given_up(dependence: DependenceModel | None) -> float:
+    """Return the probability that the model is wrong or that training rows tell about sealed ones."""
+    return 0.0 if dependence is None else dependence.miss + dependence.training_distance()
 
 
-def _left_of(chance: float, dependence: DependentRows | None, *, training_in_leakage: bool = False) -> float:
-    """Return the part of an allowed failure probability that the dependence leaves."""
-    lost = _given_up(dependence, training_in_leakage=training_in_leakage)
+def _left_of(chance: float, dependence: DependenceModel | None, failure: float = 0.0) -> float:
+    """Return what the dependence and the failure of a session leave of an allowed failure probability."""
+    left = _without(chance, _given_up(dependence))
+    if not 0.0 <= failure < left:
+        raise ValueError(f"failure is {failure!r}. Pass a number of at least 0 and below {left:.3g}.")
+    return left - failure
+
+
+def _without(chance: float, lost: float) -> float:
+    """Return an allowed failure probability less that with which the dependence model fails."""
     if not lost < chance:
         raise DependenceError(
             f"The dependence model fails with probability {lost:.3g}, and the statement "
@@ -626,12 +516,3 @@ def _left_of(chance: float, dependence: DependentRows | None, *, training_in_lea
             "training rows, fit the model on more rows, or pass a lower confidence."
         )
     return chance - lost
-
-
-def _worth(rows: int, dependence: DependentRows | None) -> float:
-    return float(rows) if dependence is None else dependence.concentration(rows)
-
-
-def _check_p_value(p_value: float) -> None:
-    if not 0.0 <= p_value <= 1.0:
-        raise ValueError(f"p_value is {p_value!r}, expected a number in [0, 1]")
