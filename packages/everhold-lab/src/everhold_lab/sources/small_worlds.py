@@ -124,7 +124,7 @@ def sparse_answers(values: tuple[int, ...], *, tops: int, threshold: int, epsilo
     noise = SeededNoise(1)
     stream = SparseVector.sparse(epsilon=epsilon, tops=tops, threshold=threshold, sensitivity=1)
     _, verdicts = stream.ask(stream.start(noise), list(values), noise)
-    return verdicts.tolist()
+    return [int(verdict) for verdict in verdicts]
 
 
 def common_child() -> tuple[int, ...]:
