@@ -9,17 +9,21 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
+from everhold.guarantees.intervals.base import Cells, GroupSums
+from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.queries.interval_planner import JudgedShare, RecordedPool
-from everhold.queries.means.assisted import content_of, read_pool
-from everhold.queries.means.mean import condition
+from everhold.queries.interval_planner import JudgedMean, RecordedPool
+from everhold.queries.means.assisted import check_units, content_of, key_of_judge, read_pool
+from everhold.queries.means.mean import MeanQuery, parsed
 from everhold.sealing.duplicates.resealing import as_value
 from everhold.sealing.duplicates.splits import BY_CHANCE, excess_by_chance, repetitions
 from everhold.sealing.intake.duckdb_files import spilling_into
@@ -30,12 +34,13 @@ from everhold.values.expressions.tree import quoted
 if TYPE_CHECKING:
     import duckdb
 
+    from everhold.guarantees.intervals.base import Needs
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.intake.reading import RowSource
     from everhold.values.base import BoundQuery, Schema
     from everhold.values.expressions.tree import ColumnKind
 
-_MOST_JUDGES = 1_000
+_MOST_JUDGES, _MOST_VERDICTS = 1_000, 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,71 +48,136 @@ class PoolFamily(Family):
     """A pool as a steward writes it, made by `pool`."""
 
     rows: RowSource
-    judges: Sequence[str]
+    judges: Sequence[str | MeanQuery]
 
     def bind(self, compiler: QueryCompiler) -> BoundPool:
-        """Count what each judge says of the pool, after checking that no sealed row is in it.
+        """Add up what each judge says of the pool, after checking that no sealed row is in it.
 
         Raises:
             QueryRejected: If the pool cannot be read, a judge has no verdict, or rows are sealed. Nothing is changed.
         """
-        schema, judges = compiler.schema, self.judges
+        schema, judges, mechanism = compiler.schema, self.judges, compiler.mechanism
         if isinstance(judges, str) or not isinstance(judges, Sequence) or not 1 <= len(judges) <= _MOST_JUDGES:
             raise QueryRejected(f"The judges are {brief(judges)}. Pass a list of conditions, such as ['judge'].")
-        if not compiler.mechanism.dependence.independent:
-            raise QueryRejected(
-                "The rows of this holdout depend on each other, and those of a pool are counted as independent. Use a "
-                "pool with a holdout of independent rows."
-            )
-        bound = [condition(judge, schema) for judge in judges]
+        check_units(mechanism, "a pool")
+        asked = [judge if isinstance(judge, MeanQuery) else MeanQuery(judge) for judge in judges]
+        keys, group_by = [key_of_judge(judge.text, schema) for judge in asked], mechanism.dependence.group_column
+        columns = [(judge.text,) if judge.text == key else parsed(judge.text, schema).columns()
+                   for judge, key in zip(asked, keys, strict=True)]  # fmt: skip
+        reads = {name for each in columns for name in each} | ({group_by} if group_by else set())
         with tempfile.TemporaryDirectory() as folder, spilling_into(Path(folder)) as connection:
             kinds = read_pool(connection, self.rows)
-            _check_columns(connection, kinds, bound, schema)
+            _check_columns(connection, kinds, sorted(reads), schema)
             _check_unsealed(connection, kinds, compiler)
             path = Path(folder) / "pool.parquet"
             connection.execute(f"COPY pool TO '{path}' (FORMAT parquet)")
             (rows,) = connection.execute("SELECT count(*) FROM pool").fetchall()[0]
             about = replace(schema, rows=rows, columns=kinds, label=None, label_kind=None, row_id=None)
             engine = Embedded(path, what="pool")
-            counts = StoredRows(engine, about, rows=rows, sealed=False).totals(bound, unit=1)[:, 0].tolist()
+            stored, found = StoredRows(engine, about, rows=rows, sealed=False), dict[str, tuple[PooledMean, ...]]()
+            for judge, key in zip(asked, keys, strict=True):
+                parts = _verdicts(connection, key) if judge.text == key else [judge]
+                bound = [part.bind(schema) for part in parts]
+                needs: list[Needs] = [
+                    "groups" if group_by is not None else "total" if each.yes_no else "cells" for each in bound
+                ]
+                totals, seen = stored.evaluate(bound, needs, group_by=group_by, unit=mechanism.unit)
+                found[key] = tuple(
+                    PooledMean(
+                        part.text, None if part.low is None or part.high is None else (part.low, part.high), rows,
+                        int(total) / (rows * mechanism.unit), summary,
+                    )
+                    for part, total, summary in zip(parts, totals[:, 0], seen, strict=True)
+                )  # fmt: skip
             engine.close()
             content = content_of(connection, kinds)
-        counted = zip(bound, judges, counts, strict=True)
-        return BoundPool(rows, content, {judge.query: (text, count) for judge, text, count in counted})
+        return BoundPool(rows, content, found)
+
+
+@dataclass(frozen=True, slots=True)
+class PooledMean:
+    """The mean of what a judge says over a pool.
+
+    Attributes:
+        text: The condition or the number.
+        ends: Range of the number; None for a condition.
+        rows: Number of rows of the pool.
+        share: The mean, as a share of the range.
+        seen: Histogram of a number's values, or sums by group; None where the share of independent rows says all.
+    """
+
+    text: str
+    ends: tuple[float, float] | None
+    rows: int
+    share: float
+    seen: Cells | GroupSums | None = None
+
+    def within(self, nats: float) -> tuple[float, float]:
+        """Return the interval of the population's mean, as shares of the range, at the level ``exp(-nats)``.
+
+        The stakes of bets are fixed, so they follow from no row.
+        """
+        none = np.zeros(0, dtype=np.int64)
+        if self.seen is None:
+            return ClopperPearson(rows=self.rows, training=self.rows).interval(self.share, nats)
+        bets: Betting | GroupBetting
+        if isinstance(self.seen, Cells):
+            bets = Betting(rows=self.rows, training=self.seen, fixed_stakes=True)
+        else:
+            sizes, places = np.unique(self.seen.sizes, return_inverse=True)
+            counts = np.bincount(places, weights=self.seen.counts)
+            empty = GroupSums(none, none, none, self.seen.unit)
+            bets = GroupBetting(
+                sizes=tuple(zip(sizes.tolist(), counts.tolist(), strict=True)), training=empty, fixed_stakes=True
+            )  # fmt: skip
+        low, high = bets.interval(self.seen, nats)
+        return max(low - 1.0 / self.seen.unit, 0.0), min(high + 1.0 / self.seen.unit, 1.0)
+
+    def to_list(self) -> list[Any]:
+        """Return the mean as plain JSON data."""
+        seen = None
+        if self.seen is not None:
+            named = {each.name: getattr(self.seen, each.name) for each in fields(self.seen)}
+            seen = {name: value if name == "unit" else value.tolist() for name, value in named.items()}
+        return [self.text, self.ends, self.rows, self.share, seen]
+
+    @classmethod
+    def from_list(cls, data: Sequence[Any]) -> Self:
+        """Rebuild the mean from what `to_list` returned."""
+        text, ends, rows, share, seen = data
+        if seen is not None:
+            kind: Any = GroupSums if "sizes" in seen else Cells
+            seen = kind(**{name: each if name == "unit" else np.asarray(each) for name, each in seen.items()})
+        return cls(text, None if ends is None else (float(ends[0]), float(ends[1])), rows, share, seen)
 
 
 @dataclass(frozen=True, slots=True)
 class BoundPool(BoundFamily):
-    """A pool of one holdout: what each judge says of how many of its rows.
+    """A pool of one holdout: what each judge says of its rows.
 
     Attributes:
         rows: Number of rows.
         content: SHA-256 of its rows, in any order.
-        judges: The condition of each judge and the number of rows that meet it, by fingerprint.
+        judges: One mean for each judge, or one for each of its verdicts but the commonest one, by `key_of_judge`.
     """
 
     kind: ClassVar[str] = "pool"
     rows: int
     content: str
-    judges: dict[str, tuple[str, int]]
+    judges: dict[str, tuple[PooledMean, ...]]
 
     def nats(self, bound: BoundQuery) -> float | None:
         """See `BoundFamily.nats`. A pool has no members."""
         return None
 
-    def share(self, judge: str) -> float:
-        """Return the share of the pool's rows that meet a judge's condition."""
-        return self.judges[judge][1] / self.rows
-
-    def within(self, judge: str, nats: float) -> tuple[float, float]:
-        """Return the interval of the population's share of a judge's condition.
+    def within(self, part: PooledMean, nats: float) -> tuple[float, float]:
+        """Return the interval of the population's mean of what a judge says, as shares of its range.
 
         Args:
-            judge: Fingerprint of the condition.
-            nats: ln(1 / level) of the whole pool, which all judges share.
+            part: One of the means.
+            nats: ln(1 / level) of the whole pool, which all means share.
         """
-        exact = ClopperPearson(rows=self.rows, training=self.rows)
-        return exact.interval(self.share(judge), nats + self.most_nats)
+        return part.within(nats + self.most_nats)
 
     def recorded(self, name: str, nats: float) -> RecordedPool:
         """Return what queries have to know of the pool.
@@ -117,50 +187,52 @@ class BoundPool(BoundFamily):
             nats: ln(1 / level) that its judges share.
         """
         judges = {
-            judge: JudgedShare(text, count / self.rows, self.within(judge, nats))
-            for judge, (text, count) in self.judges.items()
+            judge: [JudgedMean(part.text, part.ends, part.share, self.within(part, nats)) for part in parts]
+            for judge, parts in self.judges.items()
         }
         return RecordedPool(name, self.content, judges)
 
     def half_width(self, nats: float) -> float:
-        """See `BoundFamily.half_width`: of the judge whose share is known least."""
-        ends = [self.within(judge, nats) for judge in self.judges]
+        """See `BoundFamily.half_width`: of the mean that is known least, as a share of its range."""
+        ends = [self.within(part, nats) for parts in self.judges.values() for part in parts]
         return max(high - low for low, high in ends) / 2.0
 
     def to_dict(self) -> dict[str, Any]:
         """See `BoundFamily.to_dict`."""
-        judges = [[judge, text, count] for judge, (text, count) in self.judges.items()]
+        judges = [[judge, *(part.to_list() for part in parts)] for judge, parts in self.judges.items()]
         return {"kind": self.kind, "rows": self.rows, "content": self.content, "judges": judges}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Self:
         """Rebuild the pool from the plain data that `to_dict` returns."""
-        judges = {str(judge): (str(text), int(count)) for judge, text, count in data["judges"]}
+        judges = {str(judge): tuple(map(PooledMean.from_list, parts)) for judge, *parts in data["judges"]}
         return cls(int(data["rows"]), str(data["content"]), judges)
 
     @property
     def shown(self) -> str:
         """See `BoundFamily.shown`."""
-        listed = ", ".join(text for text, _ in self.judges.values())
+        listed = ", ".join(part.text for parts in self.judges.values() for part in parts)
         return f"a pool of {self.rows:,} rows of the same population, on which {listed} was not tuned"
 
     @property
     def most_nats(self) -> float:
-        """See `BoundFamily.most_nats`: all judges alike."""
-        return math.log(len(self.judges))
+        """See `BoundFamily.most_nats`: all means alike."""
+        return math.log(sum(map(len, self.judges.values())))
 
 
-def pool(rows: RowSource, judges: Sequence[str]) -> PoolFamily:
+def pool(rows: RowSource, judges: Sequence[str | MeanQuery]) -> PoolFamily:
     """Build a pool of rows without human labels, for `eh.mean(..., assisted_by=...)`.
 
     It is recorded as a family is, with the holdout or later, and cannot be changed then. Its rows have to be drawn from
     the population of the sealed rows, independently of them, and no judge may have been tuned on it or on sealed rows.
-    Neither can be seen in the data. Rows that are sealed are refused.
+    Neither can be seen in the data. Rows that are sealed are refused. Where rows are in groups, the pool's are, too:
+    whole groups by the same column, none of them sealed.
 
     Args:
         rows: A table or a file, as for `Holdout.create`; columns are named as the sealed ones.
-        judges: Conditions over its columns, such as ``["judge"]`` or ``["judge_score >= 4"]``. They share the pool's
-            part of the probability of failure.
+        judges: What judges say: conditions over its columns, such as ``"judge"`` or ``"judge_score >= 4"``; numbers
+            with a range, such as ``eh.mean("judge_score", low=1, high=5)``; or texts with at most 20 verdicts, such as
+            ``"verdict"``. They share the pool's part of the probability of failure, as do the verdicts of a text.
 
     Examples:
         >>> pool({"judge": [True, False]}, ["judge"]).judges
@@ -169,11 +241,28 @@ def pool(rows: RowSource, judges: Sequence[str]) -> PoolFamily:
     return PoolFamily(rows, judges)
 
 
+def _verdicts(connection: duckdb.DuckDBPyConnection, judge: str) -> list[MeanQuery]:
+    """Return a condition for each verdict in a column of the pool but the commonest one.
+
+    Raises:
+        QueryRejected: If there is only one, or there are too many. Nothing is changed.
+    """
+    column = quoted(judge)
+    ordered = f"SELECT {column} FROM pool GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT {_MOST_VERDICTS + 1}"
+    found = [str(verdict) for (verdict,) in connection.execute(ordered).fetchall()]
+    if not 2 <= len(found) <= _MOST_VERDICTS:
+        many = "one verdict" if len(found) < 2 else "too many verdicts"
+        raise QueryRejected(
+            f"The judge {brief(judge)} has {many} in the pool. Pass one with 2 to {_MOST_VERDICTS} verdicts."
+        )
+    return [MeanQuery(f"{column} = '{verdict.replace(chr(39), 2 * chr(39))}'") for verdict in found[1:]]
+
+
 def _check_columns(
-    connection: duckdb.DuckDBPyConnection, kinds: Mapping[str, ColumnKind], judges: Sequence[BoundQuery], schema: Schema
+    connection: duckdb.DuckDBPyConnection, kinds: Mapping[str, ColumnKind], names: Sequence[str], schema: Schema
 ) -> None:
-    """Check that the pool has each column that a judge reads, of its kind and with a value in every row."""
-    for name in sorted({name for judge in judges for name in judge.columns or ()}):
+    """Check that the pool has columns that judges and groups need, of their kind and with a value in every row."""
+    for name in names:
         if kinds.get(name) is not schema.columns[name]:
             found = f"is a {kinds[name].value}" if name in kinds else "is not there"
             raise QueryRejected(
@@ -195,11 +284,13 @@ def _check_unsealed(
     schema, sealed = compiler.schema, compiler.sealed
     if sealed is None:
         return
-    if schema.row_id is not None and schema.row_id in kinds:
-        ids = {str(value) for value in sealed.row_ids(schema.row_id)}
-        own = connection.execute(f"SELECT {quoted(schema.row_id)} FROM pool").fetchall()
+    group_by = compiler.mechanism.dependence.group_column
+    if group_by is not None or (schema.row_id is not None and schema.row_id in kinds):
+        named = schema.row_id if group_by is None else group_by
+        ids = {str(value) for value in sealed.row_ids(str(named))}
+        own = connection.execute(f"SELECT {quoted(str(named))} FROM pool").fetchall()
         if (row := next((place for place, (value,) in enumerate(own, 1) if str(value) in ids), None)) is not None:
-            raise _sealed_row(f"with {schema.row_id} = {own[row - 1][0]}, ", row)
+            raise _sealed_row(f"with {named} = {own[row - 1][0]}, ", row)
         return
     shared = {name: kind for name, kind in schema.asked.items() if kinds.get(name) is kind}
     if sealed.reads_ahead or not shared:

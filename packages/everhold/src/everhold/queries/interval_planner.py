@@ -63,16 +63,18 @@ def never_asked(query: str, member: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedShare:
-    """What a judge says of a pool of rows without labels.
+class JudgedMean:
+    """What a judge says of a pool of rows without labels: the mean of a condition, or of a number.
 
     Attributes:
-        text: The judge's condition.
-        share: Share of the pool that meets it.
-        within: Interval of the population's share.
+        text: The condition or the number.
+        ends: Range of the number; None for a condition.
+        share: Mean over the pool, as a share of the range.
+        within: Interval of the population's mean, as shares of the range.
     """
 
     text: str
+    ends: tuple[float, float] | None
     share: float
     within: tuple[float, float]
 
@@ -84,12 +86,13 @@ class RecordedPool:
     Attributes:
         name: Its name in the holdout.
         content: SHA-256 of its rows.
-        judges: What each judge says, by the fingerprint of its condition.
+        judges: What each judge says, by what all its spellings have in common: one mean, or one for each of its
+            verdicts but one.
     """
 
     name: str
     content: str
-    judges: Mapping[str, JudgedShare]
+    judges: Mapping[str, Sequence[JudgedMean]]
 
 
 def no_pools() -> Sequence[RecordedPool]:

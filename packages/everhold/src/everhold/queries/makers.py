@@ -23,7 +23,9 @@ def mean(of: str, *, low: float | None = None, high: float | None = None) -> Mea
 @overload
 def mean(of: str, *, low: float | None = None, high: float | None = None, given: str) -> ConditionalMean: ...
 @overload
-def mean(of: str, *, assisted_by: str, pool: Any) -> AssistedMean: ...
+def mean(
+    of: str, *, low: float | None = None, high: float | None = None, assisted_by: str, pool: Any
+) -> AssistedMean: ...
 @overload
 def mean(of: RowFunction, *, name: str | None = None) -> StatisticalQuery: ...
 @overload
@@ -58,9 +60,10 @@ def mean(
         name: Of a function: functions of one name that are made of the same code and data, and give the same for public
             rows, are one query. Without a name every new function is a new query. Files and settings that the
             function reads while it runs are not looked at: take another name when they change.
-        assisted_by: A condition that says what a judge says, such as ``"judge"``, where few rows have a human label and
-            a pool of many more has the judge's. The better the judge, the narrower the answer; what it gets wrong only
-            costs width. One that is worth nothing is left out, as training rows say.
+        assisted_by: What a judge says, such as ``"judge"``, where few rows have a human label and a pool of many more
+            has the judge's: a condition, a number or a text, as the pool was recorded with. The better the judge, the
+            narrower the answer; what it gets wrong only costs width. One that is worth nothing is left out, as training
+            rows say.
         pool: Rows that were judged and not labelled, or their name: recorded by `eh.pool`, drawn from the same
             population, and not used to tune the judge.
 
@@ -70,11 +73,11 @@ def mean(
         >>> late = mean(lambda table: table["arr_delay"] > 15, name="late")
     """
     if assisted_by is not None or pool is not None:
-        if assisted_by is None or pool is None or any(each is not None for each in (low, high, given, name)):
-            raise QueryRejected("Pass assisted_by and pool together, to a condition, and nothing else beside them.")
+        if assisted_by is None or pool is None or given is not None or name is not None:
+            raise QueryRejected("Pass assisted_by and pool together, and neither given nor name beside them.")
         from everhold.queries.means.assisted import AssistedMean
 
-        return AssistedMean.of(of, judge=assisted_by, pool=pool)
+        return AssistedMean.of(of, judge=assisted_by, pool=pool, low=low, high=high)
     if not isinstance(of, str) and callable(of):
         if low is not None or high is not None:
             raise QueryRejected(

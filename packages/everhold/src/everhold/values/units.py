@@ -54,7 +54,7 @@ def measure_of(bound: BoundQuery) -> str:
     if kind == "score":
         return "value"
     if kind == "assisted mean":
-        return "share"
+        return "share" if (bound.at_zero, bound.at_one) == (0.0, 1.0) else "mean"
     if kind == DIFFERENCE_OF_RATES:
         return "points"
     if kind in ("auc difference", "score difference", DIFFERENCE_OF_MEANS):

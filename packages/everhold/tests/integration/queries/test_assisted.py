@@ -1,11 +1,13 @@
 """Means that a judge assists: what is recorded of a pool, what is refused, and how wide the answers are."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.queries.means.assisted import check_units
 
 ROWS, POOL = 300, 5_000
 QUERY = eh.mean("human", assisted_by="judge", pool="pool")
@@ -90,7 +92,7 @@ def test_a_pool_can_be_recorded_later_and_is_no_other_pool(tables, tmp_path):
         for refused, said in (
             (eh.mean("human", assisted_by="judge", pool=part), "not recorded"),
             (eh.mean("human", assisted_by="noise", pool="pool"), "no judge"),
-            (eh.mean("score", assisted_by="judge", pool="pool"), "no condition"),
+            (eh.mean("score", assisted_by="judge", pool="pool"), "without a known range"),
         ):
             with pytest.raises(eh.QueryRejected, match=said):
                 holdout.ask(refused)
@@ -118,15 +120,90 @@ def test_a_pool_that_cannot_be_counted_is_refused(tables, tmp_path):
         ({"judge": [True, None, False]}, ["judge"], "Row 2 of the pool has no value"),
         ({"judge": np.zeros(0, dtype=bool)}, ["judge"], "no rows"),
         (good, "judge", "Pass a list"),
-        (good, ["score"], "no condition"),
+        (good, ["score"], "without a known range"),
     ]
     with created(tmp_path, tables) as holdout:
         for rows, judges, said in faults:
             with pytest.raises(eh.QueryRejected, match=said):
                 holdout.declare("pool", eh.pool(rows, judges))
-    grouped = created(tmp_path, tables, name="groups", rows=eh.Rows(), dependence=eh.Groups("id"))
-    with grouped as holdout, pytest.raises(eh.QueryRejected, match="depend on each other"):
-        holdout.declare("pool", eh.pool(good, ["judge"]))
+    series = SimpleNamespace(dependence=SimpleNamespace(independent=False, group_column=None))
+    with pytest.raises(eh.QueryRejected, match="depend on each other"):
+        check_units(series, "a pool")
+
+
+def rated(rng, rows, *, first, know, size=1):
+    """Numbers from 1 to 5, what a judge says of them as a number and in three words, and groups of some rows."""
+    group = np.repeat(np.arange(-(-rows // size)), size)[:rows]
+    latent = rng.normal(size=rows) + rng.normal(0.0, 0.5, rows)[group]
+    said = 3 + know * latent + np.sqrt(1 - know**2) * rng.normal(size=rows)
+    verdict = np.where(said < 2.4, "poor", np.where(said < 3.6, "it's fair", "good")).astype(object)
+    return {
+        "group": first + group, "rating": np.clip(3 + latent, 1, 5), "good": latent > 0, "score": np.clip(said, 1, 5),
+        "verdict": verdict,
+    }  # fmt: skip
+
+
+def rated_holdout(folder, *, know, size, seed):
+    rng = np.random.default_rng(seed)
+    tables = [
+        rated(rng, rows, first=first, know=know, size=size) for rows, first in ((900, 0), (900, 10**4), (20_000, 10**5))
+    ]
+    judged = {name: tables[2][name] for name in ("group", "score", "verdict")}
+    pool = eh.pool(judged, [eh.mean("score", low=1, high=5), "verdict"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", eh.EverholdWarning)
+        return judged, eh.Holdout.create(
+            f"sqlite:///{folder}/h.db", "study", holdout=tables[0], training=tables[1], declared={"pool": pool}, share=0.1,
+            queries=20, dependence=eh.Groups("group") if size > 1 else eh.Independent(),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_numbers_and_judges_with_three_verdicts_are_assisted_for_rows_and_groups(tmp_path, size):
+    _, holdout = rated_holdout(tmp_path, know=0.95, size=size, seed=size)
+    with holdout:
+        for judge in ("score", "verdict"):
+            assisted = holdout.ask(eh.mean("rating", low=1, high=5, assisted_by=judge, pool="pool"))
+            plain = holdout.ask(eh.mean("rating", low=1, high=5))
+            assert assisted.query != plain.query
+            assert assisted.low <= 3.0 <= assisted.high
+            assert assisted.high - assisted.low < 0.97 * (plain.high - plain.low)
+        assert len(holdout.certificate().to_dict()["account"]["declared"]) == 1
+    with eh.Holdout.open(f"sqlite:///{tmp_path}/h.db", "study") as again:
+        assert again.ask(eh.mean("rating", low=1, high=5, assisted_by="verdict", pool="pool")).repeated
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_judge_of_numbers_that_knows_nothing_widens_no_answer_by_more_than_a_twentieth(tmp_path, size):
+    _, holdout = rated_holdout(tmp_path, know=0.0, size=size, seed=4)
+    queries = [("rating", {"low": 1, "high": 5}), ("good", {})]
+    with holdout:
+        for text, ends in queries:
+            holdout.ask(eh.mean(text, **ends), silent=True)
+            for judge in ("score", "verdict"):
+                holdout.ask(eh.mean(text, **ends, assisted_by=judge, pool="pool"), silent=True)
+        holdout.unseal()
+        for text, ends in queries:
+            plain = holdout.ask(eh.mean(text, **ends))
+            for judge in ("score", "verdict"):
+                assisted = holdout.ask(eh.mean(text, **ends, assisted_by=judge, pool="pool"))
+                width = assisted.sealed_high - assisted.sealed_low
+                assert width <= 1.05 * (plain.sealed_high - plain.sealed_low)
+
+
+def test_a_pool_with_a_sealed_group_or_with_too_many_verdicts_is_refused(tmp_path):
+    judged, holdout = rated_holdout(tmp_path, know=0.8, size=3, seed=5)
+    rows = len(judged["group"])
+    with holdout:
+        for change, judges, said in (
+            ({"group": np.where(np.arange(rows) < 3, 7, judged["group"])}, ["verdict"], "Row 1 of the pool, with group = 7"),
+            ({"verdict": np.arange(rows).astype(str).astype(object)}, ["verdict"], "too many verdicts"),
+            ({"verdict": np.full(rows, "good", dtype=object)}, ["verdict"], "one verdict"),
+        ):  # fmt: skip
+            with pytest.raises(eh.QueryRejected, match=said):
+                holdout.declare("other", eh.pool({**judged, **change}, judges))
+        with pytest.raises(eh.QueryRejected, match="'group' of the pool is not there"):
+            holdout.declare("other", eh.pool({"verdict": judged["verdict"]}, ["verdict"]))
 
 
 def test_arguments_that_do_not_belong_together_are_refused():
@@ -134,6 +211,7 @@ def test_arguments_that_do_not_belong_together_are_refused():
         {"assisted_by": "judge"},
         {"pool": "pool"},
         {"assisted_by": "judge", "pool": "pool", "given": "noise"},
+        {"assisted_by": "judge", "pool": "pool", "name": "mine"},
     ):
         with pytest.raises(eh.QueryRejected, match="together"):
             eh.mean("human", **wanted)

@@ -1,9 +1,12 @@
-"""Exact limits of a share whose strata are counted in a public pool (docs/theory/assisted.md, Statement S18).
+"""Limits of a mean that a judge's verdicts on a public pool help to know (docs/theory/assisted.md, Statement S18).
 
 Rows of one law are of stratum 1 or 0, here by what a judge says. A share is ``q a + (1 - q) b``: q is the share of
 stratum 1, and a and b are the shares within the strata. The pool bounds q. Of the sealed rows, given their strata, the
 counts K and M of both strata are independent and binomial. A statistic S(K, M) that grows in both orders their values,
 and a pair (a, b) is excluded from below where ``P[S(K, M) >= s]`` is at most the level (Buehler's limits).
+
+Any other mean is ``E[h - sum l_k t_k] + sum l_k E[t_k]`` with public weights l_k of what the judge says (control
+variates). Bets on the sealed rows, or on groups of them, bound the first part, and the pool bounds the second.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import scipy
 
-from everhold.guarantees.intervals.betting import side_of
+from everhold.guarantees.intervals.betting import Bets, side_of
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.guarantees.intervals.parts import OfScore
 
@@ -242,3 +245,57 @@ def _variance(
             share = (x + shrunk) / (n + 2.0 * shrunk)
             found = found + weight**2 * share * (1.0 - share) / n
     return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenResiduals:
+    """A mean as it is estimated from rows and a pool, and what bets on the residuals need.
+
+    Attributes:
+        score: The estimate, as a share of the range.
+        residuals: Summary of the residuals, each as a share of its own range.
+    """
+
+    score: float = field(repr=False)
+    residuals: object = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class ControlledMean(OfScore):
+    """Interval procedure of a mean, as the mean of residuals plus what a pool says (Statement S18).
+
+    Attributes:
+        planned: What training rows say.
+        bets: Bets on the mean of the residuals.
+        width: Length of the range of a residual, in units of the mean's range.
+        added: Interval of what is added to ``width`` times the mean of the residuals; it holds with a probability of
+            its own.
+        rounding: Distance by which grids may be off.
+    """
+
+    planned: SeenResiduals
+    rows: int
+    bets: Bets
+    width: float
+    added: Ends
+    rounding: float
+
+    name: ClassVar[str] = "controlled_mean"
+    title: ClassVar[str] = "betting on what a judge leaves unexplained, and a pool for the rest"
+    why: ClassVar[str] = "a fair bet against the true mean of the residuals gains so much with this probability at most"
+
+    def interval(self, seen: SeenResiduals, nats: float) -> Ends:
+        """See `Procedure.interval`; the estimate is always inside."""
+        low, high = self._moved(self.bets.interval(seen.residuals, nats))
+        return min(low, seen.score), max(high, seen.score)
+
+    def _moved(self, ends: Ends) -> Ends:
+        low, high = (self.width * end + added for end, added in zip(ends, self.added, strict=True))
+        return max(low - self.rounding, 0.0), min(high + self.rounding, 1.0)
+
+    def _planned_ends(self, nats: float) -> Ends:
+        return self._moved(self.bets.expected(self.bets.prediction.mean, nats))
+
+    @cached_property
+    def _error(self) -> float:
+        return self.width * self.bets.standard_error(self.bets.prediction.mean)

@@ -1,4 +1,4 @@
-"""The share of a condition that few rows are labelled for, with the help of a judge and a pool of judged rows (S18)."""
+"""A mean that few rows are labelled for, with the help of a judge and a pool of judged rows (S18)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from everhold.answers import Answer
-from everhold.arguments import as_float, brief
+from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
+from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.guarantees.intervals.strata import SeenStrata, StratifiedShare
-from everhold.queries.means.mean import MeanQuery, condition
-from everhold.queries.procedures import check_confirms_statistics, check_independent
+from everhold.guarantees.intervals.strata import ControlledMean, SeenResiduals, SeenStrata, StratifiedShare
+from everhold.queries.means.mean import MeanQuery, parsed
+from everhold.queries.procedures import check_confirms_statistics
 from everhold.queries.query import Query, QuerySpec
 from everhold.queries.statistic import OneNumber
 from everhold.sealing.duplicates.resealing import as_value
@@ -23,96 +26,120 @@ from everhold.sealing.intake.duckdb_files import column_kinds, spilling_into
 from everhold.sealing.intake.reading import read_rows
 from everhold.sealing.rows.embedded import errors_hidden
 from everhold.values.base import BoundQuery, Pair
+from everhold.values.expressions.tree import ColumnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import duckdb
+    from numpy.typing import NDArray
 
-    from everhold.queries.interval_planner import JudgedShare, RecordedPool
+    from everhold.guarantees.intervals.base import Needs
+    from everhold.mechanisms import Mechanism
+    from everhold.queries.interval_planner import JudgedMean, RecordedPool
     from everhold.queries.query import CompileContext, QueryPlan
     from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.rows.evaluated_rows import RowStore
-    from everhold.values.expressions.tree import ColumnKind
+    from everhold.sealing.rows.table import StoredRows
+    from everhold.values.base import Schema
 
 _PLANNED_NATS = 6.0  # at which the judge has to be worth its pool
+_STEPS = 1_024  # of a weight of what a judge says
+_SHRUNK = (1.0, 0.75, 0.5)  # weights are tried with these factors, as the pool's share of the width grows with them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AssistedMean(Query[Answer]):
-    """A query for the share of a condition with the help of a judge, made by `mean`.
+    """A query for the mean of a condition or of a number with the help of a judge, made by `mean`.
 
     Attributes:
-        text: The condition, such as a human label.
-        judge: Another condition, known for the rows of the pool as well.
+        text: The condition or the number, such as a human label.
+        judge: What a judge says, known for the rows of the pool as well: a condition, a number or a text.
         pool: Name of a recorded pool, or SHA-256 of its rows.
+        low: Value at which the number is clipped from below; None for a condition.
+        high: Value at which it is clipped from above.
     """
 
     text: str
     judge: str
     pool: str
+    low: float | None = None
+    high: float | None = None
 
     @classmethod
-    def of(cls, text: object, *, judge: object, pool: Any) -> Self:
+    def of(
+        cls, text: object, *, judge: object, pool: Any, low: float | None = None, high: float | None = None
+    ) -> Self:  # fmt: skip
         """Build the query, with the digest of the pool in place of its rows.
 
         Raises:
-            QueryRejected: If an argument is no condition, or the pool cannot be read. Nothing is charged.
+            QueryRejected: If an argument is no text, or the pool cannot be read. Nothing is charged.
         """
         if not isinstance(text, str) or not isinstance(judge, str):
-            raise QueryRejected(f"The mean of {brief(text)} is assisted by {brief(judge)}. Pass conditions as texts.")
-        if isinstance(pool, str):
-            return cls(text, judge, pool)
-        with tempfile.TemporaryDirectory() as folder, spilling_into(Path(folder)) as connection:
-            return cls(text, judge, content_of(connection, read_pool(connection, pool)))
+            raise QueryRejected(f"The mean of {brief(text)} is assisted by {brief(judge)}. Pass both as texts.")
+        if not isinstance(pool, str):
+            with tempfile.TemporaryDirectory() as folder, spilling_into(Path(folder)) as connection:
+                pool = content_of(connection, read_pool(connection, pool))
+        return cls(text, judge, pool, low, high)
 
     def spec(self) -> QuerySpec:
         """See `Query.spec`."""
-        return QuerySpec("mean", self.text, {"assisted_by": self.judge, "pool": self.pool})
+        details = {"low": self.low, "high": self.high, "assisted_by": self.judge, "pool": self.pool}
+        return QuerySpec("mean", self.text, details)
 
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """Compile the share, without the judge where no training rows say that it is worth its pool."""
-        schema, mechanism, plain = compiler.schema, compiler.mechanism, MeanQuery(self.text)
+        """Compile the mean, without the judge where no training rows say that it is worth its pool."""
+        schema, mechanism, plain = compiler.schema, compiler.mechanism, MeanQuery(self.text, self.low, self.high)
         check_confirms_statistics(mechanism, "a mean that is assisted", instead="the mean without assisted_by")
-        check_independent(mechanism, "a mean that is assisted", instead="the mean without assisted_by")
+        check_units(mechanism, "a mean that is assisted")
         if tolerance is not None:
             raise QueryRejected("A mean that is assisted takes no tolerance. Ask at the planned width.")
         if schema.features_public:
             raise QueryRejected(
                 "Features are public here, and a mean that is assisted is about rows of one law. Leave assisted_by out."
             )
-        if needed := plain.needed(schema) | MeanQuery(self.judge).needed(schema):
+        recorded, judged = self._recorded(compiler)
+        asked = [plain, *(MeanQuery(part.text, *(part.ends or (None, None))) for part in judged)]
+        if needed := frozenset[str]().union(*(each.needed(schema) for each in asked)):
             raise QueryRejected(
                 f"Rows without {' or '.join(sorted(needed))} are left out, and a pool is about all rows. Say what "
                 "counts for them, as with eh.Rows(missing=0)."
             )
-        parts = [compiler.checked(condition(text, schema), part=True) for text in (self.text, self.judge)]
-        recorded, judged = self._recorded(compiler, condition(self.judge, schema))
-        reader = _StrataReader(parts[0], parts[1], judged.share)
+        label, *parts = (compiler.checked(each.bind(schema), part=True) for each in asked)
         bound = BoundQuery(
-            {"kind": "assisted mean", "of": [part.description for part in parts], "pool": recorded.content,
+            {"kind": "assisted mean", "of": [part.description for part in (label, *parts)], "pool": recorded.content,
              **dict(schema.about)},
-            f"mean of {self.text}, assisted by {self.judge} and the pool {recorded.name!r}",
-            reads=tuple(sorted({name for part in parts for name in part.columns or ()})),
+            f"mean of {self.text}, assisted by {self.judge} and the pool {recorded.name!r}", label.at_zero,
+            label.at_one, reads=tuple(sorted({name for part in (label, *parts) for name in part.columns or ()})),
+            facts=label.facts,
         )  # fmt: skip
         check_estimand([bound], schema, mechanism)
         if compiler.training is None:
             return plain.compile(compiler, guess=guess)
-        known = reader.seen(compiler.training)
-        procedure = StratifiedShare(known.scaled(schema.rows), schema.rows, schema.training_rows, judged.within)
-        exact = ClopperPearson(rows=schema.rows, training=schema.rows)
-        alone = exact.interval(sum(procedure.planned.counts) / schema.rows, _PLANNED_NATS)
-        ends = procedure.expected(procedure.planned.score, _PLANNED_NATS)
-        if ends[1] - ends[0] >= alone[1] - alone[0]:
+        exact = mechanism.dependence.independent and label.yes_no
+        strata = exact and len(parts) == 1 and parts[0].yes_no
+        readers: Sequence[_Strata | _Residuals] = (
+            [_Strata(label, parts[0], judged[0])] if strata
+            else _residuals((label, *parts), judged, mechanism, compiler.training)
+        )  # fmt: skip
+        procedures = [reader.procedure(compiler, compiler.training) for reader in readers]
+        widths = [high - low for low, high in (each.expected(each.planned.score, _PLANNED_NATS) for each in procedures)]
+        alone = _ends_of(label, compiler, compiler.training)
+        if min(widths) >= alone[1] - alone[0]:
             return plain.compile(compiler, guess=guess)
-        own = None if guess is None else as_float(guess)
-        prepared = compiler.planner.of_statistic(bound, own, Fraction(known.score), procedure)
-        return OneNumber([prepared], schema, mechanism, reader.sealed)
+        reader, procedure = readers[(best := int(np.argmin(widths)))], procedures[best]
+        prepared = compiler.planner.of_statistic(bound, guess, Fraction(procedure.planned.score), procedure)
 
-    def _recorded(self, compiler: CompileContext, judge: BoundQuery) -> tuple[RecordedPool, JudgedShare]:
-        pools = compiler.families.pools()
+        def sealed(rows: RowStore) -> tuple[float, Any]:
+            seen = reader.seen(rows)
+            return seen.score, seen
+
+        return OneNumber([prepared], schema, mechanism, sealed)
+
+    def _recorded(self, compiler: CompileContext) -> tuple[RecordedPool, Sequence[JudgedMean]]:
+        pools, judge = compiler.families.pools(), key_of_judge(self.judge, compiler.schema)
         found = next((each for each in pools if self.pool in (each.name, each.content)), None)
         if found is None:
             listed = f" It has {', '.join(repr(each.name) for each in pools)}." if pools else ""
@@ -120,39 +147,149 @@ class AssistedMean(Query[Answer]):
                 f"This pool is not recorded with the holdout.{listed} Record it first: holdout.declare('pool', "
                 f"eh.pool(rows, [{self.judge!r}]))."
             )
-        if judge.query not in found.judges:
-            named = ", ".join(judged.text for judged in found.judges.values())
+        if judge not in found.judges:
+            named = ", ".join(part.text for parts in found.judges.values() for part in parts)
             raise QueryRejected(
                 f"{brief(self.judge)} is no judge of the pool {found.name!r}, which has {named}. Pass one of them as "
                 "assisted_by."
             )
-        return found, found.judges[judge.query]
+        return found, found.judges[judge]
+
+
+def key_of_judge(text: str, schema: Schema) -> str:
+    """Return what all spellings of a judge have in common: the column of verdicts, or the canonical expression."""
+    return text if schema.asked.get(text) is ColumnKind.STRING else parsed(text, schema).canonical()
+
+
+def check_units(mechanism: Mechanism, name: str) -> None:
+    """Check that rows are independent, or in independent groups that a column names.
+
+    Raises:
+        QueryRejected: If they are not. Nothing is charged.
+    """
+    dependence = mechanism.dependence
+    if not dependence.independent and (dependence.group_column is None or dependence.assumes_no_law):
+        raise QueryRejected(
+            f"The rows were declared to depend on each other, and {name} is promised for independent rows or groups "
+            "only. Ask for the mean without assisted_by."
+        )
+
+
+def _ends_of(label: BoundQuery, compiler: CompileContext, training: StoredRows) -> tuple[float, float]:
+    """Return the interval to expect of the mean without a judge, from training rows."""
+    mechanism = compiler.mechanism
+    if mechanism.dependence.independent and label.yes_no:
+        share = int(training.totals([label], unit=1)[0, 0]) / training.rows
+        return ClopperPearson(rows=mechanism.rows, training=mechanism.rows).interval(share, _PLANNED_NATS)
+    bets = _bets(compiler, training, training.row_values(label, unit=mechanism.unit))
+    return bets.expected(bets.prediction.mean, _PLANNED_NATS)
+
+
+def _bets(compiler: CompileContext, training: StoredRows, grid: NDArray[np.int64]) -> Betting | GroupBetting:
+    """Return bets on a mean of which the training rows have these values."""
+    mechanism = compiler.mechanism
+    column, unit = mechanism.dependence.unit_column, mechanism.unit
+    if mechanism.dependence.independent:
+        return Betting(rows=mechanism.rows, training=training.summary("cells", grid, unit=unit)[1])
+    known = training.summary("groups", grid, group_by=column, unit=unit)[1]
+    return GroupBetting(sizes=mechanism.dependence.unit_counts, training=known)
 
 
 @dataclass(frozen=True, slots=True)
-class _StrataReader:
-    """A reader of the strata of sealed or training rows. The reader itself is public.
+class _Strata:
+    """Strata of a condition by a yes-or-no judge, as they are read from rows.
 
     Attributes:
-        property: The condition.
+        label: The condition.
         judge: The other condition, which divides rows into strata.
-        weight: Share of rows that meet the second one, by the pool.
+        judged: What the pool says of it.
     """
 
-    property: BoundQuery
+    label: BoundQuery
     judge: BoundQuery
-    weight: float
+    judged: JudgedMean
 
     def seen(self, rows: RowStore) -> SeenStrata:
         """Return the strata of rows. Secret for sealed rows."""
-        both = BoundQuery({"kind": "within"}, "", yes_no=True, pair=Pair("within", self.property, self.judge))
-        first, judged, all_ = rows.totals([both, self.judge, self.property], unit=1)[:, 0].tolist()
-        return SeenStrata((judged, rows.rows - judged), (first, all_ - first), self.weight)
+        both = BoundQuery({"kind": "within"}, "", yes_no=True, pair=Pair("within", self.label, self.judge))
+        first, said, all_ = rows.totals([both, self.judge, self.label], unit=1)[:, 0].tolist()
+        return SeenStrata((said, rows.rows - said), (first, all_ - first), self.judged.share)
 
-    def sealed(self, rows: RowStore) -> tuple[float, Any]:
-        """Return the share of the sealed rows, weighted as the pool says, and their strata. Secret."""
-        seen = self.seen(rows)
-        return seen.score, seen
+    def procedure(self, compiler: CompileContext, training: StoredRows) -> StratifiedShare:
+        """Return the procedure for the sealed rows, from training rows."""
+        rows = compiler.schema.rows
+        return StratifiedShare(self.seen(training).scaled(rows), rows, training.rows, self.judged.within)
+
+
+@dataclass(frozen=True, slots=True)
+class _Residuals:
+    """What is left of a mean after public weights of what a judge says, as it is read from rows.
+
+    The row value of a residual is ``(h - sum l_k t_k + sum max(l_k, 0)) / (1 + sum |l_k|)``.
+
+    Attributes:
+        values: The human label h, and what the judge says t_k.
+        judged: What the pool says of each t_k.
+        weights: The l_k, in steps of 1/1,024.
+        need: Summary of rows that bets need.
+        mechanism: That of the holdout.
+    """
+
+    values: Sequence[BoundQuery]
+    judged: Sequence[JudgedMean]
+    weights: tuple[int, ...]
+    need: Needs
+    mechanism: Mechanism
+
+    @property
+    def width(self) -> int:
+        """Length of the range of a residual, in steps."""
+        return _STEPS + sum(map(abs, self.weights))
+
+    @property
+    def below(self) -> int:
+        """Steps that a residual can be below 0."""
+        return sum(weight for weight in self.weights if weight > 0)
+
+    def grid(self, rows: RowStore) -> NDArray[np.int64]:
+        """Return the residual of each row in grid units, rounded down. Secret for sealed rows."""
+        unit = self.mechanism.unit
+        own, *parts = (rows.row_values(each, unit=unit) for each in self.values)
+        explained = sum(weight * part for weight, part in zip(self.weights, parts, strict=True))
+        return np.asarray((_STEPS * own + self.below * unit - explained) // self.width)
+
+    def seen(self, rows: RowStore) -> SeenResiduals:
+        """Return the estimate of the mean, and the summary of the residuals. Secret for sealed rows."""
+        unit, group_by = self.mechanism.unit, self.mechanism.dependence.unit_column
+        total, seen = rows.summary(self.need, self.grid(rows), group_by=group_by, unit=unit)
+        explained = sum(w * part.share for w, part in zip(self.weights, self.judged, strict=True)) - self.below
+        score = (self.width * total / (rows.rows * unit) + explained) / _STEPS
+        return SeenResiduals(min(max(score, 0.0), 1.0), seen)
+
+    def procedure(self, compiler: CompileContext, training: StoredRows) -> ControlledMean:
+        """Return the procedure for the sealed rows, from training rows."""
+        ends = [
+            sorted((weight * part.within[0], weight * part.within[1]))
+            for weight, part in zip(self.weights, self.judged, strict=True)
+        ]
+        low, high = ((sum(each[side] for each in ends) - self.below) / _STEPS for side in (0, 1))
+        width = self.width / _STEPS
+        return ControlledMean(
+            planned=self.seen(training), rows=compiler.schema.rows, bets=_bets(compiler, training, self.grid(training)),
+            width=width, added=(low, high), rounding=4.0 * width / self.mechanism.unit,
+        )  # fmt: skip
+
+
+def _residuals(
+    values: Sequence[BoundQuery], judged: Sequence[JudgedMean], mechanism: Mechanism, training: StoredRows
+) -> list[_Residuals]:
+    """Return residuals by the weights of least squares on the training rows, and by smaller ones."""
+    seen = np.stack([training.row_values(each, unit=mechanism.unit) for each in values], axis=1) / mechanism.unit
+    centred = seen - seen.mean(axis=0)
+    best = np.linalg.lstsq(centred[:, 1:], centred[:, 0], rcond=None)[0] * _STEPS
+    need: Needs = "cells" if mechanism.dependence.independent else "groups"
+    return [_Residuals(values, judged, tuple(np.rint(best * factor).astype(int).tolist()), need, mechanism)
+            for factor in _SHRUNK]  # fmt: skip
 
 
 def read_pool(connection: duckdb.DuckDBPyConnection, rows: RowSource) -> dict[str, ColumnKind]:

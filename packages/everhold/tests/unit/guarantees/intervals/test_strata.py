@@ -2,15 +2,21 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from everhold.families.pool import BoundPool
+from everhold.families.pool import BoundPool, PooledMean
 from everhold.guarantees.intervals import strata
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.guarantees.intervals.strata import SeenStrata, StratifiedShare
+from everhold.mechanisms import GuessAndCheck
+from everhold.queries.interval_planner import JudgedMean
+from everhold.queries.means.assisted import _Residuals
+from everhold.sealing.rows.sums import cells_of
+from everhold.values.base import BoundQuery
 
 ROWS, POOL, LEVEL, POOL_LEVEL = 5, 6, 0.3, 0.1
 WORLDS = list(itertools.product((0.2, 0.5, 0.85), (0.05, 0.4, 0.7, 1.0), (0.0, 0.3, 0.5, 0.9)))  # q, a, b
@@ -30,8 +36,8 @@ def intervals(within):
 
 
 def pool_event(pooled):
-    pool = BoundPool(POOL, "", {"judge": ("judge", pooled)})
-    return pool.within("judge", -math.log(POOL_LEVEL))
+    judged = PooledMean("judge", None, POOL, pooled / POOL)
+    return BoundPool(POOL, "", {"judge": (judged,)}).within(judged, -math.log(POOL_LEVEL))
 
 
 def missed(found, world):
@@ -57,9 +63,10 @@ def test_without_the_event_of_the_pool_most_intervals_miss(with_event):
     rng, lost, rows, pool = np.random.default_rng(1), 0, 300, 60
     for _ in range(20):
         pooled, first = int(rng.binomial(pool, 0.5)), int(rng.binomial(rows, 0.5))
-        recorded = BoundPool(pool, "", {"judge": ("judge", pooled)})
-        within = recorded.within("judge", -math.log(0.1)) if with_event else (recorded.share("judge"),) * 2
-        seen = SeenStrata((first, rows - first), (first, 0), recorded.share("judge"))
+        judged = PooledMean("judge", None, pool, pooled / pool)
+        recorded = BoundPool(pool, "", {"judge": (judged,)})
+        within = recorded.within(judged, -math.log(0.1)) if with_event else (judged.share,) * 2
+        seen = SeenStrata((first, rows - first), (first, 0), judged.share)
         low, high = StratifiedShare(seen, rows, rows, within).interval(seen, -math.log(0.1))
         lost += not low <= 0.5 <= high
     assert (lost <= 9) == with_event  # of 20 at a level of .2 together, 10 have probability .003
@@ -96,3 +103,75 @@ def test_ends_stay_in_the_possible_range(counts, nats):
             seen, nats
         )
         assert 0.0 <= low <= seen.score <= high <= 1.0
+
+
+class Arrays:
+    """Rows whose values are known, by the name of the query."""
+
+    def __init__(self, **values):
+        self.values = {name: np.asarray(value, dtype=float) for name, value in values.items()}
+        self.rows = len(self.values["h"])
+
+    def row_values(self, query, *, unit):
+        return np.floor(self.values[query.shown] * unit).astype(np.int64)
+
+    def summary(self, need, grid, *, group_by=None, unit):
+        return int(grid.sum()), cells_of(grid, unit=unit)
+
+
+def of_residuals(rows, weight, judged):
+    """The interval of the mean of h with a public weight of what the judge says."""
+    mechanism = GuessAndCheck.tuned(rows=rows.rows, queries=20)
+    values = BoundQuery({}, "h"), BoundQuery({}, "t")
+    reader = _Residuals(values, [judged], (round(1_024 * weight),), "cells", mechanism)
+    compiler = SimpleNamespace(mechanism=mechanism, schema=SimpleNamespace(rows=rows.rows))
+    training = Arrays(
+        h=np.linspace(0.0, 1.0, 40), t=np.linspace(0.0, 1.0, 40) if weight > 0 else np.linspace(1.0, 0.0, 40)
+    )
+    return reader.procedure(compiler, training).interval(reader.seen(rows), -math.log(LEVEL))
+
+
+ATOMS = [(0.0, 0.0), (0.0, 1.0), (0.5, 1.0), (1.0, 0.0), (1.0, 1.0)]  # label and judge of a row
+LAWS = [
+    (0.2,) * 5,
+    (0.4, 0.0, 0.1, 0.0, 0.5),
+    (0.0, 0.5, 0.0, 0.5, 0.0),
+    (0.9, 0.05, 0.0, 0.0, 0.05),
+    (0.0, 0.0, 0.8, 0.2, 0.0),
+]
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.5, -0.75])
+def test_a_mean_of_numbers_misses_with_both_levels_at_most(weight):
+    """All samples of four rows and all pools of six, for several laws of label and judge."""
+    rows, found = 4, {}
+    for counts in itertools.product(range(rows + 1), repeat=len(ATOMS)):
+        if sum(counts) != rows:
+            continue
+        label, judge = np.repeat(np.array(ATOMS), counts, axis=0).T
+        for pooled in range(POOL + 1):
+            part = PooledMean("t", None, POOL, pooled / POOL)
+            judged = JudgedMean("t", None, part.share, part.within(-math.log(POOL_LEVEL)))
+            found[counts, pooled] = of_residuals(Arrays(h=label, t=judge), weight, judged)
+    for law in LAWS:
+        mean, share = np.array(law) @ np.array(ATOMS)
+        lost = sum(
+            float(stats.multinomial.pmf(counts, rows, law)) * float(stats.binom.pmf(pooled, POOL, share))
+            for (counts, pooled), (low, high) in found.items() if not low <= mean <= high
+        )  # fmt: skip
+        assert lost <= LEVEL + POOL_LEVEL
+
+
+@pytest.mark.parametrize("weight", [1.0, -1.0])
+@pytest.mark.parametrize("with_event", [True, False])
+def test_without_the_event_of_the_pool_most_means_of_numbers_miss(with_event, weight):
+    """Of a judge that always says the label, or its opposite, and a pool that is smaller than the sealed rows."""
+    rng, lost, rows, pool = np.random.default_rng(1), 0, 20_000, 60
+    for _ in range(20):
+        pooled, label = int(rng.binomial(pool, 0.5)), rng.random(rows) < 0.5
+        part = PooledMean("t", None, pool, pooled / pool)
+        within = part.within(-math.log(0.1)) if with_event else (part.share,) * 2
+        judged = JudgedMean("t", None, part.share, within)
+        low, high = of_residuals(Arrays(h=label, t=label if weight > 0 else ~label), weight, judged)
+        lost += not low <= 0.5 <= high
+    assert (lost <= 9) == with_event
