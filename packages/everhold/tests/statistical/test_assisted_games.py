@@ -46,8 +46,8 @@ def numbers_are_lost(rng, folder, *, dependence=None):
 
     pool = numbers(rng, POOLED, first=10**6)
     with eh.Holdout.create(
-        f"sqlite:///{folder}/game.db", "game", holdout=numbers(rng, GROUPS), training=numbers(rng, TRAINING, first=10**5),
-        confidence=0.8, dependence=dependence or eh.Groups("group"),
+        f"sqlite:///{folder}/game.db", "game", holdout=numbers(rng, GROUPS),
+        training=numbers(rng, TRAINING, first=10**5), confidence=0.8, dependence=dependence or eh.Groups("group"),
         declared={
             "pool": eh.pool({name: pool[name] for name in ("group", "judge")}, [eh.mean("judge", low=0, high=1)]),
             "labels": eh.listed([of(f"h{n}") for n in range(LABELS - 2)]),
