@@ -57,6 +57,8 @@ from everhold.queries.means.distribution import histogram as histogram
 from everhold.queries.means.distribution import sharpe_ratio as sharpe_ratio
 from everhold.queries.means.distribution import standard_deviation as standard_deviation
 from everhold.queries.means.distribution import variance as variance
+from everhold.queries.means.survival import restricted_mean_survival as restricted_mean_survival
+from everhold.queries.means.survival import survival as survival
 from everhold.queries.metrics.ranking import auc as auc
 from everhold.queries.metrics.ranking import f1 as f1
 from everhold.queries.metrics.row_scores import accuracy as accuracy

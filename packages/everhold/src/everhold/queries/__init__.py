@@ -97,6 +97,7 @@ def same(*names: str, **others: str) -> dict[str, str]:
 
 _RANGE, _TRAINED = same("low", "high"), same(training_predictions="training")
 _OTHER = same(with_="other", with_low="other_low", with_high="other_high")
+_TIMES = same("event", "at", "steps", "given")
 _ARMS = same("arm", "treated", "control", "by", "groups", "given")
 
 _OWN = (
@@ -180,6 +181,22 @@ _OWN = (
         Form.EXPRESSION,
         "The rate of a condition in one arm over that in another.",
         _ARMS,
+    ),
+    Kind(
+        "survival",
+        "everhold.queries.means.survival:survival",
+        Form.EXPRESSION,
+        "The share whose event comes later than a time, with censored rows.",
+        _TIMES,
+        recorded=("survival",),
+    ),
+    Kind(
+        "restricted_mean_survival",
+        "everhold.queries.means.survival:restricted_mean_survival",
+        Form.EXPRESSION,
+        "The mean time to an event up to a time, with censored rows.",
+        _TIMES,
+        recorded=("restricted mean survival",),
     ),
     Kind(
         "variance",
@@ -333,6 +350,9 @@ _DETAILS = {
     "assisted_by": Detail(Form.EXPRESSION, "What a judge says, where few rows have a human label (see --pool)."),
     "pool": Detail(Form.TEXT, "Name of the recorded pool of rows that the judge has judged."),
     "where": Detail(Form.EXPRESSION, "The score of the rows that meet this condition."),
+    "event": Detail(Form.EXPRESSION, "Whether the event was seen at the time of the row."),
+    "at": Detail(Form.NUMBER, "The time that is asked about."),
+    "steps": Detail(Form.WHOLE, "Equal steps of time up to it, by default 50, for groups 8."),
     "arm": Detail(Form.TEXT, "Column that says which arm a row belongs to."),
     "treated": Detail(Form.TEXT, "Its value for the first arm."),
     "control": Detail(Form.TEXT, "Its value for the arm that is subtracted, or divides."),

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 DIFFERENCE_OF_MEANS, DIFFERENCE_OF_RATES = "difference of arms", "difference of arms in a rate"
 """Kinds of queries that compare two arms."""
 
+SURVIVAL, MEAN_SURVIVAL = "survival", "restricted mean survival"
+"""Kinds of queries about times that may be censored."""
+
 RATES = frozenset({"right", "wrong", "share", "precision", "recall"})
 """Measures that are shares of rows, and read as per cent."""
 
@@ -55,6 +58,8 @@ def measure_of(bound: BoundQuery) -> str:
         return "value"
     if kind == "assisted mean":
         return "share" if (bound.at_zero, bound.at_one) == (0.0, 1.0) else "mean"
+    if kind == SURVIVAL:
+        return "share"
     if kind == DIFFERENCE_OF_RATES:
         return "points"
     if kind in ("auc difference", "score difference", DIFFERENCE_OF_MEANS):

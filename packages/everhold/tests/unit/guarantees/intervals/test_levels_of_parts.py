@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.description_length import ChoiceLevels
-from everhold.guarantees.intervals import arms
+from everhold.guarantees.intervals import arms, survival
 from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
 from everhold.guarantees.intervals.betting import Betting
 from everhold.guarantees.intervals.gains import (
@@ -24,7 +24,9 @@ from everhold.guarantees.intervals.gains import (
 )
 from everhold.guarantees.intervals.joint import FRACTIONS, Units
 from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.parts import PartBets
 from everhold.guarantees.intervals.ranking import RankBetting, RankDifference
+from everhold.guarantees.intervals.survival import SeenSurvival, Survival
 from everhold.guarantees.intervals.thresholds import OperatingPoint, SeenRules
 
 NATS = 5.0
@@ -60,6 +62,18 @@ def test_both_arms_and_both_sides_of_statement_k_share_one_level(levels, joint):
     ArmDifference(two_arms(), 1.0, 200)._ends(two_arms(), NATS, joint=joint)
     assert (len(of_arms), len(of_sides)) == (2, 2 if joint else 0)
     assert sum(of_arms) + sum(of_sides) == pytest.approx(LEVEL)
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_all_intervals_of_time_and_both_sides_share_one_level(levels, grouped):
+    """Of the limits of a single interval of time one side is used, and the other one is not."""
+    seen = SeenSurvival.expected(3, rows=90.0, largest=2.0 if grouped else 1.0, widths=np.full(3, 1.0 / 3.0))
+    single = levels(PartBets if grouped else ClopperPearson, "ends" if grouped else "interval", 2)
+    of_sides = levels(survival, "_hazard", 3)
+    Survival(seen, 1.0, 90, 2.0 if grouped else None).curves(seen, NATS)
+    assert len(single) == 6
+    assert len({*of_sides}) == (0 if grouped else 1)
+    assert sum(single) / 2.0 + 2.0 * sum({*of_sides}) == pytest.approx(LEVEL)
 
 
 @pytest.mark.parametrize("score", sorted(GAINS.keys() - {"macro"}))
