@@ -1066,6 +1066,22 @@ MUTATIONS = [
         (f"{_INTERVALS}/test_arms.py",),
     ),
     Mutation(
+        "One ledger",
+        "a holdout that is created again has the same rows",
+        "everhold/asking/creation.py",
+        "            if (folder / file).exists() and (Path(own) / file).exists() and not differing:",
+        "            if False:",
+        ("everhold/integration/sealing/test_creating_again.py",),
+    ),
+    Mutation(
+        "One ledger",
+        "a holdout that is created again has the same settings",
+        "everhold/asking/creation.py",
+        "        elif old != new:\n            found.append(name)\n",
+        "",
+        ("everhold/integration/sealing/test_creating_again.py",),
+    ),
+    Mutation(
         "S19",
         "rows whose follow-up ends within an interval do not survive it",
         "everhold/guarantees/intervals/survival.py",

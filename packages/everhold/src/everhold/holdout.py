@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
@@ -118,6 +119,7 @@ class Holdout:
         declared: Mapping[str, Family] | Sequence[Family] | None = None,
         share: float | None = None,
         studies: int | None = None,
+        exist_ok: bool = False,
         **extensions: Any,
     ) -> Self:
         """Seal rows and record the promise.
@@ -156,12 +158,15 @@ class Holdout:
                 declared families it is refused.
             studies: Number of studies to deal the rows to, by chance and whole groups together: see `study`. Queries,
                 surprises and families are for each of them, and they share the probability of failure.
+            exist_ok: Open the holdout of that name if it exists, so that a cell of a notebook can run again: the same
+                ledger, with what is left of its budget. Its rows in their order, its settings and the families that it
+                was created with have to be the same.
             extensions: Settings of extensions that are installed, each under its name, such as
                 ``competition=eh.Competition(feedback="leader", teams=50)``.
 
         Raises:
-            HoldoutRejected: If the rows or settings cannot be sealed, or the rows are sealed already. Nothing was
-                created.
+            HoldoutRejected: If the rows or settings cannot be sealed, or the rows are sealed already; with ``exist_ok``
+                if the holdout of that name was created with others. Nothing was created.
             DependenceError: If the dependence does not match the rows. Nothing was created.
             Unavailable: If an engine cannot be reached. Nothing was created.
             ValueError: If the settings contradict each other. Nothing was created.
@@ -191,6 +196,18 @@ class Holdout:
         make = partial(Creation, declared=declared, share=share)
         parts = [] if studies is None else parts_for_studies(name, studies, request, study)
         parts += [part for each in extensions.values() for part in each.parts(name, confidence)]
+        with suppress(HoldoutNotFound):
+            if exist_ok:
+                from everhold.asking.creation import check_repeated
+
+                there = cls.open(storage, name)
+                try:
+                    dealt = bool(parts) or isinstance(there, DealtHoldout)
+                    check_repeated(None if dealt else there._session("create"), name, make(request, study))
+                except BaseException:
+                    there.close()
+                    raise
+                return there
         if parts:
             from everhold.asking.parts import create_parts
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 from everhold.asking.query_executor import first_noise
 from everhold.dependence import require_model
 from everhold.diagnosis.columns import declared_likeness
 from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence, warn_of_whole_groups
-from everhold.errors import HoldoutNotFound, warn_caller, warnings_collected
+from everhold.errors import HoldoutNotFound, HoldoutRejected, warn_caller, warnings_collected
 from everhold.estimand import check_features
 from everhold.extensions import extra_for
 from everhold.ledger import LedgerStore
+from everhold.ledger.acts import Declarations
+from everhold.ledger.chain import canonical
 from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.head_file import HeadFile
 from everhold.ledger.store import NewHoldout
@@ -23,6 +28,7 @@ from everhold.mechanisms.checks_guesses import planned_surprises
 from everhold.mechanisms.described import TEXT_BITS
 from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechanism, warn_of_weak_promise
 from everhold.planning.request import PlanRequest
+from everhold.private_files import in_use
 from everhold.progress import progress
 from everhold.queries.interval_planner import MemberLevels
 from everhold.sealing.configuration import (
@@ -36,17 +42,26 @@ from everhold.sealing.configuration import (
     schema_from,
 )
 from everhold.sealing.duplicates.splits import warn_of_matched_classes
+from everhold.sealing.fingerprints import same_table
 from everhold.sealing.intake.checks import lacking_rows
 from everhold.sealing.intake.create import seal
 from everhold.sealing.intake.request import CURRENT, FLAT, Planning, divided, place_of
-from everhold.sealing.rows.row_store import sealed_rows, training_rows
-from everhold.sealing.storage import TRAINING_FILE, check_name_is_free, new_folder, rows_folder, storage_url
+from everhold.sealing.rows.row_store import is_table, sealed_rows, training_rows
+from everhold.sealing.storage import (
+    HOLDOUT_FILE,
+    ROOM,
+    TRAINING_FILE,
+    check_name_is_free,
+    new_folder,
+    rows_folder,
+    storage_url,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.asking.session import HoldoutSession
     from everhold.dependence import DependenceModel, RowStructure
     from everhold.families.base import BoundFamily, Family
     from everhold.ledger import HoldoutRecord
@@ -107,6 +122,12 @@ class Creation:
         self.mostly_declared = self.share > 0.5  # what other queries are told matters less
         self.families: list[tuple[str, BoundFamily, Sequence[str]]] = []
         self.alike: float | None = None
+
+    def declarations(self) -> list[tuple[str, str]]:
+        """Return the names of the families declared with the holdout, and what each holds."""
+        from everhold.asking.declared import text_of
+
+        return [(name, text_of(family, words)) for name, family, words in self.families]
 
     def finish(self, executor: QueryExecutor, folder: Path) -> None:
         """Write what later steps need: hashes of the rows, if more may arrive, and declared families."""
@@ -236,6 +257,59 @@ def record_all(
             store.close()
             raise
     return store, records
+
+
+_OF_EACH = frozenset({"folder", "public_key", "fingerprint", "training_fingerprint", "sealed_before"})
+"""Settings that differ between any two holdouts, however they were created."""
+
+
+def check_repeated(session: HoldoutSession | None, name: str, creation: Creation) -> None:
+    """Check that a holdout was created with the same rows and settings.
+
+    Args:
+        session: The open holdout; None if its rows were dealt into parts, or are to be.
+        name: Its name.
+        creation: The rows and settings.
+
+    Raises:
+        HoldoutRejected: If they differ, or cannot be compared. Nothing was created.
+    """
+    configuration = {} if session is None else session.executor.record.configuration
+    if session is None or "engine" in configuration or is_table(creation.request.holdout):
+        raise HoldoutRejected(
+            f"A holdout named {name!r} exists. Rows that are dealt into parts or stay in an engine are not compared. "
+            "Open it with Holdout.open(...)."
+        )
+    executor, folder = session.executor, session.folder
+    with TemporaryDirectory(dir=folder.parent, prefix=ROOM) as own, in_use(Path(own)):
+        made = creation.seal(Path(own), [], allow_resealing=True)
+        differing = _differing(configuration, json.loads(canonical(made.configuration)))
+        for what, file in (("holdout", HOLDOUT_FILE), ("training", TRAINING_FILE)):
+            if (folder / file).exists() and (Path(own) / file).exists() and not differing:
+                differing += [] if same_table(folder / file, Path(own) / file) else [f"{what} rows"]
+    declared = [
+        family for family in executor.ledger.head().accounts.of(Declarations).by_name.values() if not family.later
+    ]
+    if [(family.name, family.family) for family in declared] != creation.declarations():
+        differing.append("declared families")
+    if differing:
+        raise HoldoutRejected(
+            f"A holdout named {name!r} exists, and was created with other {', '.join(differing)}. Pass what it was "
+            "created with to open it, or another name.",
+            name=name, differing=differing,
+        )  # fmt: skip
+
+
+def _differing(configuration: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
+    """Return the names of the settings that differ, those of the mechanism by themselves."""
+    found = []
+    for name in sorted({*configuration, *made} - _OF_EACH):
+        old, new = configuration.get(name), made.get(name)
+        if old != new and name in ("mechanism", "parameters") and old and new:
+            found += _differing(old, new)
+        elif old != new:
+            found.append(name)
+    return [*dict.fromkeys(found)]
 
 
 def _head_file(folder: Path, seal_key: bytes, holdout: str) -> HeadFile:

@@ -217,11 +217,12 @@ def _check_free(accounts: Accounts, name: str) -> None:
 def _declaration(
     name: str, family: BoundFamily, words: Sequence[str], nats: float, *, entry: int, later: bool
 ) -> Declaration:
-    text = _text_of(family, words)
+    text = text_of(family, words)
     return Declaration(name, family.shown[:MOST_SHOWN], text, nats, entry, later)
 
 
-def _text_of(family: BoundFamily, words: Sequence[str]) -> str:
+def text_of(family: BoundFamily, words: Sequence[str]) -> str:
+    """Return what a family holds as the ledger keeps it, as canonical JSON."""
     held = {**family.to_dict(), WORDS: [word[:MOST_SHOWN] for word in words]}
     return json.dumps(held, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -379,7 +380,7 @@ class HoldoutFamilies(HoldoutAccessor):
         """
         bound, executor = BoundGrid(family.facts), self._executor
         head = executor.ledger.head()
-        text = _text_of(bound, ())
+        text = text_of(bound, ())
         if all(each.family != text for each in head.accounts.of(Declarations).by_name.values()):
             raise QueryRejected(
                 "This grid is not declared on this holdout, or was declared with other "

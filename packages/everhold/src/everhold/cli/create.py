@@ -121,13 +121,21 @@ class RowOptions:
             help="Seal rows even if they are sealed here already. Neither budget accounts for the other.",
         ),
     ] = False
+    exist_ok: Annotated[
+        bool,
+        typer.Option(
+            "--exist-ok",
+            help="Open the holdout of that name if it was created with the same rows and settings.",
+        ),
+    ] = False
 
     def settings(self) -> dict[str, Any]:
         """Declarations about the rows, by the names of `Holdout.create`."""
         return {
             "label": self.label, "classes": self._classes(), "row_id": self.row_id, "features": self.features.value,
             "stratified": self.stratified, "most_rows": self.most_rows, "equal_rows": self.equal_rows,
-            "allow_resealing": self.allow_resealing, **({} if self.missing is None else {"missing": self._missing()}),
+            "allow_resealing": self.allow_resealing, "exist_ok": self.exist_ok,
+            **({} if self.missing is None else {"missing": self._missing()}),
         }  # fmt: skip
 
     def _missing(self) -> Missing:

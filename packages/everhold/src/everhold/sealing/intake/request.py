@@ -134,7 +134,7 @@ _OF = {each.name: ("rows", Rows) for each in fields(Rows)} | {
 }
 CURRENT = frozenset({
     "storage", "name", "holdout", "training", "label", "rows", "mechanism", "queries", "surprises", "confidence",
-    "planning", "dependence", "allow_resealing", "seed", "declared", "share",
+    "planning", "dependence", "allow_resealing", "seed", "declared", "share", "exist_ok",
 })  # fmt: skip
 """Keywords of `Holdout.create` that are the core's."""
 
