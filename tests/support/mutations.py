@@ -1066,7 +1066,7 @@ MUTATIONS = [
         (f"{_INTERVALS}/test_arms.py",),
     ),
     Mutation(
-        "One ledger",
+        "seals",
         "a holdout that is created again has the same rows",
         "everhold/asking/creation.py",
         "            if (folder / file).exists() and (Path(own) / file).exists() and not differing:",
@@ -1074,7 +1074,7 @@ MUTATIONS = [
         ("everhold/integration/sealing/test_creating_again.py",),
     ),
     Mutation(
-        "One ledger",
+        "seals",
         "a holdout that is created again has the same settings",
         "everhold/asking/creation.py",
         "        elif old != new:\n            found.append(name)\n",

@@ -129,8 +129,8 @@ class Holdout:
                 ``"postgresql://user@host/study?rows=/srv/rows"``, or a path to an SQLite file. The sealed rows stay in
                 files: beside an SQLite file, or in the folder that ``rows`` or the variable ``EVERHOLD_ROWS`` names.
             name: Name of the holdout, unique in that database.
-            holdout: The rows to seal: a path to a Parquet or CSV file, a pandas or Polars frame, an Arrow table, or a
-                mapping from names to NumPy arrays. Or a table that stays in its engine, such as
+            holdout: The rows to seal: a path to a Parquet or CSV file, a pandas or Polars frame, which may be lazy, an
+                Arrow table, or a mapping from names to NumPy arrays. Or a table that stays in its engine, such as
                 ``everhold_engines.Spark(session, "table")``: nothing but what checks need is read from it, and the
                 engine's administrators can read the rows.
             training: Open rows of the same columns; they make the guesses that the holdout confirms. Or another table
@@ -688,7 +688,9 @@ class Holdout:
                 fit on, by default those of `training_rows`. ``where``: a condition, such as ``"region = 'N'"``, for
                 the metric among the rows that meet it. ``guess``: the analyst's own, in place of that of
                 cross-validation. It is needed where no training row counts, as in an AUC of a slice that has one class
-                there. With ``by`` it is for such slices alone. ``strict`` and ``silent``: as for `ask`.
+                there. With ``by`` it is for such slices alone. ``name``: how the model is called in the ledger, on
+                pages and in the certificate, in place of its class and parameters; no part of the query, and public.
+                ``strict`` and ``silent``: as for `ask`.
 
         Returns:
             The answer to one query; with ``by`` one answer for each slice, `SliceAnswers`. The same estimator fitted
@@ -719,7 +721,8 @@ class Holdout:
             margin: In units of the metric: by how much the first model may be worse and still be called not worse.
             **terms: ``cv``, ``features``, ``strict`` and ``silent``: as for `evaluate`. ``where``, too; a loss with its
                 range then takes its guess from training rows alone. ``guess``: the analyst's own guess of the
-                difference; needed for predictions without ``training=``, such as 0.
+                difference; needed for predictions without ``training=``, such as 0. ``name``: two names, one for each
+                model, such as ``("new", "old")``.
 
         Returns:
             The answer: the first score minus the second one. With a margin a `MarginVerdict`: ``"not worse"``,

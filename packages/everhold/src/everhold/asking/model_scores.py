@@ -16,6 +16,7 @@ from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.queries.makers import difference
 from everhold.queries.means.batch import OneMean
+from everhold.queries.metrics.label_query import naming
 from everhold.queries.metrics.models import no_false_alarms
 from everhold.queries.metrics.slices import (
     SliceAnswers,
@@ -55,7 +56,7 @@ def evaluate(
     slices = None if by is None else slices_of(compiler, by)
     sliced = by is not None or (where is not None and guess is None)
     query, trained = evaluation(compiler, estimator, metric, cv=terms["cv"], features=terms["features"], sliced=sliced)
-    with no_false_alarms():
+    with no_false_alarms(), naming([estimator], terms["name"]):
         if slices is None or by is None:
             own = trained if guess is None else guess
             return ask(in_slice(query, where), guess=own, strict=terms["strict"], silent=terms["silent"])
@@ -80,7 +81,7 @@ def _evaluate_several(
         query, guess = evaluation(compiler, estimator, each, cv=cv, features=features, sliced=where is not None)
         asked.append((in_slice(query, where), guess))
         (compiler.silently() if terms["silent"] else compiler).compile(asked[-1][0], guess, None)
-    with no_false_alarms():
+    with no_false_alarms(), naming([estimator], terms["name"]):
         told = [ask(query, guess=guess, strict=terms["strict"], silent=terms["silent"]) for query, guess in asked]
     return SliceAnswers(("metric",), dict(zip(((each,) for each in metrics), told, strict=True)))
 
@@ -189,7 +190,7 @@ def compare(
     """See `Holdout.compare`."""
     terms: FitTerms = {**USUAL_FIT, **given}
     query = comparison(session.executor.compiler, both, metric, cv=terms["cv"], features=terms["features"])
-    with no_false_alarms():
+    with no_false_alarms(), naming(both, terms["name"]):
         return _judged(ask, query, margin, terms, guessed=terms["guess"] is not None)
 
 
@@ -199,6 +200,8 @@ def compare_elsewhere(
 ) -> Any:  # fmt: skip
     """Compare two given predictions for rows that are in a service. See `Holdout.compare`."""
     terms: FitTerms = {**USUAL_FIT, **given}
+    if terms["name"] is not None:
+        raise QueryRejected("Names of models are kept where the sealed rows are. Leave name out over HTTP.")
     if terms["guess"] is None:
         raise QueryRejected("Compared over HTTP, predictions need your own guess. Pass guess=0 if you have none")
     query = difference(*(of_predictions(metric, each) for each in both))

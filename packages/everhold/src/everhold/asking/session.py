@@ -188,6 +188,7 @@ class FitTerms(AskTerms, total=False):
     features: Sequence[str] | None
     where: str | None
     guess: float | None
+    name: Any
 
 
 class CaseClaims(TypedDict, total=False):
@@ -225,7 +226,7 @@ class SuiteTerms(CaseClaims, total=False):
     strata: Mapping[Any, Any] | None
 
 
-USUAL_FIT = FitTerms(cv=5, features=None, where=None, guess=None, strict=False, silent=False)
+USUAL_FIT = FitTerms(cv=5, features=None, where=None, guess=None, name=None, strict=False, silent=False)
 USUAL_GATE = GateTerms(units="cases", margin=0.0, missing="refuse")
 USUAL_SUITE = {
     **USUAL_GATE, "challenges": 200, "surprises": None, "confidence": 0.95, "allow_resealing": False

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from everhold.values.base import Clip
 
 
+SUBJECT = "<subject>"
+"""Part of the words of a ratio that stands for the model whose predictions it counts."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WithinQuery(CombinedQuery):
     """The mean of row values u limited to row values v: ``min(u, v)`` on the scale [0, 1].
@@ -182,7 +186,9 @@ class ShareQuery(DerivedQuery):
             )
 
     def _in_words(self, part: BoundQuery, whole: BoundQuery) -> str:
-        return f"{part.shown} over {whole.shown}" if self.shown is None else self.shown
+        if self.shown is None:
+            return f"{part.shown} over {whole.shown}"
+        return self.shown.replace(SUBJECT, part.shown.partition(" of ")[2].partition(" within ")[0])
 
 
 def _as_answered(whole: BoundQuery) -> BoundQuery:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 from abc import abstractmethod
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from everhold.arguments import brief
+from everhold.arguments import brief, is_text
 from everhold.errors import QueryRejected
 from everhold.queries.code import content_digest
 from everhold.queries.means.mean import in_one_line, rows_that_meet
@@ -43,7 +44,7 @@ from everhold.values.expressions import RowValue
 from everhold.values.expressions.tree import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
@@ -455,8 +456,40 @@ def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed
     return pd.DataFrame(columns, copy=False)
 
 
+_NAMES: ContextVar[Mapping[int, str]] = ContextVar("names of models", default={})  # noqa: B039  # never changed
+
+
+@contextmanager
+def naming(models: Sequence[Any], names: Any) -> Iterator[None]:
+    """Context in which queries about these models are shown with the names that the analyst gives them.
+
+    Args:
+        models: One or two.
+        names: A text; for two models two texts, one for each. None for no names.
+
+    Raises:
+        QueryRejected: If a name cannot be used. Nothing is charged.
+    """
+    given = [names] if len(models) == 1 else names
+    if names is not None:
+        listed = isinstance(given, list | tuple) and len(given) == len(models)
+        if not listed or not all(
+            is_text(each, longest=_LONGEST_MODEL) and each and each.isprintable() for each in given
+        ):
+            wanted = "a text" if len(models) == 1 else "two texts, one for each model,"
+            raise QueryRejected(f"name is {brief(names)}. Pass {wanted} of 1 to {_LONGEST_MODEL} printable characters.")
+    known = {} if names is None else {id(model): each for model, each in zip(models, given, strict=True)}
+    token = _NAMES.set(known)
+    try:
+        yield
+    finally:
+        _NAMES.reset(token)
+
+
 def subject_of(predictions: Any, kind: str, digest: str) -> str:
-    """Return the subject of a query for people: its kind, or a model's class and parameters, and the digest's start."""
+    """Return the subject of a query for people: a model's name or class and parameters, and the digest's start."""
+    if (given := _NAMES.get().get(id(predictions))) is not None:
+        return f"{given} {digest[:8]}"
     if isinstance(predictions, JoinedColumn):
         return f"{predictions.name!r} of {predictions.table.name!r}, predictions {digest[:8]}"
     if kind != "estimator":

@@ -25,7 +25,7 @@ from everhold.queries.means.mean import (
     rows_that_meet,
     share_that_meets,
 )
-from everhold.queries.means.shares import ShareQuery, WithinQuery
+from everhold.queries.means.shares import SUBJECT, ShareQuery, WithinQuery
 from everhold.queries.metrics.difference import difference_of_outcomes
 from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by, shares_of_classes
 from everhold.queries.metrics.made_up_scores import likely_labels, made_up
@@ -112,7 +112,7 @@ class MetricQuery(Query["Answer"]):
             assert isinstance(mean, RowwiseQuery)
             return ShareQuery(mean, rows)
         part, whole = OutcomeQuery.counts(self.metric.name, model.predictions, model.training, self.positive)
-        shown = f"{self.metric.rate.partition(' ')[2]} of predicted labels"
+        shown = f"{self.metric.rate.partition(' ')[2]} of {SUBJECT}"
         if self.positive is not None:
             shown = f"{shown}, {brief(self.positive)} against the rest"
         if rows is None:

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from everhold.values.expressions import ColumnKind
 
 RowSource = Any
-"""A path to a Parquet, CSV or TSV file; a pandas or Polars frame; an Arrow table; a mapping from names to arrays."""
+"""A path to a Parquet, CSV or TSV file; a pandas frame; a Polars frame, also a lazy one; an Arrow table; a mapping from
+names to arrays.
+"""
 
 MOST_ROWS = 2**26
 """Rows of a table unless `Holdout.create` is told otherwise; a column of so many takes half a gigabyte of memory."""
@@ -141,10 +143,18 @@ def read_together(
         create_views(connection, files, kinds)
 
 
+def collected(source: RowSource, most_rows: int) -> RowSource:
+    """Return the rows of a lazy Polars frame, but at most one more than may be read. Other sources stay as they are."""
+    kind = type(source)
+    is_lazy = kind.__name__ == "LazyFrame" and kind.__module__.startswith("polars")
+    return source.head(most_rows + 1).collect() if is_lazy else source
+
+
 def _opened(
     connection: duckdb.DuckDBPyConnection, source: RowSource, *, name: str, what: str, most_rows: int
 ) -> DelimitedFile | None:
     """Create the view of a source, or return its CSV or TSV file, for which a view is still to be made."""
+    source = collected(source, most_rows)
     if isinstance(source, (str, Path)):
         path = Path(source)
         ending = _ending(path, what=what)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from everhold.arguments import as_whole, brief
 from everhold.estimand import SEALED
 from everhold.sealing.intake.checks import checked_classes
-from everhold.sealing.intake.reading import MOST_ROWS, check_most_rows
+from everhold.sealing.intake.reading import MOST_ROWS, check_most_rows, collected
 from everhold.values.missing import Missing, checked_missing
 
 if TYPE_CHECKING:
@@ -223,6 +223,8 @@ class SealRequest:
 
     def __post_init__(self) -> None:
         most_rows = check_most_rows(self.rows.most_rows)
+        for side in ("holdout", "training"):
+            object.__setattr__(self, side, collected(getattr(self, side), most_rows))
         # Check that columns are named by their names
         label = self.label
         for what, column in (("label", label), ("row id", self.rows.row_id)):
