@@ -24,11 +24,11 @@ from everhold.guarantees.intervals.joint import Units
 from everhold.guarantees.intervals.parts import units_of
 from everhold.queries.derived import BoundDerived, Derived, Estimate, JointMeans, estimate_between
 from everhold.queries.makers import as_rowwise, ratio
+from everhold.queries.means.batch import OneMean
 from everhold.queries.means.mean import condition, parsed, rows_that_meet
 from everhold.queries.means.shares import ShareQuery, in_ends
 from everhold.queries.metrics.query import largest_group
 from everhold.queries.query import Query, QuerySpec
-from everhold.queries.statistic import OneNumber, evaluated
 from everhold.sealing.rows.sums import parts_of_ratio
 from everhold.values.base import BoundQuery, with_clips
 from everhold.values.expressions import ColumnKind
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.answers import Answer
-    from everhold.mechanisms.records import Evaluations
     from everhold.queries.interval_planner import Prepared
     from everhold.queries.query import CompileContext, ExecutionResult, QueryPlan, RowwiseQuery
     from everhold.sealing.rows.table import StoredRows
@@ -109,13 +108,13 @@ class ContrastQuery(Query["Answer"]):
 
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
-    ) -> OneNumber | Contrast:
+    ) -> OneMean | Contrast:
         """Compile a difference as one query, with bets on both arms, if the mechanism takes it, else arm by arm."""
         if self.how == "difference" and tolerance is None and (one := self._as_one(compiler, guess)) is not None:
             return one
         return self.compile_apart(compiler, guess=guess, tolerance=tolerance)
 
-    def _as_one(self, compiler: CompileContext, guess: float | None) -> OneNumber | None:
+    def _as_one(self, compiler: CompileContext, guess: float | None) -> OneMean | None:
         """Return the plan of the difference as one query, or None if the mechanism takes one arm at a time."""
         shares = [share.placed(compiler) for share in self.parts(compiler.schema)]
         arms = [arm for share in shares if (arm := share.as_one(compiler)) is not None]
@@ -234,7 +233,7 @@ def _number(value: Value) -> float:
         return math.nan
 
 
-Plan = TypeVar("Plan", bound=OneNumber | Contrast)
+Plan = TypeVar("Plan", bound=OneMean | Contrast)
 
 _MOST_GROUPS = 50
 
@@ -301,7 +300,7 @@ class ContrastsQuery(Query[Contrasts]):
                 "and a guess, and then about all groups, which costs nothing more."
             )
         differences = {name: query.compile(compiler, tolerance=tolerance) for name, query in queries.items()}
-        ones = {name: plan for name, plan in differences.items() if isinstance(plan, OneNumber)}
+        ones = {name: plan for name, plan in differences.items() if isinstance(plan, OneMean)}
         if len(ones) == len(queries):
             return self._plan(compiler, ones, lambda plan, told: _in_units(plan, told[0]))
         apart = {name: query.compile_apart(compiler, tolerance=tolerance) for name, query in queries.items()}
@@ -343,14 +342,6 @@ class ByGroup(JointMeans[Contrasts], Generic[Plan]):
     each: Mapping[str, Plan]
     whole = True
 
-    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
-        """See `QueryPlan.evaluate`."""
-        ones = [plan for plan in self.each.values() if isinstance(plan, OneNumber)]
-        if not ones:
-            return JointMeans.evaluate(self, sealed, places)
-        some = [ones[place] for place in places]
-        return evaluated(some, sealed, silent=self.silent), [one.prepared[0] for one in some]
-
     def present(self, result: ExecutionResult) -> Contrasts:
         """Return one answer for each group, by the group's name."""
         size = len(self.prepared) // len(self.each)
@@ -360,7 +351,7 @@ class ByGroup(JointMeans[Contrasts], Generic[Plan]):
         })  # fmt: skip
 
 
-def _in_units(plan: OneNumber, told: Estimate) -> Estimate:
+def _in_units(plan: OneMean, told: Estimate) -> Estimate:
     bound = plan.prepared[0].bound
     low, high = sorted((bound.from_mean(told.low), bound.from_mean(told.high)))
     return Estimate(bound.from_mean(told.value), low, high)
@@ -464,7 +455,7 @@ def risk_ratio(
 
 def difference_of_arms(
     compiler: CompileContext, arms: Sequence[BoundQuery], *, shown: str, width: float, guess: float | None
-) -> OneNumber | None:
+) -> OneMean | None:
     """Return the plan of the difference as one query, or None if the arms are asked one by one.
 
     They are where an engine counts groups of rows, without training rows in an arm, and where a declared family has
@@ -510,8 +501,8 @@ def difference_of_arms(
     known, rows = Fraction(planned.score), compiler.schema.rows
     procedure = ArmDifference(planned, rows / counted.rows, rows)
     own = None if guess is None else as_float(guess)
-    prepared = compiler.planner.of_statistic(bound, own, known, procedure)
-    return OneNumber([prepared], compiler.schema, mechanism, reader.sealed)
+    prepared = compiler.planner.of_statistic(bound, own, known, procedure, reader.sealed)
+    return OneMean([prepared], compiler.schema, mechanism)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -156,6 +156,10 @@ class FailingShare:
         )  # fmt: skip
 
 
+SealedNumber: TypeAlias = "Callable[[StoredRows], tuple[Fraction | float, Any]]"
+"""Function from the sealed rows to a number of all rows, as a share of its range, and to what is bet on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A mean with its guess and interval procedure, ready to be asked.
@@ -170,6 +174,8 @@ class Prepared:
         declared: ln(1 / level) of a member of a declared family (S10); nan for other queries.
         described: The event that a text has by its description (S10); None for other queries.
         failing: The share of failing rows that is told with it; None for a query without models.
+        number: Of a number of all rows together, from the sealed rows to the number as a share of its range, and to
+            what its procedure bets on. Secret. None for a mean of row values.
     """
 
     bound: BoundQuery
@@ -181,6 +187,7 @@ class Prepared:
     declared: float = math.nan
     described: Description | None = None
     failing: FailingShare | None = None
+    number: SealedNumber | None = None
 
     @property
     def is_member(self) -> bool:
@@ -297,28 +304,31 @@ class IntervalPlanner:
         return prepared if tolerance is None else self.requested(prepared, tolerance)
 
     def of_statistic(
-        self, bound: BoundQuery, guess: float | None, known: Fraction | None, procedure: Procedure
-    ) -> Prepared:
-        """Prepare a statistic of all rows, guessed from the training rows unless a guess is given.
+        self, bound: BoundQuery, guess: float | None, known: Fraction | None, procedure: Procedure,
+        number: SealedNumber,
+    ) -> Prepared:  # fmt: skip
+        """Prepare a number of all rows, guessed from the training rows unless a guess is given.
 
         Args:
             bound: The query.
             guess: The analyst's own.
             known: Its value on the training rows as a share of its range; None where unknown.
             procedure: The procedure that makes its interval.
+            number: Computes it on the sealed rows.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
         """
         check_estimand([bound], self.schema, self.mechanism)
+        estimate = -1 if known is None else int(known * self.mechanism.steps)
         if (nats := self.families.level_of(bound)) is not None:
-            return self._member(bound, procedure, -1 if known is None else int(known * self.mechanism.steps), nats)
-        failing = self._failing(bound, self.evaluator.before.surprises)
-        if guess is not None or known is None:
-            own = self._own_guess(bound, guess)
-            return Prepared(bound, own, from_training=False, procedure=procedure, failing=failing)
-        scaled = int(known * self.mechanism.steps)
-        return Prepared(bound, scaled, from_training=True, procedure=procedure, estimate=scaled, failing=failing)
+            return replace(self._member(bound, procedure, estimate, nats), number=number)
+        trained = guess is None and known is not None
+        return Prepared(
+            bound, estimate if trained else self._own_guess(bound, guess), trained, procedure=procedure,
+            estimate=estimate if trained else -1, failing=self._failing(bound, self.evaluator.before.surprises),
+            number=number,
+        )  # fmt: skip
 
     def _failing(self, bound: BoundQuery, surprises: Surprises) -> FailingShare | None:
         """Return the plan for the share of failing rows told with a query (S16).

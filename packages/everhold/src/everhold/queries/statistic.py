@@ -20,7 +20,6 @@ from everhold.answers import Answer
 from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.extensions import imported
-from everhold.mechanisms.records import Evaluations
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.batch import Batch, OneMean
 from everhold.queries.procedures import paying, statistic_procedure, takes_statistics
@@ -197,79 +196,23 @@ class StatisticQuery(Query[Answer]):
             reads=statistic.reads, by_position=statistic.by_position,
         )  # fmt: skip
         bound = with_clips(bound, statistic.clips(schema.training_rows))
-        prepared = compiler.planner.of_statistic(bound, guess, None if known is None else known[0], procedure)
-        return OneStatistic([prepared], schema, mechanism, statistic.sealed_share)
-
-
-@dataclass(frozen=True)
-class OneNumber(OneMean):
-    """A plan for one number of all rows held against its guess, as a mean except for its sealed evaluation.
-
-    Attributes:
-        sealed_number: From the sealed rows to the number as a share of its range, and its procedure's input. Secret.
-    """
-
-    sealed_number: Callable[[StoredRows], tuple[Fraction | float, Any]]
-
-    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
-        """See `QueryPlan.evaluate`."""
-        with self._noting() as noted:
-            found = evaluated([self], sealed, silent=self.silent)
-        return replace(found, failing=self._failing(self.prepared, noted, sealed)), list(self.prepared)
-
-
-@dataclass(frozen=True)
-class Numbers(Batch):
-    """A plan for several numbers of all rows that do not depend on each other's answers.
-
-    Attributes:
-        numbers: Their plans, in the order of `prepared`.
-    """
-
-    numbers: Sequence[OneNumber]
-
-    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
-        """See `QueryPlan.evaluate`."""
-        some = [self.prepared[place] for place in places]
-        with self._noting() as noted:
-            found = evaluated([self.numbers[place] for place in places], sealed, silent=self.silent)
-        return replace(found, failing=self._failing(some, noted, sealed)), some
+        prepared = compiler.planner.of_statistic(
+            bound, guess, None if known is None else known[0], procedure, statistic.sealed_share
+        )
+        return OneStatistic([prepared], schema, mechanism)
 
 
 def joined(plans: Sequence[QueryPlan[Any]]) -> Sequence[QueryPlan[Any]]:
-    """Return plans that ask the same in fewer transactions: one where all are numbers, silent ones alike."""
-    numbers = [plan for plan in plans if isinstance(plan, OneNumber)]
+    """Return one plan for all numbers of all rows, which need one transaction; other plans unchanged."""
+    numbers = [plan for plan in plans if isinstance(plan, OneMean) and plan.is_number]
     if len(numbers) < len(plans):
         return plans
-    prepared = [number.prepared[0] for number in numbers]
-    return [Numbers(prepared, numbers[0].schema, numbers[0].mechanism, numbers, silent=numbers[0].silent)]
-
-
-def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool) -> Evaluations:
-    """Evaluate one or more numbers of all rows on the sealed rows. The result is secret."""
-    procedures, shares, seen = [], [], []
-    for number in numbers:
-        (mean,) = number.prepared
-        if mean.procedure is None:
-            raise TypeError(f"{mean.bound.shown!r} has no interval procedure under this mechanism.")
-        share, found = number.sealed_number(sealed)
-        procedures.append(mean.procedure)
-        shares.append(share)
-        seen.append(found)
-    mechanism, schema = numbers[0].mechanism, numbers[0].schema
-    return Evaluations(
-        totals=np.array([[math.floor(share * mechanism.steps)] for share in shares], dtype=np.int64),
-        guesses=np.array([number.prepared[0].guess for number in numbers], dtype=np.int64),
-        rows=schema.rows,
-        unit=mechanism.unit,
-        procedures=procedures,
-        seen=seen,
-        silent=silent,
-    )
+    first = numbers[0]
+    return [Batch([plan.prepared[0] for plan in numbers], first.schema, first.mechanism, silent=first.silent)]
 
 
 @dataclass(frozen=True)
-class OneStatistic(OneNumber):
+class OneStatistic(OneMean):
     """A plan for one statistic that is held against its guess."""
 
     def capacity(self, state: State, accounts: Accounts, count: int) -> int:

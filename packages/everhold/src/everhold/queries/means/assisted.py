@@ -17,10 +17,10 @@ from everhold.estimand import check_estimand
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.guarantees.intervals.strata import ControlledMean, SeenResiduals, SeenStrata, StratifiedShare
+from everhold.queries.means.batch import OneMean
 from everhold.queries.means.mean import MeanQuery, parsed
 from everhold.queries.procedures import check_confirms_statistics
 from everhold.queries.query import Query, QuerySpec
-from everhold.queries.statistic import OneNumber
 from everhold.sealing.duplicates.resealing import as_value
 from everhold.sealing.intake.duckdb_files import column_kinds, spilling_into
 from everhold.sealing.intake.reading import read_rows
@@ -130,13 +130,13 @@ class AssistedMean(Query[Answer]):
         if min(widths) >= alone[1] - alone[0]:
             return plain.compile(compiler, guess=guess)
         reader, procedure = readers[(best := int(np.argmin(widths)))], procedures[best]
-        prepared = compiler.planner.of_statistic(bound, guess, Fraction(procedure.planned.score), procedure)
 
         def sealed(rows: RowStore) -> tuple[float, Any]:
             seen = reader.seen(rows)
             return seen.score, seen
 
-        return OneNumber([prepared], schema, mechanism, sealed)
+        known = Fraction(procedure.planned.score)
+        return OneMean([compiler.planner.of_statistic(bound, guess, known, procedure, sealed)], schema, mechanism)
 
     def _recorded(self, compiler: CompileContext) -> tuple[RecordedPool, Sequence[JudgedMean]]:
         pools, judge = compiler.families.pools(), key_of_judge(self.judge, compiler.schema)

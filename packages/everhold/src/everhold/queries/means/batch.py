@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Self
 
+    from numpy.typing import NDArray
+
     from everhold.ledger import Committed, Entry
     from everhold.mechanisms import Mechanism, State
     from everhold.mechanisms.base import Replies
@@ -150,13 +152,7 @@ class Means(QueryPlan[Result]):
         procedures = [mean.procedure for mean in means if mean.procedure is not None]
         has_models = any(mean.failing is not None for mean in self.prepared)
         with self._noting() if has_models else nullcontext() as noted:
-            totals, seen = sealed.evaluate(
-                [mean.bound for mean in means],
-                ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
-                parts=self.mechanism.parts,
-                group_by=self.mechanism.dependence.unit_column,
-                unit=unit,
-            )
+            totals, seen = self._sums(means, sealed)
         evaluations = Evaluations(
             totals=totals,
             guesses=np.array([mean.guess for mean in means], dtype=np.int64),
@@ -171,6 +167,24 @@ class Means(QueryPlan[Result]):
             failing=None if noted is None else self._failing(means, noted, sealed),
         )
         return evaluations, means
+
+    def _sums(self, means: Sequence[Prepared], sealed: StoredRows) -> tuple[NDArray[np.int64], list[Any]]:
+        """Return the sum of each mean over the sealed rows, and what its procedure needs besides. Secret.
+
+        A number of all rows has no row values: its sum is the number on the scale of a sum. All are such, or none is.
+        """
+        numbers = [mean.number for mean in means if mean.number is not None]
+        if not numbers:
+            return sealed.evaluate(
+                [mean.bound for mean in means],
+                ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
+                parts=self.mechanism.parts,
+                group_by=self.mechanism.dependence.unit_column,
+                unit=self.mechanism.unit,
+            )
+        found = [number(sealed) for number in numbers]
+        totals = [[math.floor(share * self.mechanism.steps)] for share, _ in found]
+        return np.array(totals, dtype=np.int64), [seen for _, seen in found]
 
     def _noting(self) -> AbstractContextManager[NotedRows | None]:
         """Return a context that notes on which rows models fail, or an empty one without models."""
@@ -303,6 +317,11 @@ class Means(QueryPlan[Result]):
 class OneMean(Means[Answer]):
     """A plan for one mean asked alone."""
 
+    @property
+    def is_number(self) -> bool:
+        """Whether the plan is for a number of all rows together, which is no mean of row values."""
+        return self.prepared[0].number is not None
+
     def present(self, result: ExecutionResult) -> Answer:
         """Return the answer to the one mean."""
         return self._answer(self.prepared[0], result.entries[0], result)
@@ -401,8 +420,3 @@ class CombinedQuery(RowwiseQuery):
 
             bound = set_apart(bound, compiler.schema, compiler.mechanism)
         return compiler.checked(bound, part=part)
-
-
-def in_units(low: float, high: float) -> str:
-    """Write a range as text, such as "from 0 to 1"."""
-    return f"from {min(low, high):g} to {max(low, high):g}"

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.arguments import as_float
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.gains import GainDifference, counts_of_pairs, likely_pairs, outcome_codes
-from everhold.queries.means.batch import CombinedQuery, in_units
+from everhold.queries.means.batch import CombinedQuery, OneMean
 from everhold.queries.means.mean import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.metrics.label_query import share_of_label
 from everhold.queries.metrics.row_scores import OutcomeQuery
 from everhold.queries.procedures import check_confirms_statistics, check_independent, paying
 from everhold.queries.query import QueryPlan, QuerySpec, RowwiseQuery
-from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery, Pair
 
 if TYPE_CHECKING:
@@ -60,38 +58,43 @@ class DifferenceQuery(CombinedQuery):
         return bool(getattr(self.first, "greater", True))
 
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
-        """Return one bound query, the same as for ``difference(second, first)`` but told the other way round."""
-        first, second = _turned_alike(first, second)
-        width, other = first.at_one - first.at_zero, second.at_one - second.at_zero
-        if width != other:
-            raise QueryRejected(
-                f"The two queries are in different units: one goes {in_units(first.at_zero, first.at_one)}, the other "
-                f"{in_units(second.at_zero, second.at_one)}. Pass two queries of one kind with ranges of the same "
-                "width."
-            )
-        middle, shown = first.at_zero - second.at_zero, f"{_bracketed(first)} minus {_bracketed(second)}"
-        if second.query < first.query:  # which one is subtracted is no part of the query
-            first, second, width = second, first, -width
-        return BoundQuery(
-            description={"kind": "difference", "of": [first.description, second.description]},
-            shown=shown,
-            at_zero=middle - width,
-            at_one=middle + width,
-            by_position=first.by_position or second.by_position,
-            pair=Pair("difference", first, second),
-        )
+        """See `CombinedQuery.combined`."""
+        return difference_of(first, second)
 
 
-def _turned_alike(first: BoundQuery, second: BoundQuery) -> tuple[BoundQuery, BoundQuery]:
-    """Return both operands in units that rise alike, by exchanging the operands of one that is a difference.
+def difference_of(first: BoundQuery, second: BoundQuery) -> BoundQuery:
+    """Return the query for the mean of the first row value minus the second, the same whichever is subtracted.
 
-    Of two differences the one with the larger fingerprint is turned, so the order of the operands does not matter.
+    Raises:
+        QueryRejected: If their ranges do not have the same width. Nothing is charged.
     """
-    if (first.at_one > first.at_zero) == (second.at_one > second.at_zero):
-        return first, second
-    if _is_difference(first) and (not _is_difference(second) or first.query > second.query):
-        return _turned(first), second
-    return first, _turned(second) if _is_difference(second) else second
+    if (first.at_one > first.at_zero) != (second.at_one > second.at_zero):
+        # Units have to rise alike, so one that is a difference is turned: of two the one with the larger fingerprint
+        if _is_difference(first) and (not _is_difference(second) or first.query > second.query):
+            first = _turned(first)
+        elif _is_difference(second):
+            second = _turned(second)
+    width, other = first.at_one - first.at_zero, second.at_one - second.at_zero
+    if width != other:
+        one, another = (
+            f"from {min(each.at_zero, each.at_one):g} to {max(each.at_zero, each.at_one):g}" for each in (first, second)
+        )
+        raise QueryRejected(
+            f"The two queries are in different units: one goes {one}, the other {another}. Pass two queries of one "
+            "kind with ranges of the same width."
+        )
+    shown = " minus ".join(f"({each.shown})" if _is_difference(each) else each.shown for each in (first, second))
+    middle = first.at_zero - second.at_zero
+    if second.query < first.query:  # which one is subtracted is no part of the query
+        first, second, width = second, first, -width
+    return BoundQuery(
+        description={"kind": "difference", "of": [first.description, second.description]},
+        shown=shown,
+        at_zero=middle - width,
+        at_one=middle + width,
+        by_position=first.by_position or second.by_position,
+        pair=Pair("difference", first, second),
+    )
 
 
 def _turned(bound: BoundQuery) -> BoundQuery:
@@ -105,10 +108,6 @@ def _turned(bound: BoundQuery) -> BoundQuery:
 
 def _is_difference(bound: BoundQuery) -> bool:
     return bound.pair is not None and bound.pair.how == "difference"
-
-
-def _bracketed(bound: BoundQuery) -> str:
-    return f"({bound.shown})" if _is_difference(bound) else bound.shown
 
 
 def difference_of_outcomes(
@@ -148,15 +147,14 @@ def difference_of_outcomes(
     bound = among(bound, inside, where, schema)
     if training[0] is not None and training[1] is not None and bound.by_position:
         bound = replace(bound, training_values=np.concatenate([training[0], training[1]]))
-    own = None if guess is None else bound.to_mean(as_float(guess))
-    prepared = compiler.planner.of_statistic(bound, guess, known if own is None else None, procedure)
 
     def sealed(rows: StoredRows) -> tuple[Fraction, Cells]:
         codes = [_codes(rows, found, inside, unit=mechanism.unit) for found in both]
         seen = procedure.cells(codes[0], codes[1])
         return Fraction(1 + procedure.gain(seen)) / 2, seen
 
-    return OneNumber([prepared], schema, mechanism, sealed)
+    known = known if guess is None else None
+    return OneMean([compiler.planner.of_statistic(bound, guess, known, procedure, sealed)], schema, mechanism)
 
 
 def _planned(both: Sequence[OutcomeQuery], compiler: CompileContext) -> tuple[float, ...] | None:

@@ -17,6 +17,7 @@ import numpy as np
 from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.extensions import imported
+from everhold.queries.means.batch import OneMean
 from everhold.queries.means.mean import (
     MeanQuery,
     among,
@@ -36,7 +37,6 @@ from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 from everhold.queries.metrics.scored_rows import BoundRows, ScoredRows, codes_of
 from everhold.queries.procedures import check_confirms_statistics, paying, takes_ratios
 from everhold.queries.query import Query, QueryPlan, QuerySpec, RowwiseQuery
-from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery, with_clips
 
 if TYPE_CHECKING:
@@ -189,15 +189,13 @@ class MetricQuery(Query["Answer"]):
         if (given := reader.given_values(compiler.training)) is not None:
             bound = replace(bound, training_values=given)
         known, procedure = reader.planned(compiler, None if guess is None else bound.to_mean(as_float(guess)))
-        prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
-        measure, largest = measure_of(self.metric), largest_group(mechanism)
-        reach = reader.reach
+        measure, largest, reach = measure_of(self.metric), largest_group(mechanism), reader.reach
 
         def sealed(rows: StoredRows) -> tuple[float, Any]:
             seen = _see(reader, reader.sealed(rows), largest, reach)
             return measure.value(seen), seen
 
-        return OneNumber([prepared], schema, mechanism, sealed)
+        return OneMean([compiler.planner.of_statistic(bound, guess, known, procedure, sealed)], schema, mechanism)
 
     def _weighed(self, bound: BoundQuery, weights: BoundQuery | None) -> BoundQuery:
         """Return the query identified as one of weighted rows, or unchanged without weights."""

@@ -27,7 +27,7 @@ from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.row_scores import AccuracyQuery, LossQuery, risk
 from everhold.queries.metrics.scores import as_metric, scored
 from everhold.queries.query import Query, QueryPlan, RowwiseQuery
-from everhold.queries.statistic import OneNumber, StatisticQuery
+from everhold.queries.statistic import StatisticQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -246,7 +246,7 @@ def as_one_step(compiler: CompileContext, queries: Sequence[Any], plans: Sequenc
     Raises:
         QueryRejected: If one of them is not one query here. Nothing is charged.
     """
-    if any(isinstance(plan, OneNumber) for plan in plans):
+    if any(isinstance(plan, OneMean) and plan.is_number for plan in plans):
         return None
     if not all(isinstance(plan, OneMean) for plan in plans):
         raise QueryRejected(

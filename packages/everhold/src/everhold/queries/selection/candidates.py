@@ -18,7 +18,6 @@ from everhold.queries.makers import as_rowwise
 from everhold.queries.means.batch import Batch, OneMean
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.query import Query, RowwiseQuery
-from everhold.queries.statistic import OneNumber, evaluated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,13 +92,11 @@ class Compared:
 
     Attributes:
         prepared: The candidates, in order.
-        numbers: The same where they are metrics of all rows together, and no means.
     """
 
     prepared: tuple[Prepared, ...]
     schema: Schema
     mechanism: PublicLevels
-    numbers: tuple[OneNumber, ...] = ()
 
     @classmethod
     def of(cls, compiler: CompileContext, queries: Iterable[Query[Any]], what: str) -> Compared:
@@ -111,7 +108,7 @@ class Compared:
         Warns:
             DependenceWarning: If the values of one on the training rows are worth fewer rows than is promised.
         """
-        asked, mechanism, numbers = list(queries), compiler.mechanism, tuple[OneNumber, ...]()
+        asked = list(queries)
         if len(names := {query.metric.name for query in asked if isinstance(query, MetricQuery)}) > 1:
             raise QueryRejected(
                 f"The {what} are of different metrics, {', '.join(sorted(names))}. Pass one metric for all of them."
@@ -122,15 +119,14 @@ class Compared:
         else:
             plans = [compiler.silently().compile(query, None, None) for query in asked]
             found = [plan for plan in plans if isinstance(plan, OneMean)]
-            numbers = tuple(plan for plan in found if isinstance(plan, OneNumber))
-            if len(found) < len(plans) or (numbers and len(numbers) < len(found)):
+            if len(found) < len(plans) or len({plan.is_number for plan in found}) > 1:
                 raise QueryRejected(
                     f"The {what} are queries of different kinds, or one of them takes several queries. Pass models, "
                     "or predictions with training=, and one metric for all."
                 )
             prepared = tuple(plan.prepared[0] for plan in found)
         check_same_units([each.bound for each in prepared], what)
-        return cls(prepared, compiler.schema, mechanism, numbers)  # type: ignore[arg-type]  # checked by `checks_guesses`
+        return cls(prepared, compiler.schema, compiler.mechanism)  # type: ignore[arg-type]  # checked by `checks_guesses`
 
     def __len__(self) -> int:
         return len(self.prepared)
@@ -172,10 +168,6 @@ class Compared:
 
     def evaluate(self, sealed: StoredRows) -> SealedValues:
         """Evaluate all candidates on the sealed rows. The result is secret."""
-        if self.numbers:
-            found = evaluated(self.numbers, sealed, silent=True)
-            totals = found.totals[:, 0]
-            return SealedValues(totals, totals / self.mechanism.steps, found.seen or ())
         return evaluate_sealed(self.prepared, sealed, self.schema, self.mechanism)
 
     def procedures(self, nats: float) -> list[Procedure]:

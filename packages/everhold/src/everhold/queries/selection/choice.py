@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,7 +19,9 @@ from everhold.guarantees.intervals.betting import Bets, Betting
 from everhold.guarantees.intervals.in_order import betting_on
 from everhold.mechanisms.forced_labels import WIDENED, Around, order_nats
 from everhold.queries.interval_planner import Prepared
-from everhold.queries.metrics.difference import DifferenceQuery
+from everhold.queries.means.batch import OneMean
+from everhold.queries.metrics.difference import difference_of
+from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.query import Query, QuerySpec, RowwiseQuery, digest
 from everhold.queries.results import OneEntry, Paid, checks_guesses
 from everhold.queries.selection.candidates import (
@@ -30,7 +33,6 @@ from everhold.queries.selection.candidates import (
     query_or_metric,
     widest,
 )
-from everhold.queries.statistic import OneNumber, evaluated
 from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Needs, Procedure
     from everhold.mechanisms import PublicLevels
-    from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery
@@ -138,14 +139,8 @@ class ChoiceQuery(Query[Choice]):
                 f"most is {brief(self.most)}. Pass how many of the best are told, a whole number from 1 to {allowed}."
             )
         compared = Compared.of(compiler, queries, "candidates")
-        pairs: WinnerPairs | MetricPairs | None = None
-        if len(queries) > 1 and len(queries) * int(self.most) <= _MOST_PAIRS:
-            means = [query for query in queries if isinstance(query, RowwiseQuery)]
-            metrics = [query for query in queries if not isinstance(query, RowwiseQuery)]
-            if not metrics:
-                pairs = WinnerPairs.of(compiler, means, compared.bound)
-            elif not means:
-                pairs = MetricPairs.of(compiler, metrics)
+        few = len(queries) > 1 and len(queries) * int(self.most) <= _MOST_PAIRS
+        pairs = Pairs.of(compiler, compared, queries) if few else None
         return ChoicePlan(compiler.schema, mechanism, compared, self.best, int(self.most), pairs)
 
 
@@ -166,7 +161,7 @@ class ChoicePlan(OneEntry[Choice]):
     compared: Compared
     best: Literal["lowest", "highest"]
     most: int
-    pairs: WinnerPairs | MetricPairs | None = field(repr=False)
+    pairs: Pairs | None = field(repr=False)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -333,91 +328,77 @@ LEAST_REGRET = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class WinnerPairs:
+class Pairs:
     """Pairwise differences of the candidates of one choice, evaluated only for the chosen ones.
 
     Every pair has its interval procedure by public facts, whichever candidate will be chosen.
 
     Attributes:
         compiler: What is known of the holdout, and its training rows.
-        queries: The candidates.
-        bound: The same for the holdout's rows.
+        prepare: From the position of a candidate to the differences between all others and it, in their order.
     """
 
     compiler: CompileContext
-    queries: Sequence[RowwiseQuery]
-    bound: Sequence[BoundQuery]
+    prepare: Callable[[int], list[Prepared]]
 
     @classmethod
-    def of(
-        cls, compiler: CompileContext, queries: Sequence[RowwiseQuery], bound: Sequence[BoundQuery]
-    ) -> WinnerPairs | None:
-        """Return the pairs of a choice, or None if the mechanism has no narrow procedure for differences."""
+    def of(cls, compiler: CompileContext, compared: Compared, queries: Sequence[Query[Any]]) -> Pairs | None:
+        """Return the pairs of a choice, or None if the difference of two candidates has no narrow interval here."""
         dependence = compiler.mechanism.dependence
-        known = dependence.independent or dependence.unit_column is not None
-        return cls(compiler, queries, bound) if known and compiler.mechanism.bets else None
+        if all(isinstance(query, RowwiseQuery) for query in queries):
+            known = dependence.independent or dependence.unit_column is not None
+            means = partial(_differences_of_means, compiler, compared)
+            return cls(compiler, means) if known and compiler.mechanism.bets else None
+        metrics = [query for query in queries if isinstance(query, MetricQuery)]
+        if len(metrics) < len(queries):
+            return None
+        silent = compiler.silently()
+        try:
+            is_number = bool(_differences_of_metrics(silent, metrics[:2], 0))
+        except QueryRejected:
+            return None
+        return cls(compiler, partial(_differences_of_metrics, silent, metrics)) if is_number else None
 
     @property
     def mechanism(self) -> PublicLevels:
         """The mechanism that answers."""
         return self.compiler.mechanism  # type: ignore[return-value]  # checked by `checks_guesses`
 
-    def _prepared(self, one: int) -> list[Prepared]:
-        """Prepare the differences between all other candidates and one."""
-        differences = [
-            DifferenceQuery(self.queries[other], self.queries[one]).combined(self.bound[other], self.bound[one])
-            for other in range(len(self.bound)) if other != one
-        ]  # fmt: skip
-        needs: Needs = "cells" if self.mechanism.dependence.independent else "groups"
-        seen = [self._nothing(needs)] * len(differences)
-        training = self.compiler.training
-        if training is not None and all(each.trained for each in differences):
-            rows, group_by = training.counting(differences[0]), self.mechanism.dependence.unit_column
-            _, seen = rows.evaluate(
-                differences, [needs] * len(differences), group_by=group_by, unit=self.mechanism.unit
-            )
-        return [
-            Prepared(bound, -1, from_training=False, procedure=self._procedure(needs, spread))
-            for bound, spread in zip(differences, seen, strict=True)
-        ]
-
-    def _procedure(self, needs: Needs, training: Any) -> Procedure:
-        if needs == "cells":
-            return Betting(rows=self.mechanism.rows, training=training)
-        units = self.mechanism.dependence
-        return betting_on(in_order=units.assumes_no_law)(sizes=units.unit_counts, training=training)
-
-    def _nothing(self, needs: Needs) -> Any:
-        """Return an empty summary of training rows, from which the spread is unknown."""
-        unit, none = self.mechanism.unit, np.zeros(0, dtype=np.int64)
-        if needs == "cells":
-            zeros = np.zeros(CELLS, dtype=np.int64)
-            return Cells(zeros, zeros, unit)
-        return GroupSums(none, none, none, unit)
-
     def evaluate(self, sealed: StoredRows, one: int) -> PairsOfOne:
         """Evaluate the differences to one candidate on the sealed rows. The result is secret."""
-        prepared = self._prepared(one)
+        prepared = self.prepare(one)
         return PairsOfOne(one, prepared, evaluate_sealed(prepared, sealed, self.compiler.schema, self.mechanism))
 
     def largest(self, pairs: PairsOfOne, nats: float, *, lowest: bool) -> float:
         """Return the most by which any other candidate may be better than one, in units of a mean (Lemma M).
 
-        Only the largest limit is told, so a pair whose limit one test shows to be smaller is not looked at further.
+        Only the largest limit is told, so a pair of means whose limit one test shows to be smaller is not looked at
+        further.
 
         Args:
             pairs: What `evaluate` returned for the candidate.
             nats: ln(1 / level) of a two-sided procedure.
             lowest: Whether lower values are better.
         """
-        middles = [_better(each.bound, mean, mean, lowest=lowest) for each, mean in pairs.means]
-        best, rounding = -math.inf, self.mechanism.rounding
+        middles = [
+            _better(each.bound, mean, mean, lowest=lowest)
+            for each, mean in zip(pairs.prepared, pairs.sealed.means.tolist(), strict=True)
+        ]
+        best = -math.inf
         for place in np.argsort(middles)[::-1].tolist():  # mostly one of the first has the largest limit
             bound, procedure, seen = pairs.prepared[place].bound, pairs.procedures[place], pairs.sealed.seen[place]
+            if pairs.prepared[place].number is not None:
+                (low, high), rounding = procedure.interval(seen, nats), 1.0 / self.mechanism.steps
+                found = _better(bound, max(low - rounding, 0.0), min(high + rounding, 1.0), lowest=lowest)
+                best = max(best, found)
+                continue
             assert isinstance(procedure, Bets)
             upper = (bound.at_one > bound.at_zero) != lowest
-            outwards = rounding if upper else -rounding
-            known = None if math.isinf(best) else _end_of(bound, best, lowest=lowest) - outwards
+            outwards = self.mechanism.rounding if upper else -self.mechanism.rounding
+            known = None
+            if not math.isinf(best):  # the end, as a mean, at which this candidate is better by the best so far
+                value = best * abs(bound.at_one - bound.at_zero) / 2.0
+                known = bound.to_mean(-value if lowest else value) - outwards
             end = procedure.farthest_end(seen, nats, upper=upper, known=known)
             if end is not None:  # beyond all before it
                 end = min(max(end + outwards, 0.0), 1.0)
@@ -429,82 +410,22 @@ class WinnerPairs:
         others = np.delete(goodness, pairs.one)
         if np.all(np.isnan(others)):
             return math.inf
-        rival = int(np.nanargmax(others))
-        procedure = pairs.procedures[rival]
-        middle = procedure.prediction.mean  # type: ignore[attr-defined]  # of bets
-        return max(_better(pairs.prepared[rival].bound, *procedure.expected(middle, nats), lowest=lowest), LEAST_REGRET)
-
-
-@dataclass(frozen=True, eq=False)
-class MetricPairs:
-    """Pairwise differences of the candidates of one choice by a metric of all rows.
-
-    Attributes:
-        compiler: What is known of the holdout, and its training rows.
-        queries: The candidates.
-    """
-
-    compiler: CompileContext
-    queries: Sequence[MetricQuery]
-
-    @classmethod
-    def of(cls, compiler: CompileContext, queries: Sequence[MetricQuery]) -> MetricPairs | None:
-        """Return the pairs of a choice, or None if the difference of two candidates is not one query."""
-        made = cls(compiler.silently(), queries)
-        try:
-            return made if made._plan(0, 1) is not None else None
-        except QueryRejected:
-            return None
-
-    def _plan(self, one: int, other: int) -> OneNumber | None:
-        plan = self.queries[other].minus(self.queries[one]).compile(self.compiler)
-        return plan if isinstance(plan, OneNumber) else None
-
-    def evaluate(self, sealed: StoredRows, one: int) -> MetricPairsOfOne:
-        """Evaluate the differences to one candidate on the sealed rows. The result is secret."""
-        plans = [self._plan(one, other) for other in range(len(self.queries)) if other != one]
-        found = [plan for plan in plans if plan is not None]
-        return MetricPairsOfOne(one, [plan.prepared[0] for plan in found], evaluated(found, sealed, silent=True).seen)
-
-    def largest(self, pairs: MetricPairsOfOne, nats: float, *, lowest: bool) -> float:
-        """See `WinnerPairs.largest`."""
-        rounding, found = 1.0 / self.compiler.mechanism.steps, list[float]()
-        for each, seen in zip(pairs.prepared, pairs.seen or (), strict=True):
-            assert each.procedure is not None
-            low, high = each.procedure.interval(seen, nats)
-            found.append(_better(each.bound, max(low - rounding, 0.0), min(high + rounding, 1.0), lowest=lowest))
-        return max(found)
-
-    def expected(self, pairs: MetricPairsOfOne, goodness: NDArray[np.float64], nats: float, *, lowest: bool) -> float:
-        """See `WinnerPairs.expected`."""
-        others = np.delete(goodness, pairs.one)
-        if np.all(np.isnan(others)):
-            return math.inf
-        rival = pairs.prepared[int(np.nanargmax(others))]
-        assert rival.procedure is not None
-        guess = 0.5 if rival.guess < 0 else rival.guess / self.compiler.mechanism.steps
-        return max(_better(rival.bound, *rival.procedure.expected(guess, nats), lowest=lowest), LEAST_REGRET)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MetricPairsOfOne:
-    """Differences between all other candidates and one by a metric, with secret summaries of sealed rows.
-
-    Attributes:
-        prepared: The differences, in the order of the others.
-    """
-
-    one: int
-    prepared: Sequence[Prepared]
-    seen: Sequence[Any] | None = field(repr=False)
+        place = int(np.nanargmax(others))
+        rival, procedure = pairs.prepared[place], pairs.procedures[place]
+        if rival.number is None:
+            middle = procedure.prediction.mean  # type: ignore[attr-defined]  # of bets
+        else:
+            middle = 0.5 if rival.guess < 0 else rival.guess / self.mechanism.steps
+        return max(_better(rival.bound, *procedure.expected(middle, nats), lowest=lowest), LEAST_REGRET)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairsOfOne:
-    """Differences between one candidate and all other candidates, with their secret sealed values.
+    """Differences between all other candidates and one, with their secret sealed values.
 
     Attributes:
-        prepared: The differences, in the order of the other candidates.
+        one: Position of the candidate.
+        prepared: The differences, in the order of the others.
     """
 
     one: int
@@ -512,14 +433,38 @@ class PairsOfOne:
     sealed: SealedValues
 
     @property
-    def means(self) -> list[tuple[Prepared, float]]:
-        """Each difference with its sealed mean. Secret."""
-        return list(zip(self.prepared, self.sealed.means.tolist(), strict=True))
-
-    @property
     def procedures(self) -> list[Procedure]:
         """The interval procedures of the differences."""
         return [each.procedure for each in self.prepared if each.procedure is not None]
+
+
+def _differences_of_means(compiler: CompileContext, compared: Compared, one: int) -> list[Prepared]:
+    """Prepare the differences between all other means and one, with bets on their spread over training rows."""
+    mechanism, training, bound = compiler.mechanism, compiler.training, compared.bound
+    differences = [difference_of(bound[other], bound[one]) for other in range(len(bound)) if other != one]
+    units, none = mechanism.dependence, np.zeros(0, dtype=np.int64)
+    needs: Needs = "cells" if units.independent else "groups"
+    if training is not None and all(each.trained for each in differences):
+        rows, group_by = training.counting(differences[0]), units.unit_column
+        _, seen = rows.evaluate(differences, [needs] * len(differences), group_by=group_by, unit=mechanism.unit)
+    elif units.independent:
+        zeros = np.zeros(CELLS, dtype=np.int64)
+        seen = [Cells(zeros, zeros, mechanism.unit)] * len(differences)
+    else:
+        seen = [GroupSums(none, none, none, mechanism.unit)] * len(differences)
+    bets: Callable[..., Procedure] = partial(Betting, rows=mechanism.rows)
+    if not units.independent:
+        bets = partial(betting_on(in_order=units.assumes_no_law), sizes=units.unit_counts)
+    return [
+        Prepared(each, -1, from_training=False, procedure=bets(training=spread))
+        for each, spread in zip(differences, seen, strict=True)
+    ]
+
+
+def _differences_of_metrics(compiler: CompileContext, queries: Sequence[MetricQuery], one: int) -> list[Prepared]:
+    """Prepare the differences between all other metrics and one, as far as each is one number of all rows."""
+    plans = [query.minus(queries[one]).compile(compiler) for place, query in enumerate(queries) if place != one]
+    return [plan.prepared[0] for plan in plans if isinstance(plan, OneMean) and plan.is_number]
 
 
 def _better(bound: BoundQuery, low: float, high: float, *, lowest: bool) -> float:
@@ -527,9 +472,3 @@ def _better(bound: BoundQuery, low: float, high: float, *, lowest: bool) -> floa
     ends = [bound.at_zero + (bound.at_one - bound.at_zero) * end for end in (low, high)]
     width = abs(bound.at_one - bound.at_zero) / 2.0
     return (-min(ends) if lowest else max(ends)) / width
-
-
-def _end_of(bound: BoundQuery, better: float, *, lowest: bool) -> float:
-    """Return the end, as a mean, at which the other candidate is better by this share, the inverse of `_better`."""
-    value = better * abs(bound.at_one - bound.at_zero) / 2.0
-    return ((-value if lowest else value) - bound.at_zero) / (bound.at_one - bound.at_zero)
