@@ -22,7 +22,7 @@ from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
 from everhold.guarantees.intervals.joint import Units
 from everhold.guarantees.intervals.parts import units_of
-from everhold.queries.derived import BoundDerived, Derived, Estimate, JointMeans, estimate_between
+from everhold.queries.derived import BoundDerived, Derived, Estimate, JointMeans, estimate_between, widest
 from everhold.queries.makers import as_rowwise, ratio
 from everhold.queries.means.batch import OneMean
 from everhold.queries.means.mean import condition, parsed, rows_that_meet
@@ -322,12 +322,12 @@ class ContrastsQuery(Query[Contrasts]):
         prepared: list[Prepared] = [part for plan in each.values() for part in plan.prepared]
         size = len(prepared) // len(each)
 
-        def widest(told: Sequence[Estimate]) -> Estimate:
-            found = [combine(plan, told[place * size : (place + 1) * size]) for place, plan in enumerate(each.values())]
-            return max(found, key=lambda one: one.high - one.low)
+        def widest_of_all(told: Sequence[Estimate]) -> Estimate:
+            parts = [told[place * size : (place + 1) * size] for place in range(len(each))]
+            return widest([combine(plan, part) for plan, part in zip(each.values(), parts, strict=True)])
 
         name = f"{WORDS[self.whole.how][0]} by group"
-        bound = BoundDerived(name=name, description={"kind": name.partition(" ")[2]}, parts=(), combine=widest)
+        bound = BoundDerived(name=name, description={"kind": name.partition(" ")[2]}, parts=(), combine=widest_of_all)
         return ByGroup(prepared, compiler.schema, compiler.mechanism, bound, each)
 
 

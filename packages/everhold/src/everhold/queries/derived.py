@@ -53,9 +53,6 @@ class Estimate:
     high: float
 
 
-Combine = Callable[[Sequence[Estimate]], Estimate]
-
-
 @dataclass(frozen=True, slots=True)
 class BoundDerived:
     """A derived query bound to a schema: its parts, and how their means give the parameter.
@@ -70,7 +67,7 @@ class BoundDerived:
     name: str
     description: dict[str, Any]
     parts: tuple[Any, ...]
-    combine: Combine
+    combine: Callable[[Sequence[Estimate]], Estimate]
     shown: str = ""
 
     def query(self, parts: Sequence[str]) -> str:
@@ -263,6 +260,11 @@ def estimate_between(value: float, low: float, high: float, *, least: float, mos
     if low > high:
         low, high = least, most
     return Estimate(min(max(value, low), high), low, high)
+
+
+def widest(estimates: Sequence[Estimate]) -> Estimate:
+    """Return the estimate with the widest interval."""
+    return max(estimates, key=lambda each: each.high - each.low)
 
 
 def share_of(part: Estimate, whole: Estimate) -> Estimate:

@@ -1,30 +1,29 @@
 """Queries about the distribution of columns: histograms, variance, deviation, Sharpe ratio, covariance and correlation.
 
 A histogram asks a share for every bin, and all their intervals hold together. The others are functions of a few means,
-with the range over the means' intervals: see `Variance` and `Covariance`.
+with the range over the means' intervals: see `MomentQuery`.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.answers import Shares
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
-from everhold.queries.derived import BoundDerived, Combine, DerivedQuery, Estimate, JointMeans, estimate_between
-from everhold.queries.means.mean import MeanQuery, bound_mean, in_one_line, parsed
+from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, JointMeans, estimate_between, widest
+from everhold.queries.means.mean import MeanQuery, bound_mean, in_one_line, not_too_long, parsed
 from everhold.queries.query import Query, QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, Schema
-from everhold.values.expressions import ColumnKind, Expression, RowValue
-from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
+from everhold.values.expressions import ColumnKind, RowValue
+from everhold.values.expressions.parse import rejected
 from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
@@ -64,7 +63,12 @@ class HistogramQuery(Query[Shares]):
         """
         parsed(f"{self.text} is null", schema)  # without brackets: its own must pair among themselves
         inside = f"({self.text})"
-        texts = _categories(inside, self.bins) if self._of_text else _intervals(inside, self.bins)
+        if isinstance(self.bins[0], str):
+            quoted = ["'" + str(name).replace("'", "''") + "'" for name in self.bins]
+            texts = {str(name): f"{inside} = {literal}" for name, literal in zip(self.bins, quoted, strict=True)}
+            texts["other"] = f"{inside} not in ({', '.join(quoted)})"
+        else:
+            texts = _intervals(inside, self.bins)
         if self.missing:  # a row without a value is in this bin, and not in the others
             texts = {name: f"{inside} is not null and {text}" for name, text in texts.items()}
             texts["missing"] = f"{inside} is null"
@@ -84,14 +88,10 @@ class HistogramQuery(Query[Shares]):
     def compile(self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None) -> Bins:
         """Compile all bins into one plan, priced as the sum of the bins and as wide as the widest."""
         shares = self.shares(compiler.schema)
-        bound = BoundDerived("a histogram", {"kind": "histogram"}, tuple(shares.values()), _widest)
+        bound = BoundDerived("a histogram", {"kind": "histogram"}, tuple(shares.values()), widest)
         bound.check(compiler, guess=guess, tolerance=tolerance)
         parts = compiler.prepare(bound.parts, None, together=True)
         return Bins(parts, compiler.schema, compiler.mechanism, bound, tuple(shares), self.missing)
-
-    @property
-    def _of_text(self) -> bool:
-        return isinstance(self.bins[0], str)
 
 
 @dataclass(frozen=True)
@@ -120,10 +120,6 @@ class Bins(JointMeans[Shares]):
         })  # fmt: skip
 
 
-def _widest(shares: Sequence[Estimate]) -> Estimate:
-    return max(shares, key=lambda share: share.high - share.low)
-
-
 def _intervals(inside: str, bins: Sequence[object]) -> dict[str, str]:
     """Return a condition for each bin ``[a, b)``, the last one closed, and for values below and above all bins."""
     edges = [float(edge) for edge in bins if isinstance(edge, (int, float))]
@@ -136,12 +132,6 @@ def _intervals(inside: str, bins: Sequence[object]) -> dict[str, str]:
         name = f"{'(' if low == -math.inf else '['}{low!r}, {high!r}{']' if closed else ')'}"
         texts[name] = " and ".join(conditions) or f"{inside} is not null"
     return texts if last == math.inf else {**texts, f"above {last:g}": f"{inside} > {last!r}"}
-
-
-def _categories(inside: str, bins: Sequence[object]) -> dict[str, str]:
-    quoted = ["'" + str(name).replace("'", "''") + "'" for name in bins]
-    texts = {str(name): f"{inside} = {literal}" for name, literal in zip(bins, quoted, strict=True)}
-    return {**texts, "other": f"{inside} not in ({', '.join(quoted)})"}
 
 
 def summed_to_one(lows: Sequence[float], highs: Sequence[float], *, missing: bool) -> list[tuple[float, float]]:
@@ -268,163 +258,84 @@ class _Variable:
             return ()
         rest = Node.of(Operation.SUBTRACT, Node.literal(1.0), self.rescaled)
         product = Node.of(Operation.MULTIPLY, self.rescaled, rest)
-        return (_built(product, 0.0, 0.25, shown=f"spread of {in_one_line(self.mean.text)}"),)
-
-
-def _built(root: Node, low: float, high: float, *, shown: str) -> ExpressionMean:
-    expression = Expression(root)
-    if root.depth > MAX_DEPTH or len(expression.nodes) > MAX_NODES:
-        raise rejected(
-            f"the expressions together have more than {MAX_NODES} parts or are more than {MAX_DEPTH} deep",
-            "ask for shorter ones",
-        )
-    return ExpressionMean(RowValue(expression, low, high), f"mean of the {shown}")
+        value = RowValue(not_too_long(product, "the expressions"), 0.0, 0.25)
+        return (ExpressionMean(value, f"mean of the spread of {in_one_line(self.mean.text)}"),)
 
 
 def _product(one: _Variable, other: _Variable) -> ExpressionMean:
     """Return the query for the mean of ``(2u - 1)(2v - 1)`` on [-1, 1]."""
     root = Node.of(Operation.MULTIPLY, one.centred, other.centred)
+    value = RowValue(not_too_long(root, "the expressions"), -1.0, 1.0)
     texts = (in_one_line(one.mean.text), in_one_line(other.mean.text))
-    return _built(root, -1.0, 1.0, shown=f"product of {texts[0]} and {texts[1]}")
+    return ExpressionMean(value, f"mean of the product of {texts[0]} and {texts[1]}")
 
 
 @dataclass(frozen=True, slots=True)
-class OfOne(DerivedQuery):
-    """A query for a statistic of a condition or of a clipped number, from its mean and its spread.
+class MomentQuery(DerivedQuery):
+    """A query for a statistic of one or two conditions or clipped numbers, made of a few of their means.
 
     Attributes:
-        of: The mean of the same text.
+        name: Name of the function that makes it, such as ``"variance"``.
+        of: The mean of the first text.
+        and_of: The mean of the second text; None for a statistic of one.
     """
 
+    name: str
     of: MeanQuery
-
-    name: ClassVar[str]
+    and_of: MeanQuery | None = None
 
     def spec(self) -> QuerySpec:
         """See `Query.spec`."""
-        return QuerySpec(self.name, self.of.text, {"low": self.of.low, "high": self.of.high})
+        given, other = {"low": self.of.low, "high": self.of.high}, self.and_of
+        if other is not None:
+            given = {"other": other.text, **given, "other_low": other.low, "other_high": other.high}
+        return QuerySpec(self.name, self.of.text, given)
 
     def bind(self, schema: Schema) -> BoundDerived:
-        """Return the statistic made of its parts: one query for a condition, two for a number."""
-        variable = _Variable.read(self.of, schema)
+        """Return the statistic made of its parts: the means, of two the mean product, and the spreads of numbers."""
+        means = (self.of,) if self.and_of is None else (self.of, self.and_of)
+        variables = [_Variable.read(mean, schema) for mean in means]
+        parts: list[RowwiseQuery] = [*means]
+        if len(means) > 1:
+            parts.append(_product(*variables))
+        if self.name != "covariance":
+            parts += [spread for variable in variables for spread in variable.spread()]
+        area = 1.0
+        if self.name != "correlation":  # which has no units
+            area = variables[0].value.width * variables[-1].value.width
+            if not math.isfinite(area) or area < sys.float_info.min:
+                raise rejected("the product of the two ranges is not a usable number", "choose other units")
         words = self.name.replace("_", " ")
         return BoundDerived(
             name=f"a {words}",
             description={"kind": self.name},
-            parts=(self.of, *variable.spread()),
-            combine=self._combine(variable),
-            shown=f"{words} of {self.of.text}",
+            parts=tuple(parts),
+            combine=lambda told: self._combined(variables, area, told),
+            shown=f"{words} of {' and '.join(mean.text for mean in means)}",
         )
 
-    @abstractmethod
-    def _combine(self, variable: _Variable) -> Combine:
-        """Return the function from the mean of u and of its spread, both in [0, 1], to the statistic."""
+    def _combined(self, variables: Sequence[_Variable], area: float, told: Sequence[Estimate]) -> Estimate:
+        """Return the statistic from the estimates of its parts, each on the scale [0, 1].
 
-
-@dataclass(frozen=True, slots=True)
-class Variance(OfOne):
-    """A query for a variance, made by `variance`."""
-
-    name: ClassVar[str] = "variance"
-
-    def _combine(self, variable: _Variable) -> Combine:
-        area = _area(variable, variable)
-        return lambda parts: _scaled(_variance(*parts), area, least=0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class StandardDeviation(OfOne):
-    """A query for a standard deviation, the root of a variance, made by `standard_deviation`."""
-
-    name: ClassVar[str] = "standard_deviation"
-
-    def _combine(self, variable: _Variable) -> Combine:
-        width = variable.value.width
-        _area(variable, variable)
-
-        def root(parts: Sequence[Estimate]) -> Estimate:
-            square = _variance(*parts)
-            ends = (math.sqrt(end) for end in (square.value, square.low, square.high))
-            return _scaled(Estimate(*ends), width, least=0.0)
-
-        return root
-
-
-@dataclass(frozen=True, slots=True)
-class SharpeRatio(OfOne):
-    """A query for a mean divided by the standard deviation, made by `sharpe_ratio`."""
-
-    name: ClassVar[str] = "sharpe_ratio"
-
-    def _combine(self, variable: _Variable) -> Combine:
-        _area(variable, variable)
-        zero = -variable.value.low / variable.value.width  # where u stands for the number 0
-        return lambda parts: _sharpe_ratio(zero, *parts)
-
-
-@dataclass(frozen=True, slots=True)
-class OfTwo(DerivedQuery):
-    """A query for a statistic of two conditions or clipped numbers.
-
-    Attributes:
-        of: The mean of the first text.
-        and_of: The mean of the second text.
-    """
-
-    of: MeanQuery
-    and_of: MeanQuery
-
-    name: ClassVar[str]
-
-    def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
-        one, other = self.of, self.and_of
-        ranges = {"low": one.low, "high": one.high, "other_low": other.low, "other_high": other.high}
-        return QuerySpec(self.name, one.text, {"other": other.text, **ranges})
-
-    def _bound(
-        self, x: _Variable, y: _Variable, combine: Callable[[Sequence[Estimate]], Estimate], *more: RowwiseQuery
-    ) -> BoundDerived:
-        """Build the bound statistic from both means, the mean product, and more parts."""
-        return BoundDerived(
-            name=f"a {self.name}",
-            description={"kind": self.name},
-            parts=(self.of, self.and_of, _product(x, y), *more),
-            combine=combine,
-            shown=f"{self.name} of {self.of.text} and {self.and_of.text}",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Covariance(OfTwo):
-    """A query for the covariance of two conditions or clipped numbers, made by `covariance`."""
-
-    name: ClassVar[str] = "covariance"
-
-    def bind(self, schema: Schema) -> BoundDerived:
-        """Return the covariance made of three queries: both means and the mean product."""
-        x, y = (_Variable.read(mean, schema) for mean in (self.of, self.and_of))
-        area = _area(x, y)
-        return self._bound(x, y, lambda parts: _scaled(_covariance(*parts), area, least=-math.inf))
-
-
-@dataclass(frozen=True, slots=True)
-class Correlation(OfTwo):
-    """A query for Pearson's correlation of two conditions or clipped numbers, made by `correlation`."""
-
-    name: ClassVar[str] = "correlation"
-
-    def bind(self, schema: Schema) -> BoundDerived:
-        """Return the correlation made of three queries, and one more for each number among the two."""
-        x, y = (_Variable.read(mean, schema) for mean in (self.of, self.and_of))
-        spreads = (x.spread(), y.spread())
-
-        def combine(parts: Sequence[Estimate]) -> Estimate:
-            rest = list(parts[3:])
-            spread_x, spread_y = (rest.pop(0) if asked else _NO_SPREAD for asked in spreads)
-            return _correlation(parts[0], parts[1], parts[2], spread_x, spread_y)
-
-        return self._bound(x, y, combine, *spreads[0], *spreads[1])
+        Args:
+            variables: The conditions or numbers that it is about.
+            area: What the product of two rescaled numbers is worth in the analyst's units.
+            told: The estimates, in the order of the parts.
+        """
+        if self.name == "variance":
+            return _scaled(_variance(*told), area, least=0.0)
+        if self.name == "standard_deviation":
+            square = _variance(*told)
+            root = Estimate(*(math.sqrt(end) for end in (square.value, square.low, square.high)))
+            return _scaled(root, variables[0].value.width, least=0.0)
+        if self.name == "sharpe_ratio":
+            zero = -variables[0].value.low / variables[0].value.width  # where u stands for the number 0
+            return _sharpe_ratio(zero, *told)
+        if self.name == "covariance":
+            return _scaled(_covariance(*told), area, least=-math.inf)
+        spreads = iter(told[3:])
+        spread_x, spread_y = (_NO_SPREAD if variable.is_condition else next(spreads) for variable in variables)
+        return _correlation(told[0], told[1], told[2], spread_x, spread_y)
 
 
 def _variance(mean: Estimate, spread: Estimate = _NO_SPREAD) -> Estimate:
@@ -525,14 +436,6 @@ def _quotient(covariances: Floats, deviations: Floats, *, otherwise: float) -> F
     return np.clip(np.where(deviations > 0.0, covariances / divisors, otherwise), -1.0, 1.0)
 
 
-def _area(one: _Variable, other: _Variable) -> float:
-    """Return what a product of two rescaled numbers is worth in the analyst's units."""
-    area = one.value.width * other.value.width
-    if not math.isfinite(area) or area < sys.float_info.min:
-        raise rejected("the product of the two ranges is not a usable number", "choose other units")
-    return area
-
-
 def _scaled(unit: Estimate, area: float, *, least: float) -> Estimate:
     """Convert an estimate from the unit square to the analyst's units, with ends rounded outwards."""
     low, high = (
@@ -542,7 +445,7 @@ def _scaled(unit: Estimate, area: float, *, least: float) -> Estimate:
     return Estimate(min(max(unit.value * area, low, least), high), max(low, least), high)
 
 
-def variance(text: str, *, low: float | None = None, high: float | None = None) -> Variance:
+def variance(text: str, *, low: float | None = None, high: float | None = None) -> MomentQuery:
     """Build the query for the variance over the population, in squared units.
 
     Args:
@@ -552,12 +455,12 @@ def variance(text: str, *, low: float | None = None, high: float | None = None) 
 
     Examples:
         >>> variance("arr_delay", low=-60, high=180)
-        Variance(of=MeanQuery(text='arr_delay', low=-60, high=180))
+        MomentQuery(name='variance', of=MeanQuery(text='arr_delay', low=-60, high=180), and_of=None)
     """
-    return Variance(MeanQuery(text, low, high))
+    return MomentQuery("variance", MeanQuery(text, low, high))
 
 
-def standard_deviation(text: str, *, low: float | None = None, high: float | None = None) -> StandardDeviation:
+def standard_deviation(text: str, *, low: float | None = None, high: float | None = None) -> MomentQuery:
     """Build the query for the standard deviation over the population, the root of the variance, in the number's units.
 
     Args:
@@ -565,10 +468,10 @@ def standard_deviation(text: str, *, low: float | None = None, high: float | Non
         low: Numbers below count as this.
         high: Numbers above count as this.
     """
-    return StandardDeviation(MeanQuery(text, low, high))
+    return MomentQuery("standard_deviation", MeanQuery(text, low, high))
 
 
-def sharpe_ratio(text: str, *, low: float | None = None, high: float | None = None) -> SharpeRatio:
+def sharpe_ratio(text: str, *, low: float | None = None, high: float | None = None) -> MomentQuery:
     """Build the query for the mean divided by the standard deviation, over the population.
 
     For daily returns it is the ratio of a day, and times the root of 252 that of a year. Its interval has no end where
@@ -579,7 +482,7 @@ def sharpe_ratio(text: str, *, low: float | None = None, high: float | None = No
         low: Numbers below count as this.
         high: Numbers above count as this.
     """
-    return SharpeRatio(MeanQuery(text, low, high))
+    return MomentQuery("sharpe_ratio", MeanQuery(text, low, high))
 
 
 def covariance(
@@ -590,7 +493,7 @@ def covariance(
     high: float | None = None,
     other_low: float | None = None,
     other_high: float | None = None,
-) -> Covariance:
+) -> MomentQuery:
     """Build the query for the covariance of two conditions or numbers over the population, made of three queries.
 
     Args:
@@ -601,7 +504,7 @@ def covariance(
         other_low: Numbers of the second below count as this.
         other_high: Numbers of the second above count as this.
     """
-    return Covariance(MeanQuery(text, low, high), MeanQuery(other, other_low, other_high))
+    return MomentQuery("covariance", MeanQuery(text, low, high), MeanQuery(other, other_low, other_high))
 
 
 def correlation(
@@ -612,7 +515,7 @@ def correlation(
     high: float | None = None,
     other_low: float | None = None,
     other_high: float | None = None,
-) -> Correlation:
+) -> MomentQuery:
     """Build the query for Pearson's correlation over the population of two conditions or numbers.
 
     It is made of three to five queries.
@@ -627,4 +530,4 @@ def correlation(
         other_low: As for `covariance`.
         other_high: As for `covariance`.
     """
-    return Correlation(MeanQuery(text, low, high), MeanQuery(other, other_low, other_high))
+    return MomentQuery("correlation", MeanQuery(text, low, high), MeanQuery(other, other_low, other_high))

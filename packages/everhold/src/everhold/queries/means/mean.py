@@ -14,6 +14,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.query import MOST_SHOWN, QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
+from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
 from everhold.values.expressions.tree import Node, Operation
 from everhold.values.missing import columns_needed, have_values, tested, with_values
 
@@ -48,6 +49,25 @@ def parsed(text: str, schema: Schema) -> Expression:
             f"meant, as in {have_values(bounded)!r}."
         )
     return with_values(expression, schema.missing)
+
+
+def not_too_long(root: Node, what: str) -> Expression:
+    """Return a node that was made of several expressions as an expression.
+
+    Args:
+        root: The node.
+        what: The name of the expressions in messages, such as "the two conditions".
+
+    Raises:
+        QueryRejected: If it has too many parts or is too deep. Nothing is charged.
+    """
+    expression = Expression(root)
+    if root.depth > MAX_DEPTH or len(expression.nodes) > MAX_NODES:
+        raise rejected(
+            f"{what} together have more than {MAX_NODES} parts or are more than {MAX_DEPTH} deep",
+            "ask for shorter ones",
+        )
+    return expression
 
 
 def in_one_line(text: str) -> str:

@@ -15,12 +15,11 @@ from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, share_of
 from everhold.queries.means.batch import CombinedQuery, OneMean
-from everhold.queries.means.mean import MeanQuery, StatisticalQuery, in_words, is_condition
+from everhold.queries.means.mean import MeanQuery, StatisticalQuery, in_words, is_condition, not_too_long
 from everhold.queries.procedures import takes_ratios
 from everhold.queries.query import QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, Pair, Schema, kept_clips, with_clips
-from everhold.values.expressions import ColumnKind, Expression, RowValue
-from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
+from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
 from everhold.values.missing import have_values
 
@@ -218,12 +217,7 @@ def _within(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
     if part.row_value is None or whole.row_value is None or not (part.yes_no and whole.yes_no):
         return part
     root = Node.of(Operation.AND, part.row_value.expression.root, whole.row_value.expression.root)
-    expression = Expression(root)
-    if root.depth > MAX_DEPTH or len(expression.nodes) > MAX_NODES or root.kind is not ColumnKind.BOOLEAN:
-        raise rejected(
-            f"the two conditions together have more than {MAX_NODES} parts or are more than {MAX_DEPTH} deep",
-            "ask for shorter ones",
-        )
+    expression = not_too_long(root, "the two conditions")
     described = {**part.description, "expression": expression.canonical()}
     return replace(part, row_value=RowValue(expression), description=described)
 
