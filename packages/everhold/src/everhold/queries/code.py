@@ -220,8 +220,12 @@ class _Content:
         name = thing.__qualname__.encode()
         if is_installed(thing.__module__) and _is_found(thing):
             return _joined("class", *_reference(thing.__module__), name)
-        entries = ((name, entry) for name, entry in sorted(vars(thing).items()) if _says_something(name, entry))
-        return _joined("class", name, self._all("", thing.__bases__), self._all("", [p for e in entries for p in e]))
+        code = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
+        parts = [
+            part for own, entry in sorted(vars(thing).items())
+            if own not in _MARKS and (isinstance(entry, code) or not own.startswith("__")) for part in (own, entry)
+        ]  # fmt: skip
+        return _joined("class", name, self._all("", thing.__bases__), self._all("", parts))
 
 
 def _joined(kind: str, *parts: bytes) -> bytes:
@@ -270,11 +274,6 @@ def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _nested(constant)
-
-
-def _says_something(name: str, entry: object) -> bool:
-    code = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
-    return name not in _MARKS and (isinstance(entry, code) or not name.startswith("__"))
 
 
 def _is_found(thing: types.FunctionType | type) -> bool:
@@ -360,7 +359,13 @@ def observed(
     schema, training = compiler.schema, compiler.training
     if training is None:
         kinds = {name: schema.columns[name] for name in names}
-        return _observed_on_made_up(function, made_up_rows(kinds), varied_rows(kinds)), None
+        few, many = made_up_rows(kinds), varied_rows(kinds)
+        if not isinstance(function, EstimatedValues):
+            return [try_on_public_rows(function, few), made_up_values(function, many)], None
+        outputs = [try_estimator(function, table) for table in (few, many)]
+        if outputs[1] is not None:
+            check_rows_alone(function.predict, many, outputs[1])
+        return [np.zeros(0) if output is None else output for output in outputs], None
     public = training.table(names)
     few = {name: column[:_MOST_TRIED] for name, column in public.items()}
     if isinstance(function, EstimatedValues):
@@ -372,12 +377,3 @@ def observed(
     to_grid(values)
     check_rows_alone(lambda rows: np.asarray(function(dict(rows))), few, values[:_MOST_TRIED])
     return [values], public
-
-
-def _observed_on_made_up(function: RowFunction, few: Table, many: Table) -> list[NDArray[Any]]:
-    if not isinstance(function, EstimatedValues):
-        return [try_on_public_rows(function, few), made_up_values(function, many)]
-    outputs = [try_estimator(function, table) for table in (few, many)]
-    if outputs[1] is not None:
-        check_rows_alone(function.predict, many, outputs[1])
-    return [np.zeros(0) if output is None else output for output in outputs]

@@ -110,18 +110,14 @@ class ContrastQuery(Query["Answer"]):
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> OneMean | Contrast:
         """Compile a difference as one query, with bets on both arms, if the mechanism takes it, else arm by arm."""
-        if self.how == "difference" and tolerance is None and (one := self._as_one(compiler, guess)) is not None:
-            return one
-        return self.compile_apart(compiler, guess=guess, tolerance=tolerance)
-
-    def _as_one(self, compiler: CompileContext, guess: float | None) -> OneMean | None:
-        """Return the plan of the difference as one query, or None if the mechanism takes one arm at a time."""
-        shares = [share.placed(compiler) for share in self.parts(compiler.schema)]
-        arms = [arm for share in shares if (arm := share.as_one(compiler)) is not None]
-        if len(arms) < len(shares):
-            return None
-        at_zero, at_one = self._ends(shares[0], compiler.schema)
-        return difference_of_arms(compiler, arms, shown=self._shown, width=at_one - at_zero, guess=guess)
+        one = None
+        if self.how == "difference" and tolerance is None:
+            shares = [share.placed(compiler) for share in self.parts(compiler.schema)]
+            arms = [arm for share in shares if (arm := share.as_one(compiler)) is not None]
+            if len(arms) == len(shares):
+                at_zero, at_one = self._ends(shares[0], compiler.schema)
+                one = difference_of_arms(compiler, arms, shown=self._shown, width=at_one - at_zero, guess=guess)
+        return self.compile_apart(compiler, guess=guess, tolerance=tolerance) if one is None else one
 
     def compile_apart(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
@@ -497,7 +493,8 @@ def difference_of_arms(
     if bound.by_position:
         bound = replace(bound, training_values=np.concatenate([part for part, _ in values]))
     if all(whole.any() for _, whole in values):
-        compiler.planner.evaluator.test_spread(bound, _residuals(*values))
+        influence = [(part - whole * (part.sum() / whole.sum())) / whole.sum() for part, whole in values]
+        compiler.planner.evaluator.test_spread(bound, np.asarray(influence[0] - influence[1]))
     known, rows = Fraction(planned.score), compiler.schema.rows
     procedure = ArmDifference(planned, rows / counted.rows, rows)
     own = None if guess is None else as_float(guess)
@@ -537,7 +534,13 @@ class ArmsReader:
                 units_of(pairs.numerators / self.unit, pairs.denominators / self.unit, counts=pairs.counts)
                 for pairs in seen
             )
-            return SeenArms(*_beside(treated, control), rounded)
+            counts = np.concatenate([treated.counts, control.counts])
+            before, after = np.zeros(len(treated.counts)), np.zeros(len(control.counts))  # each unit is of one arm
+            return SeenArms(
+                Units(np.concatenate([treated.sizes, after]), np.concatenate([treated.values, after]), counts, 1.0),
+                Units(np.concatenate([before, control.sizes]), np.concatenate([before, control.values]), counts, 1.0),
+                rounded,
+            )
         (first, counting), (other, among) = self.values(rows)
         index = rows.group_index(self.group_column)
         sums = [np.bincount(index, part) for part in (first, counting, other, among)]
@@ -560,19 +563,3 @@ class ArmsReader:
     def _values(self, rows: StoredRows, arm: BoundQuery) -> InArm:
         part, whole = (rows.row_values(query, unit=self.unit) for query in parts_of_ratio(arm))
         return np.minimum(part, whole) / self.unit, whole / self.unit
-
-
-def _residuals(treated: InArm, control: InArm) -> NDArray[np.float64]:
-    """Return the influence of each training row on the difference, shape (rows,)."""
-    moves = [(part - whole * (part.sum() / whole.sum())) / whole.sum() for part, whole in (treated, control)]
-    return np.asarray(moves[0] - moves[1])
-
-
-def _beside(treated: Units, control: Units) -> tuple[Units, Units]:
-    """Return the units of two arms extended with zeros, so that each unit has values in both arms."""
-    none = [np.zeros(len(units.counts)) for units in (control, treated)]
-    counts = np.concatenate([treated.counts, control.counts])
-    sizes = np.concatenate([treated.sizes, none[0]]), np.concatenate([none[1], control.sizes])
-    values = np.concatenate([treated.values, none[0]]), np.concatenate([none[1], control.values])
-    both = [Units(size, value, counts, 1.0) for size, value in zip(sizes, values, strict=True)]
-    return both[0], both[1]

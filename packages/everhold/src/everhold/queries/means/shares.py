@@ -24,6 +24,8 @@ from everhold.values.expressions.tree import Node, Operation
 from everhold.values.missing import have_values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from everhold.answers import Answer
     from everhold.queries.query import CompileContext, QueryPlan
     from everhold.values.base import Clip
@@ -161,12 +163,20 @@ class ShareQuery(DerivedQuery):
         self.check_texts(schema)
         part, whole = self.part.bind(schema), self.whole.bind(schema)
         self._check(whole)
-        ends, turned = (part.at_zero, part.at_one), whole.at_one < whole.at_zero
+        ends = (part.at_zero, part.at_one)
+
+        def combine(told: Sequence[Estimate]) -> Estimate:
+            counted = told[1]
+            if whole.at_one < whole.at_zero:  # an error counts the rows that are missed, so it is 1 minus the mean
+                low, high = math.nextafter(1.0 - counted.high, 0.0), math.nextafter(1.0 - counted.low, 1.0)
+                counted = Estimate(1.0 - counted.value, low, high)
+            return in_ends(share_of(told[0], counted), *ends)
+
         return BoundDerived(
             name=self.name,
             description={"kind": self.name.partition(" ")[2], **({} if ends == (0.0, 1.0) else {"ends": list(ends)})},
             parts=(self._joint(schema), self.whole),
-            combine=lambda parts: in_ends(share_of(parts[0], _complement(parts[1]) if turned else parts[1]), *ends),
+            combine=combine,
             shown=self._in_words(part, _as_answered(whole)),
         )
 
@@ -204,12 +214,6 @@ def _as_answered(whole: BoundQuery) -> BoundQuery:
         yes_no=whole.yes_no,
         pair=Pair("outside", every, whole),
     )
-
-
-def _complement(share: Estimate) -> Estimate:
-    """Return the estimate of 1 minus a share, with ends rounded outwards."""
-    low, high = math.nextafter(1.0 - share.high, 0.0), math.nextafter(1.0 - share.low, 1.0)
-    return Estimate(1.0 - share.value, low, high)
 
 
 def _within(part: BoundQuery, whole: BoundQuery) -> BoundQuery:

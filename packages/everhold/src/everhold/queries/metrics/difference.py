@@ -131,7 +131,10 @@ def difference_of_outcomes(
     ]
     both = [compiler.bind(each) for each in placed]
     inside = None if where is None else condition(where, schema)
-    training = [_open_codes(compiler, found, inside) for found in both]
+    training: list[NDArray[np.int64] | None] = [None, None]  # codes of training rows that count, where they are known
+    if compiler.training is not None and all(found.trained for found in both):
+        codes = [_codes(compiler.training, found, inside, unit=mechanism.unit) for found in both]
+        training = [each if len(each) else None for each in codes]
     counting = schema.rows * share_that_meets(compiler.training, inside)
     known, procedure = None, GainDifference(metric.outcomes, max(round(counting), 1), _planned(placed, compiler))
     if training[0] is not None and training[1] is not None:
@@ -165,14 +168,6 @@ def _planned(both: Sequence[OutcomeQuery], compiler: CompileContext) -> tuple[fl
     positive = 1 if (found := both[0].positive) is None else found
     share = None if compiler.training is None else share_of_label(compiler, both[0])
     return likely_pairs(first == positive, second == positive, share)
-
-
-def _open_codes(compiler: CompileContext, bound: BoundQuery, inside: BoundQuery | None) -> NDArray[np.int64] | None:
-    """Return codes of the outcomes of training rows that count, or None if they are unknown or none counts."""
-    if compiler.training is None or not bound.trained:
-        return None
-    found = _codes(compiler.training, bound, inside, unit=compiler.mechanism.unit)
-    return found if len(found) else None
 
 
 def _codes(rows: StoredRows, bound: BoundQuery, inside: BoundQuery | None, *, unit: int) -> NDArray[np.int64]:

@@ -526,7 +526,9 @@ def _digest(array: NDArray[Any]) -> str:
     if array.dtype.kind == "U":
         content = "text" + "".join(f"{len(text)}:{text}" for text in array.tolist())
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-    if (small := _in_bytes(array)) is not None:
+    with np.errstate(invalid="ignore"):  # of numbers that fit no byte something is made, which is not equal to them
+        small = array.astype(np.int8)
+    if np.array_equal(small, array):  # whole numbers of a byte each are faster to hash
         return hashlib.sha256(b"bytes" + small.tobytes()).hexdigest()
     numbers = np.array(array, dtype="<f8", order="C")
     numbers += 0.0  # makes -0.0 the same as 0.0
@@ -536,10 +538,3 @@ def _digest(array: NDArray[Any]) -> str:
         whole = np.ascontiguousarray(array, dtype="<i8" if array.dtype.kind == "i" else "<u8")
         digest.update(whole.data)  # doubles do not tell these apart
     return digest.hexdigest()
-
-
-def _in_bytes(array: NDArray[Any]) -> NDArray[np.int8] | None:
-    """Return whole numbers of one byte each, which are faster to hash, or None if any do not fit."""
-    with np.errstate(invalid="ignore"):  # of numbers that fit no byte something is made, which is not equal to them
-        small = array.astype(np.int8)
-    return small if np.array_equal(small, array) else None

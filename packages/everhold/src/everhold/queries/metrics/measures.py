@@ -1,13 +1,13 @@
 """Computations of metrics: summaries of rows, and the procedures of their intervals (docs/theory/composites.md).
 
-One function for each metric of `everhold.queries.metrics.registry`, by its name, at the end of the file.
+The table at the end of the file has one for each metric of `everhold.queries.metrics.registry`, by its name.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -49,8 +49,8 @@ from everhold.queries.metrics.score_parts import (
     excess_parts,
     explained_parts,
     failing_parts,
-    largest_loss,
     loss,
+    losses_of,
     of_correlation,
     of_explained,
     of_root,
@@ -75,11 +75,6 @@ _LEAST_REACH, _ROUNDING = 1e-9, 1e-12
 
 PartsOfRows: TypeAlias = "Callable[[Judged, Setting], Sequence[RowPart]]"
 """Function from rows and the setting to the parts of a metric."""
-
-
-def _by_group(values: Floats, rows: Judged) -> Floats:
-    """Return the sums of values in each group, or the values themselves if rows are independent."""
-    return values if rows.groups is None else np.asarray(np.bincount(rows.groups, values), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +134,7 @@ class Measure:
         if self.outputs == "probabilities":
             return [
                 Clip(
-                    "losses", None, setting.clip, share(lambda rows: largest_loss(rows, "log", setting) > setting.clip)
+                    "losses", None, setting.clip, share(lambda rows: losses_of(rows, setting, of="log") > setting.clip)
                 )
             ]
         low, high = setting.low, setting.high
@@ -153,7 +148,7 @@ class Measure:
         ]
         widest = (high - low) / setting.floor if setting.floor else (high - low) ** self.power
         if setting.clip < widest * (1.0 - 1e-9):
-            apart = share(lambda rows: largest_loss(rows, of, setting) > setting.clip)
+            apart = share(lambda rows: losses_of(rows, setting, of=of) > setting.clip)
             found.append(Clip(f"{of} errors", None, setting.clip, apart))
         return found
 
@@ -186,8 +181,8 @@ class Measure:
 
 @cache
 def measure_of(metric: Metric) -> Measure:
-    """Return the computation of a metric, looked up by its name."""
-    made: Measure = imported(metric.measure_at or f"{__name__}:{metric.name}")(metric)
+    """Return the computation of a metric: everhold's own by name, another one from where the metric says it is."""
+    made: Measure = imported(metric.measure_at)(metric) if metric.measure_at else _OWN[metric.name](metric)
     return made
 
 
@@ -295,18 +290,15 @@ def _seen(parts: Sequence[RowPart], rows: Judged, bounds: Bounds, largest: float
     units, means = [], []
     for row_part in parts:
         part = row_part.among(rows.counting)
-        above, below = (_by_group(values, rows) for values in (part.numerators, part.whole))
+        above, below = part.numerators, part.whole
+        if rows.groups is not None:
+            above, below = (np.bincount(rows.groups, values).astype(np.float64) for values in (above, below))
         total = float(below.sum())
         means.append(float(above.sum()) / total if total > 0.0 else part.empty)
         by_sizes = part.denominators is None and rows.groups is not None
         units.append(units_of(above, below, largest=largest, public=by_sizes))
     at = np.array(means)
     return SeenParts(min(max(bounds(at, at)[0], 0.0), 1.0), tuple(units))
-
-
-def _bounds_of_explained(setting: Setting) -> Bounds:
-    scale = setting.clip / (setting.high - setting.low) ** 2
-    return partial(halved, partial(composites.explained, centre=setting.centre, scale=scale))
 
 
 def halved(bounds: Bounds, low: Floats, high: Floats) -> tuple[float, float]:
@@ -379,14 +371,6 @@ class MedianMeasure(Measure):
         return MedianOfLosses(likely, sized.sealed, _interval_of("share", planned.up_to(planned.score), sized))
 
 
-def _itself(_: Setting) -> Bounds:
-    return composites.itself
-
-
-def _average(_: Setting) -> Bounds:
-    return composites.average
-
-
 def average_of(metric: Metric, parts: PartsOfRows, *, compared: bool = True, **more: Any) -> PartsMeasure:
     """Build the computation of a metric that averages its parts and by default compares models part by part.
 
@@ -396,129 +380,74 @@ def average_of(metric: Metric, parts: PartsOfRows, *, compared: bool = True, **m
         compared: Whether no model decides a denominator, so that two models can be compared part by part.
         **more: Other attributes of `PartsMeasure`.
     """
-    pairs = part_by_part(parts, _average) if compared else None
-    return PartsMeasure(metric, parts=parts, bounds=_average, compared=pairs, **more)
-
-
-def accuracy(metric: Metric) -> PartsMeasure:
-    """Return the computation of the share of rows whose class is predicted."""
-    return average_of(metric, right_parts)
-
-
-error = accuracy
-"""The same share, told the other way round."""
-
-
-def failing_rows(metric: Metric) -> PartsMeasure:
-    """Return the computation of the share of rows on which the model fails."""
-    return average_of(metric, failing_parts)
-
-
-def brier(metric: Metric) -> PartsMeasure:
-    """Return the computation of the mean squared distance of a probability from the label 0 or 1."""
-    return average_of(metric, partial(loss, of="squared"), likely=made_up.near_labels)
-
-
-neg_brier_score = brier
-"""The same, with another sign."""
-
-
-def neg_log_loss(metric: Metric) -> PartsMeasure:
-    """Return the computation of the mean logarithm of the probability given to the true label."""
-    return average_of(metric, partial(loss, of="log"))
-
-
-def neg_mean_absolute_error(metric: Metric) -> PartsMeasure:
-    """Return the computation of the mean distance of predicted numbers from labels."""
-    return average_of(metric, partial(loss, of="absolute"), likely=made_up.with_errors(lambda told, _: -1.25 * told),
-                      power=1)  # fmt: skip
-
-
-def neg_median_absolute_error(metric: Metric) -> MedianMeasure:
-    """Return the computation of the median distance of predicted numbers from labels."""
-    return MedianMeasure(metric, likely=made_up.with_errors(lambda told, _: -1.48 * told), power=1)
-
-
-def mape(metric: Metric) -> PartsMeasure:
-    """Return the computation of the mean distance of a number from the label, divided by the label or a floor."""
-    likely = made_up.with_errors(lambda told, labels: 1.25 * told * float(np.mean(np.abs(labels))))
-    return average_of(metric, partial(loss, of="relative"), likely=likely, power=1)
-
-
-def net_benefit(metric: Metric) -> PartsMeasure:
-    """Return the computation of true positives minus false ones at a threshold's odds, as a share of rows."""
-    return average_of(metric, benefit_parts, likely=made_up.near_labels)
-
-
-def calibration_in_the_large(metric: Metric) -> PartsMeasure:
-    """Return the computation of the mean probability minus the share of label 1."""
-    return average_of(metric, excess_parts)
-
-
-def neg_mean_squared_error(metric: Metric) -> PartsMeasure:
-    """Return the computation of the mean squared distance of predicted numbers from labels."""
-    likely = made_up.with_errors(lambda told, _: math.sqrt(-told))
-    return average_of(metric, partial(loss, of="squared"), likely=likely)
-
-
-def neg_root_mean_squared_error(metric: Metric) -> PartsMeasure:
-    """Return the computation of the root of the mean squared distance."""
-    return PartsMeasure(metric, parts=partial(loss, of="squared"), bounds=lambda _: composites.root, compared=of_root())
-
-
-def r2(metric: Metric) -> PartsMeasure:
-    """Return the computation of R2, the share of the labels' variance that predictions explain."""
-    return PartsMeasure(
-        metric, parts=explained_parts, bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0),
-        compared=of_explained(), likely=made_up.with_errors(made_up.unexplained),
-    )  # fmt: skip
-
-
-def balanced_accuracy(metric: Metric) -> PartsMeasure:
-    """Return the computation of balanced accuracy, the average recall of the classes."""
-    return average_of(metric, partial(class_parts, rate="recall"))
-
-
-def f1_macro(metric: Metric) -> PartsMeasure:
-    """Return the computation of the average F1 of the classes."""
-    return average_of(metric, partial(class_parts, rate="f1"), compared=False, of_classes=partial(ClassGains, "f1"))
-
-
-def f1_weighted(metric: Metric) -> PartsMeasure:
-    """Return the computation of the average F1 of the classes, weighted by their shares."""
-    return PartsMeasure(
-        metric, parts=weighted_parts, bounds=lambda _: composites.weighted_average,
-        weights=lambda setting: [3.0] * setting.classes + [0.1] + [1.0] * setting.classes + [0.1],
-        likely=made_up.exchanged(lambda labels, shares: float(np.sum(shares**2))),
-        of_classes=partial(ClassGains, "f1", weighted=True),
-    )  # fmt: skip
+    pairs = part_by_part(parts, composites.average) if compared else None
+    return PartsMeasure(metric, parts=parts, bounds=lambda _: composites.average, compared=pairs, **more)
 
 
 def _rate(metric: Metric) -> PartsMeasure:
-    """Return the computation of a rate of counted rows, such as recall, as one part."""
+    """Build the computation of precision, recall or F1 of label 1, a ratio of counts."""
     return PartsMeasure(
-        metric, parts=lambda rows, _: [rate_part(rows, 1, metric.name)], bounds=_itself,
+        metric, parts=lambda rows, _: [rate_part(rows, 1, metric.name)], bounds=lambda _: composites.itself,
         likely=made_up.exchanged(lambda labels, _: float(np.mean(labels == 1.0))),
     )  # fmt: skip
 
 
-precision = recall = f1 = _rate
-"""Ratios of counts of predicted labels 0 and 1."""
+def _bounds_of_explained(setting: Setting) -> Bounds:
+    """Return the bounds of R2, converted to the scale [0, 1]."""
+    scale = setting.clip / (setting.high - setting.low) ** 2
+    return partial(halved, partial(composites.explained, centre=setting.centre, scale=scale))
 
 
-def matthews_corrcoef(metric: Metric) -> PartsMeasure:
-    """Return the computation of Matthews' correlation between predicted labels 0 and 1 and labels."""
-    return PartsMeasure(
-        metric, parts=correlation_parts, bounds=lambda _: partial(halved, composites.correlation_of_classes),
+_squared, _absolute = partial(loss, of="squared"), partial(loss, of="absolute")
+_brier = partial(average_of, parts=_squared, likely=made_up.near_labels)
+
+_OWN: Mapping[str, Callable[[Metric], Measure]] = {
+    "accuracy": partial(average_of, parts=right_parts),
+    "error": partial(average_of, parts=right_parts),  # the same share, told the other way round
+    "failing_rows": partial(average_of, parts=failing_parts),
+    "brier": _brier,
+    "neg_brier_score": _brier,
+    "neg_log_loss": partial(average_of, parts=partial(loss, of="log")),
+    "neg_mean_absolute_error": partial(
+        average_of, parts=_absolute, likely=made_up.with_errors(lambda told, _: -1.25 * told), power=1
+    ),
+    "neg_median_absolute_error": partial(
+        MedianMeasure, likely=made_up.with_errors(lambda told, _: -1.48 * told), power=1
+    ),
+    "mape": partial(
+        average_of, parts=partial(loss, of="relative"), power=1,
+        likely=made_up.with_errors(lambda told, labels: 1.25 * told * float(np.mean(np.abs(labels)))),
+    ),
+    "net_benefit": partial(average_of, parts=benefit_parts, likely=made_up.near_labels),
+    "calibration_in_the_large": partial(average_of, parts=excess_parts),
+    "neg_mean_squared_error": partial(
+        average_of, parts=_squared, likely=made_up.with_errors(lambda told, _: math.sqrt(-told))
+    ),
+    "neg_root_mean_squared_error": partial(
+        PartsMeasure, parts=_squared, bounds=lambda _: composites.root, compared=of_root()
+    ),
+    "r2": partial(
+        PartsMeasure, parts=explained_parts, bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0),
+        compared=of_explained(), likely=made_up.with_errors(made_up.unexplained),
+    ),
+    "balanced_accuracy": partial(average_of, parts=partial(class_parts, rate="recall")),
+    "f1_macro": partial(
+        average_of, parts=partial(class_parts, rate="f1"), compared=False, of_classes=partial(ClassGains, "f1")
+    ),
+    "f1_weighted": partial(
+        PartsMeasure, parts=weighted_parts, bounds=lambda _: composites.weighted_average,
+        weights=lambda setting: [3.0] * setting.classes + [0.1] + [1.0] * setting.classes + [0.1],
+        likely=made_up.exchanged(lambda labels, shares: float(np.sum(shares**2))),
+        of_classes=partial(ClassGains, "f1", weighted=True),
+    ),
+    "precision": _rate,
+    "recall": _rate,
+    "f1": _rate,
+    "matthews_corrcoef": partial(
+        PartsMeasure, parts=correlation_parts, bounds=lambda _: partial(halved, composites.correlation_of_classes),
         weights=lambda _: (1.0, 4.0, 4.0), compared=of_correlation(), likely=made_up.exchanged(None),
-    )  # fmt: skip
-
-
-def expected_calibration_error(metric: Metric) -> CalibrationMeasure:
-    """Return the computation of how far shares of label 1 are from probabilities, bin by bin."""
-    return CalibrationMeasure(metric)
-
-
-def recall_at_fpr(metric: Metric) -> RecallAtRate:
-    """Return the computation of the recall at the best threshold for a false positive rate."""
-    return RecallAtRate(metric)
+    ),
+    "expected_calibration_error": CalibrationMeasure,
+    "recall_at_fpr": RecallAtRate,
+}  # fmt: skip
+"""Functions from a metric of everhold to its computation, by name."""

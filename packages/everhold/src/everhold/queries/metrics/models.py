@@ -80,7 +80,13 @@ class Judge:
                 f"The metric is {brief(self.metric)}. Pass one of {', '.join(sorted(METRICS))}, or a function from a "
                 "model to a query, such as partial(eh.risk, loss='absolute', high=60)."
             )
-        return made if training is None else _through(made, lambda query: _changed(query, training=training))
+        if training is None:
+            return made
+        if isinstance(made, RankingQuery):
+            return replace(made, model=replace(made.model, training=training))
+        if isinstance(made, MetricQuery):
+            return replace(made, models=tuple(replace(model, training=training) for model in made.models))
+        return replace(made, training=training)  # type: ignore[type-var]  # all of its kinds are dataclasses
 
     def outputs(self, model: Any, features: Any) -> NDArray[Any]:
         """Return the outputs of a model that the metric compares with labels."""
@@ -189,8 +195,12 @@ def cross_validate(
     from sklearn.utils import _safe_indexing as taken
 
     more, rows, found, told = dict(fit or {}), len(labels), [], []
+    by_row = {
+        name for name, given in more.items()
+        if hasattr(given, "__len__") and not isinstance(given, str | dict) and len(given) == rows
+    }  # fmt: skip
     for inside, outside in splits:
-        arguments = {name: taken(given, inside) if _by_row(given, rows) else given for name, given in more.items()}
+        arguments = {name: taken(given, inside) if name in by_row else given for name, given in more.items()}
         start = time.perf_counter()
         model = clone(estimator, safe=False)  # a copy of what does not come from scikit-learn
         model.fit(taken(features, inside), taken(labels, inside), **arguments)
@@ -206,10 +216,6 @@ def cross_validate(
     return CrossValidated(estimator, _in_order(told, rows), scores, sizes, fits, scorings, refit_seconds)
 
 
-def _by_row(given: Any, rows: int) -> bool:
-    return hasattr(given, "__len__") and not isinstance(given, str | dict) and len(given) == rows
-
-
 def _in_order(told: Sequence[tuple[NDArray[np.intp], NDArray[Any]]], rows: int) -> NDArray[Any] | None:
     """Return one out-of-fold prediction for each row, or None unless the folds hold each row once."""
     places = np.concatenate([np.arange(rows)[outside] for outside, _ in told])
@@ -221,15 +227,6 @@ def _in_order(told: Sequence[tuple[NDArray[np.intp], NDArray[Any]]], rows: int) 
     return ordered
 
 
-def _through(asked: ModelQuery, change: Callable[[LabelQuery], LabelQuery]) -> ModelQuery:
-    """Return a query with a change applied to each of its predictions."""
-    if isinstance(asked, LabelQuery):
-        return change(asked)
-    if isinstance(asked, RankingQuery):
-        return replace(asked, model=change(asked.model))  # type: ignore[arg-type]  # the same kind with other fields
-    return replace(asked, models=tuple(change(each) for each in asked.models))  # type: ignore[misc]  # the same kind
-
-
 def _label_query(asked: ModelQuery) -> LabelQuery:
     if isinstance(asked, StatisticalQuery):
         raise QueryRejected(
@@ -239,11 +236,6 @@ def _label_query(asked: ModelQuery) -> LabelQuery:
     if isinstance(asked, MetricQuery):
         return asked.models[0]
     return asked.model if isinstance(asked, RankingQuery) else asked
-
-
-def _changed(query: LabelQuery, **changes: Any) -> LabelQuery:
-    changed: LabelQuery = replace(query, **changes)  # type: ignore[type-var]  # all of its kinds are dataclasses
-    return changed
 
 
 def open_rows(compiler: CompileContext, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:

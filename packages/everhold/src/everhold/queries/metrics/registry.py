@@ -105,6 +105,11 @@ class Metric:
         """Whether the metric needs labels 0 and 1, so that any class can be asked about against the rest."""
         return self.labels == _TWO
 
+    @property
+    def compares_two_classes(self) -> bool:
+        """Whether two models are compared only where labels are 0 and 1, though it takes other labels of one model."""
+        return bool(self.outcomes) and self.two == "independent" and self.labels != _TWO
+
     def promised(self, *, models: int = 1, where: bool = False, gate: bool = False) -> Rows:
         """Return the kind of rows for which an interval is promised.
 
@@ -276,16 +281,11 @@ def promises_table() -> str:
         *(
             f"| `{metric.name}` | {metric.outputs} | "
             + " | ".join([
-                _CELLS[metric.promised()], _CELLS[metric.promised(where=True)], _two_in_words(metric),
+                _CELLS[metric.promised()], _CELLS[metric.promised(where=True)],
+                _CELLS[metric.promised(models=2)] + (", labels 0 and 1" if metric.compares_two_classes else ""),
                 _CELLS[metric.promised(gate=True)], "yes" if metric.mean or metric.rate else "no",
             ]) + " |"
             for metric in METRICS.own.values()
         ),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
-
-
-def _two_in_words(metric: Metric) -> str:
-    rows = _CELLS[metric.promised(models=2)]
-    only = metric.outcomes and metric.two == "independent" and metric.labels != _TWO
-    return f"{rows}, labels 0 and 1" if only else rows

@@ -17,7 +17,7 @@ from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.gains import RATIOS
 from everhold.queries.code import behaviour_digest, content_digest
 from everhold.queries.metrics.label_query import LabelQuery
-from everhold.queries.metrics.losses import LOSSES, Loss
+from everhold.queries.metrics.losses import LOSSES, Loss, named_values
 from everhold.queries.metrics.rules import (
     between,
     class_node,
@@ -347,19 +347,14 @@ class LossQuery(LabelQuery):
         return np.ones(len(labels))
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
-        if self.loss == _BRIER:
-            return lambda table: (predictions.astype(np.float64) - table[label]) ** 2
-        low, width = float(self.low), float(1.0 if self.high is None else self.high) - float(self.low)
-
-        def values(table: Table) -> NDArray[Any]:
-            labels = np.asarray(table[label], dtype=np.float64)
-            if isinstance(self.loss, str):
-                losses = LOSSES[self.loss](predictions, labels)
-            else:
-                losses = _losses(self.loss, predictions, labels)
-            return (losses - low) / width
-
-        return values
+        loss, low, high = self.loss, float(self.low), float(1.0 if self.high is None else self.high)
+        if isinstance(loss, str):
+            values_of = named_values({"kind": self.score, "loss": loss, "low": low, "high": high})
+            assert values_of is not None
+            return lambda table: values_of(predictions, table[label])
+        return lambda table: (
+            (_losses(loss, predictions, np.asarray(table[label], dtype=np.float64)) - low) / (high - low)
+        )
 
 
 def _losses(loss: Loss, predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:

@@ -34,12 +34,21 @@ def rule_is_right(text: str, schema: Schema) -> RowValue:
     """
     rule, label = _rule(text, schema), _label(schema)
     if label.kind is ColumnKind.STRING:
-        raise _rejected(
-            "The labels are texts, and a rule gives numbers or conditions.", "Pass predictions or an estimator."
+        raise QueryRejected(
+            "The labels are texts, and a rule gives numbers or conditions. Pass predictions or an estimator."
         )
     if rule.kind is not ColumnKind.BOOLEAN:
-        _check_said(rule, text, schema)
-        return RowValue(Expression(_same(rule, label, text)))
+        classes = schema.label_classes
+        unknown = [] if classes is None else [value for value in _spelled(rule) if value not in classes]
+        if unknown:
+            said = " ".join(known_classes(schema))
+            raise QueryRejected(f"The rule {brief(text)} gives {brief(unknown[0])}, which is no label. {said}")
+        if rule.kind is not label.kind:
+            raise QueryRejected(
+                f"The rule {brief(text)} gives a {rule.kind.value}, and the labels are {label.kind.value}s. Write a "
+                "condition."
+            )
+        return RowValue(Expression(Node.of(Operation.EQUAL, rule, label)))
     boolean = label.kind is ColumnKind.BOOLEAN
     one = label if boolean else Node.of(Operation.EQUAL, label, _MOST)
     zero = Node.of(Operation.NOT, label) if boolean else Node.of(Operation.EQUAL, label, _LEAST)
@@ -76,11 +85,10 @@ def class_node(text: str, label: Node, schema: Schema) -> Node:
     if rule.kind is ColumnKind.BOOLEAN:
         return _as_number(rule)
     if label.operation is not Operation.COLUMN and schema.label_kind != "binary":
-        raise _rejected(f"The rule {brief(text)} gives no yes or no for the positive class.", "Write a condition.")
-    right_is_1, one, zero = Node.of(Operation.EQUAL, label, Node.literal(1.0)), Node.literal(1.0), Node.literal(0.0)
-    wrong = Node.of(Operation.CASE, right_is_1, zero, one)
-    says_0 = Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, zero), zero, wrong)
-    return Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, one), one, says_0)
+        raise QueryRejected(f"The rule {brief(text)} gives no yes or no for the positive class. Write a condition.")
+    wrong = Node.of(Operation.CASE, Node.of(Operation.EQUAL, label, _MOST), _LEAST, _MOST)
+    says_0 = Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, _LEAST), _LEAST, wrong)
+    return Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, _MOST), _MOST, says_0)
 
 
 def one_if(node: Node, value: str | float) -> Node:
@@ -135,9 +143,9 @@ def between(node: Node, low: float, high: float) -> Node:
 def _rule(text: str, schema: Schema) -> Node:
     expression = parsed(text, schema)
     if schema.label in expression.columns():
-        raise _rejected(
-            f"The rule {brief(text)} reads {schema.label!r}, the label that it has to predict.",
-            "Write a rule over other columns, or ask about the label as a query.",
+        raise QueryRejected(
+            f"The rule {brief(text)} reads {schema.label!r}, the label that it has to predict. Write a rule over other "
+            "columns, or ask about the label as a query."
         )
     return expression.root
 
@@ -147,15 +155,6 @@ def _label(schema: Schema) -> Node:
     return Node(Operation.COLUMN, schema.columns[schema.label], value=schema.label)
 
 
-def _check_said(rule: Node, text: str, schema: Schema) -> None:
-    """Check that all classes that a rule spells out are classes of the label."""
-    classes = schema.label_classes
-    unknown = [] if classes is None else [value for value in _spelled(rule) if value not in classes]
-    if unknown:
-        expected, advice = known_classes(schema)
-        raise _rejected(f"The rule {brief(text)} gives {brief(unknown[0])}, which is no label. {expected}", advice)
-
-
 def _spelled(node: Node) -> list[Any]:
     """Return the numbers that a rule spells out as its results, none if it computes them."""
     if node.operation is Operation.NUMBER:
@@ -163,16 +162,3 @@ def _spelled(node: Node) -> list[Any]:
     if node.operation is not Operation.CASE:
         return []
     return [value for result in (*node.operands[1:-1:2], node.operands[-1]) for value in _spelled(result)]
-
-
-def _same(rule: Node, label: Node, text: str) -> Node:
-    if rule.kind is not label.kind:
-        raise _rejected(
-            f"The rule {brief(text)} gives a {rule.kind.value}, and the labels are {label.kind.value}s.",
-            "Write a condition.",
-        )
-    return Node.of(Operation.EQUAL, rule, label)
-
-
-def _rejected(problem: str, advice: str) -> QueryRejected:
-    return QueryRejected(f"{problem} {advice}")

@@ -6,7 +6,7 @@ The parts of one model come first, then those of the difference of two models on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -176,26 +176,21 @@ def loss(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
         setting: The range of labels and of the loss.
         of: ``"absolute"``, ``"relative"``, ``"squared"`` or ``"log"``.
     """
+    inside = rows
+    if of != "log":
+        inside = replace(rows, outputs=np.clip(rows.outputs, setting.low, setting.high), labels=_labels(rows, setting))
+    return [RowPart(np.minimum(losses_of(inside, setting, of=of), setting.clip) / setting.clip)]
+
+
+def losses_of(rows: Judged, setting: Setting, *, of: str) -> Floats:
+    """Return the loss of each row before it is clipped, infinite where there is no prediction. See `loss`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         if of == "log":
-            losses = -np.log(_of_what_happened(rows))
-        else:
-            labels = _labels(rows, setting)
-            apart = np.abs(np.clip(rows.outputs, setting.low, setting.high) - labels)
-            losses = apart**2 if of == "squared" else apart
-            if of == "relative":
-                losses = apart / np.maximum(np.abs(labels), setting.floor)
-    return [RowPart(np.minimum(largest_losses(losses), setting.clip) / setting.clip)]
-
-
-def largest_loss(rows: Judged, of: str, setting: Setting) -> Floats:
-    """Return the loss of each row before it is clipped, infinite where there is no prediction."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        apart = np.abs(rows.outputs - rows.labels) if of != "log" else -np.log(_of_what_happened(rows))
-    found = apart**2 if of == "squared" else apart
-    if of == "relative":
-        found = apart / np.maximum(np.abs(rows.labels), setting.floor)
-    return np.where(np.isnan(found), np.inf, found)
+            return largest_losses(-np.log(_of_what_happened(rows)))
+        apart = np.abs(rows.outputs - rows.labels)
+        if of == "relative":
+            return largest_losses(apart / np.maximum(np.abs(rows.labels), setting.floor))
+        return largest_losses(apart**2 if of == "squared" else apart)
 
 
 def benefit_parts(rows: Judged, setting: Setting) -> list[RowPart]:
@@ -266,14 +261,14 @@ class PairedScores:
     only_below: bool = False
 
 
-def part_by_part(parts: Parts, bounds: Callable[[Setting], Bounds]) -> PairedScores:
+def part_by_part(parts: Parts, bounds: Bounds) -> PairedScores:
     """Return the comparison by a metric that averages parts with the same denominators for all predictions."""
 
     def apart(first: Judged, second: Judged, setting: Setting, reach: float) -> list[RowPart]:
         pairs = zip(parts(first, setting), parts(second, setting), strict=True)
         return [part.minus(other, reach) for part, other in pairs]
 
-    return PairedScores(apart, lambda setting, reach: partial(_stretched, bounds(setting), reach))
+    return PairedScores(apart, lambda _, reach: partial(_stretched, bounds, reach))
 
 
 def _stretched(bounds: Bounds, reach: float, low: Floats, high: Floats) -> tuple[float, float]:

@@ -90,16 +90,37 @@ class PredictionTable:
         """
         self._check_named(row_id)
         given = self._ids(row_id, text=bool(ids) and isinstance(ids[0], str))
-        return None if given == ids else self._order(row_id, given, ids, rows_are=rows_are, others=others)
+        if given == ids:
+            return None
+        known = dict(zip(ids, range(len(ids)), strict=True))
+        places = np.fromiter(map(known.get, given, repeat(-1)), dtype=np.intp, count=len(given))
+        mine, unknown = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
+        if len(unknown) and (further := frozenset(others())):
+            unknown = unknown[[given[place] not in further for place in unknown.tolist()]]
+        counts = np.bincount(places[mine], minlength=len(ids))
+        doubles, lacking = np.flatnonzero(counts > 1), np.flatnonzero(counts == 0)
+        faults = ids_refused(
+            [(len(unknown), [given[place] for place in unknown[:_SHOWN].tolist()]),
+             (len(doubles), [ids[place] for place in doubles[:_SHOWN].tolist()]),
+             (len(lacking), [ids[place] for place in lacking[:_SHOWN].tolist()])],
+            name=self.name, row_id=row_id, rows=len(ids), rows_are=rows_are,
+        )  # fmt: skip
+        if faults is not None:
+            raise faults
+        order = np.empty(len(ids), dtype=np.intp)
+        order[places[mine]] = mine
+        return order
 
     def _check_named(self, row_id: str | None) -> None:
         if row_id is not None and row_id not in self.columns:
             raise QueryRejected(
-                f"{self.name} has the columns {self._listed()} and no {row_id!r}, which names this holdout's rows. "
+                f"{self.name} has the columns {listed(self.columns)} and no {row_id!r}, which names this holdout's "
+                "rows. "
                 f"Pass {_example(row_id)}."
             )
 
     def _values_column(self, row_id: str | None) -> str:
+        """Return the name of the column of predictions: the one that was named, or the only one beside the ids."""
         others = [name for name in self.columns if name != row_id]
         if self.column is not None:
             if self.column not in others:
@@ -113,12 +134,9 @@ class PredictionTable:
             "" if row_id is not None else ", and this holdout was created without row_id=, so that no ids are used"
         )
         raise QueryRejected(
-            f"{self.name} has the columns {self._listed()}{unnamed}. Pass one column of predictions, as in "
+            f"{self.name} has the columns {listed(self.columns)}{unnamed}. Pass one column of predictions, as in "
             f"{_example(row_id)}, or name it with --column."
         )
-
-    def _listed(self) -> str:
-        return listed(self.columns)
 
     def _ids(self, row_id: str, *, text: bool) -> list[Any]:
         """Return the ids as text or as numbers: 7 and 7.0 are one id, "7" and "07" are two."""
@@ -138,29 +156,6 @@ class PredictionTable:
                 f"same kind{', with all their zeros' if text else ''}, as in {_example(row_id)}."
             )
         return given
-
-    def _order(
-        self, row_id: str, given: list[Any], ids: Sequence[Any], *, rows_are: str, others: Callable[[], Sequence[Any]]
-    ) -> NDArray[np.intp]:
-        """Return the position of each row's prediction, after checking that ids match the rows."""
-        known = dict(zip(ids, range(len(ids)), strict=True))
-        places = np.fromiter(map(known.get, given, repeat(-1)), dtype=np.intp, count=len(given))
-        mine, unknown = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
-        if len(unknown) and (further := frozenset(others())):
-            unknown = unknown[[given[place] not in further for place in unknown.tolist()]]
-        counts = np.bincount(places[mine], minlength=len(ids))
-        doubles, lacking = np.flatnonzero(counts > 1), np.flatnonzero(counts == 0)
-        faults = ids_refused(
-            [(len(unknown), [given[place] for place in unknown[:_SHOWN].tolist()]),
-             (len(doubles), [ids[place] for place in doubles[:_SHOWN].tolist()]),
-             (len(lacking), [ids[place] for place in lacking[:_SHOWN].tolist()])],
-            name=self.name, row_id=row_id, rows=len(ids), rows_are=rows_are,
-        )  # fmt: skip
-        if faults is not None:
-            raise faults
-        order = np.empty(len(ids), dtype=np.intp)
-        order[places[mine]] = mine
-        return order
 
 
 def ids_refused(

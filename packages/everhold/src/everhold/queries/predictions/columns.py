@@ -209,7 +209,10 @@ class PredictionCache:
 
     def keep(self, array: NDArray[Any]) -> Callable[[], NDArray[Any]]:
         """Store an array of numbers or fixed-width texts, and return the function that reads it again."""
-        array = np.ascontiguousarray(_narrow(array))
+        if array.dtype.kind in "iu" and len(array):  # whole numbers take the smallest type that holds them
+            small = np.result_type(*(np.min_scalar_type(int(end)) for end in (array.min(), array.max())))
+            array = array.astype(small) if small.kind in "iu" else array
+        array = np.ascontiguousarray(array)
         with self._lock:
             place = self._file.seek(0, os.SEEK_END)
             self._file.write(array.data)
@@ -220,14 +223,6 @@ class PredictionCache:
             self._file.seek(place)
             found = self._file.read(size)
         return np.frombuffer(found, dtype=kind)
-
-
-def _narrow(array: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers in the smallest type that holds them, and other arrays unchanged."""
-    if array.dtype.kind not in "iu" or not len(array):
-        return array
-    small = np.result_type(*(np.min_scalar_type(int(end)) for end in (array.min(), array.max())))
-    return array.astype(small) if small.kind in "iu" else array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

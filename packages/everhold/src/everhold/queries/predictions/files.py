@@ -100,10 +100,10 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
 
 def _form_of(path: Path) -> str:
     if not path.is_file():
-        raise _rejected(f"There is no file {str(path)!r}.", "Check the path.")
+        raise QueryRejected(f"There is no file {str(path)!r}. Check the path.")
     form = path.suffix.lower().removeprefix(".")
     if form not in (CSV, TSV, PARQUET):
-        raise _rejected(f"{path.name} ends in {path.suffix!r}.", "Pass a .csv, .tsv or .parquet file.")
+        raise QueryRejected(f"{path.name} ends in {path.suffix!r}. Pass a .csv, .tsv or .parquet file.")
     return form
 
 
@@ -161,7 +161,7 @@ class SomeColumns:
             self._reading.check_texts(some)
             columns: dict[str, NDArray[Any]] = some.fetchnumpy()
         if self._now() != self._state:
-            raise _rejected(f"{self._given.name} was changed while it was read.", "Ask again once it is complete.")
+            raise QueryRejected(f"{self._given.name} was changed while it was read. Ask again once it is complete.")
         return dict(zip(names, columns.values(), strict=True))
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class _Reading:
     def check_size(self) -> None:
         """Check, before reading, that the file does not have far too many bytes or columns."""
         if (size := self.path.stat().st_size) > (most := self.wanted.most_bytes):
-            raise _rejected(f"{self.name} has {size:,} bytes.", f"Pass at most {most:,} for so many rows.")
+            raise QueryRejected(f"{self.name} has {size:,} bytes. Pass at most {most:,} for so many rows.")
         if self.form in _DELIMITERS:
             with self.path.open("rb") as file:
                 head = file.readline(_LEAST_BYTES)
@@ -221,9 +221,9 @@ class _Reading:
         try:
             yield
         except duckdb.Error:
-            raise _rejected(
-                f"{self.name} cannot be read as predictions.",
-                "Write a text file in UTF-8, with one prediction of one type in each line below the column's name.",
+            raise QueryRejected(
+                f"{self.name} cannot be read as predictions. Write a text file in UTF-8, with one prediction of one "
+                "type in each line below the column's name."
             ) from None
 
     def connected(self, *others: Path) -> duckdb.DuckDBPyConnection:
@@ -242,7 +242,7 @@ class _Reading:
             sized = "SELECT coalesce(sum(total_uncompressed_size), 0) FROM parquet_metadata(?)"
             columns, size = (connection.execute(text, [pattern]).fetchall()[0][0] for text in (counted, sized))
             if size > (most := self.wanted.most_bytes):
-                raise _rejected(f"{self.name} unpacks to {size:,} bytes.", f"Pass at most {most:,} for so many rows.")
+                raise QueryRejected(f"{self.name} unpacks to {size:,} bytes. Pass at most {most:,} for so many rows.")
             self._check_columns(columns)
             self.check_parquet_lines(connection)
             return connection.read_parquet(pattern, hive_partitioning=False)
@@ -274,8 +274,8 @@ class _Reading:
         try:
             import pyarrow
         except ModuleNotFoundError:
-            raise _rejected(
-                f"{self.name} is an Arrow file, and pyarrow is not installed.", "Pass it as Parquet."
+            raise QueryRejected(
+                f"{self.name} is an Arrow file, and pyarrow is not installed. Pass it as Parquet."
             ) from None
         from pyarrow import ipc
 
@@ -296,28 +296,28 @@ class _Reading:
         except (pyarrow.ArrowException, OSError, ValueError) as fault:
             if isinstance(fault, QueryRejected):
                 raise
-            raise _rejected(
-                f"{self.name} cannot be read as an Arrow file.", "Write it again as an Arrow IPC file or stream."
+            raise QueryRejected(
+                f"{self.name} cannot be read as an Arrow file. Write it again as an Arrow IPC file or stream."
             ) from None
 
     def check_texts(self, relation: duckdb.DuckDBPyRelation) -> None:
         """Check, before reading, that no column is nested and no text is too long."""
         kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
         if nested := [name for name, kind in kinds.items() if kind.endswith("]") or kind.startswith(_NESTED)]:
-            raise _rejected(f"{self.name} has lists or the like in {nested[0]!r}.", "Pass numbers or texts.")
+            raise QueryRejected(f"{self.name} has lists or the like in {nested[0]!r}. Pass numbers or texts.")
         lengths = ", ".join(f"max(length({quoted(name)}))" for name, kind in kinds.items() if kind == "VARCHAR")
         found = relation.aggregate(lengths).fetchall() if lengths else [()]
         longest = max((length for length in found[0] if length is not None), default=0)
         if longest > MOST_CHARACTERS:
-            raise _rejected(
-                f"{self.name} has a text of {longest:,} characters.",
-                f"Pass texts of at most {MOST_CHARACTERS:,} characters.",
+            raise QueryRejected(
+                f"{self.name} has a text of {longest:,} characters. Pass texts of at most {MOST_CHARACTERS:,} "
+                "characters."
             )
 
     def _check_columns(self, count: int) -> None:
         if count > (most := self.wanted.most_columns):
-            raise _rejected(
-                f"{self.name} has more than {most:,} columns.", "Pass row ids and one column of predictions."
+            raise QueryRejected(
+                f"{self.name} has more than {most:,} columns. Pass row ids and one column of predictions."
             )
 
     def _check_lines(self, count: int) -> None:
@@ -326,14 +326,10 @@ class _Reading:
 
     def too_long(self) -> QueryRejected:
         """Return the error about a file with too many lines."""
-        return _rejected(
-            f"{self.name} has more than {self.wanted.most_lines:,} lines.",
-            f"Pass one line for each of {self.wanted.rows:,} rows.",
+        return QueryRejected(
+            f"{self.name} has more than {self.wanted.most_lines:,} lines. Pass one line for each of "
+            f"{self.wanted.rows:,} rows."
         )
-
-
-def _rejected(problem: str, advice: str) -> QueryRejected:
-    return QueryRejected(f"{problem} {advice}")
 
 
 _SECONDS = 20  # of processor time, and one more for each `_LINES_A_SECOND`
@@ -392,18 +388,14 @@ def _form_by_content(path: Path, name: str) -> str:
             return form
     packed = next((how for beginning, how in _PACKED.items() if head.startswith(beginning)), None)
     if packed is not None:
-        raise _rejected(f"{name} is packed with {packed}.", "Pass CSV as it is, or Parquet.")
-    if head.startswith(_WIDE) or _holds_nul(path):
-        raise _rejected(f"{name} is no text in UTF-8.", "Save it as CSV in UTF-8, or as Parquet.")
+        raise QueryRejected(f"{name} is packed with {packed}. Pass CSV as it is, or Parquet.")
+    with path.open("rb") as file:
+        if head.startswith(_WIDE) or any(b"\0" in chunk for chunk in iter(lambda: file.read(2**20), b"")):
+            raise QueryRejected(f"{name} is no text in UTF-8. Save it as CSV in UTF-8, or as Parquet.")
     if not head.strip():
-        raise _rejected(f"{name} is empty.", "Write a line with the names of columns, and one line for each row.")
+        raise QueryRejected(f"{name} is empty. Write a line with the names of columns, and one line for each row.")
     first = head.partition(b"\n")[0]
     return TSV if b"\t" in first and b"," not in first else CSV
-
-
-def _holds_nul(path: Path) -> bool:
-    with path.open("rb") as file:
-        return any(b"\0" in chunk for chunk in iter(lambda: file.read(2**20), b""))
 
 
 def _listed(column: NDArray[Any]) -> dict[str, Any]:

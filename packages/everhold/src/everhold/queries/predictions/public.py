@@ -104,16 +104,12 @@ def apart_procedure(
     bets = DisagreementBetting(
         schema.rows, differing, reach, Betting(differing, training, guess=at), training=trained
     )  # fmt: skip
-    return ranges if _is_narrower(ranges, bets, 0.5 if guess is None else guess) else bets
-
-
-def _is_narrower(ranges: RowRanges, bets: DisagreementBetting, guess: float) -> bool:
-    """Return whether ranges are expected to be narrower than bets."""
     share = ranges.widest(_USUAL_NATS) / max(bets.roughly(_USUAL_NATS), 1e-300)
-    if not 1.0 - _UNCLEAR < share < 1.0 + _UNCLEAR:
-        return share < 1.0
-    (low, high), (least, most) = (each.expected(guess, _USUAL_NATS) for each in (ranges, bets))
-    return high - low < most - least
+    if 1.0 - _UNCLEAR < share < 1.0 + _UNCLEAR:
+        at = 0.5 if guess is None else guess
+        (low, high), (least, most) = (each.expected(at, _USUAL_NATS) for each in (ranges, bets))
+        return ranges if high - low < most - least else bets
+    return ranges if share < 1.0 else bets
 
 
 def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, guess: float | None) -> Cells:
