@@ -1336,7 +1336,7 @@ MUTATIONS = [
     Mutation(
         "bounds for missing values",
         "a row without a value may meet the condition",
-        "everhold/queries/means/bounded.py",
+        "everhold/queries/means/combined.py",
         'f"({text}) or not ({known})"',
         'f"({text}) and {known}"',
         (_BOUNDED,),

@@ -16,8 +16,8 @@ from everhold.gates.candidates import Candidate, procedure_for_gain
 from everhold.gates.metrics import GateMetric, metric_description, metric_of
 from everhold.gates.records import Champion
 from everhold.queries.interval_planner import Prepared
-from everhold.queries.means.batch import Batch, OneMean
-from everhold.queries.metrics.difference import DifferenceQuery
+from everhold.queries.means.combined import DifferenceQuery
+from everhold.queries.means.plans import Batch, OneMean
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.predictions.public import set_apart

@@ -24,7 +24,7 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import ANALYST, PROMOTED, Accounts
 from everhold.ledger.store import all_entries, charged_entries
 from everhold.progress import progress
-from everhold.queries.means.batch import OneMean
+from everhold.queries.means.plans import OneMean
 from everhold.queries.query import Outdated, digest
 from everhold_competitions.competition import LEADER, NOTHING, SCORE, Competition
 from everhold_competitions.public_scores import PublicScores

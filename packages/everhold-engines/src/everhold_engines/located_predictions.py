@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.progress import progress
-from everhold.queries.metrics.label_query import LabelQuery
-from everhold.queries.metrics.rules import prediction_node
+from everhold.queries.metrics.label_query import LabelQuery, prediction_node
 from everhold.queries.predictions.arrays import ids_refused, listed
 from everhold.queries.predictions.columns import parts_of
 from everhold.queries.query import Query

@@ -22,8 +22,8 @@ from everhold.mechanisms.base import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.selection import choice
-from everhold.queries.selection.candidates import Compared, SealedValues
 from everhold.queries.selection.choice import ChoicePlan
+from everhold.queries.selection.results import Compared, SealedValues
 from everhold.queries.selection.scan import ScanPlan
 from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery, Schema

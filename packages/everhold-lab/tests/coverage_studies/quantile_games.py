@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries.interval_planner import Prepared
-from everhold.queries.selection.candidates import SealedValues
 from everhold.queries.selection.quantile import QuantilePlan, _CountedUpTo
+from everhold.queries.selection.results import SealedValues
 from everhold.values.base import BoundQuery, Schema
 
 _EDGES = np.linspace(0.3, 0.7, 81)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.queries.selection.candidates import SealedValues
+from everhold.queries.selection.results import SealedValues
 from everhold.queries.selection.synthesis import CountShares, SynthesisPlan
 from everhold.values.base import Schema
 from everhold.values.universe import ListedColumn, Universe

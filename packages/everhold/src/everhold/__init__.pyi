@@ -46,11 +46,11 @@ from everhold.planning import Plan as Plan
 from everhold.planning import least_step as least_step
 from everhold.planning import queries_allowed as queries_allowed
 from everhold.planning import rows_needed as rows_needed
-from everhold.queries.contrast import risk_difference as risk_difference
-from everhold.queries.contrast import risk_ratio as risk_ratio
 from everhold.queries.makers import difference as difference
 from everhold.queries.makers import mean as mean
 from everhold.queries.makers import ratio as ratio
+from everhold.queries.means.contrast import risk_difference as risk_difference
+from everhold.queries.means.contrast import risk_ratio as risk_ratio
 from everhold.queries.means.distribution import correlation as correlation
 from everhold.queries.means.distribution import covariance as covariance
 from everhold.queries.means.distribution import histogram as histogram

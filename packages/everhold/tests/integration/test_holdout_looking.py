@@ -183,7 +183,7 @@ def test_a_query_that_was_not_looked_at_is_not_answered(tmp_path):
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                "everhold.queries.means.batch._MOST_SHORT", 0
+                "everhold.queries.means.plans._MOST_SHORT", 0
             )  # a short query is evaluated in the transaction
             patch.setattr(StoredRows, "totals", another_asks_first)
             answers = holdout.ask_many(["delay > 0", "delay > 1"])

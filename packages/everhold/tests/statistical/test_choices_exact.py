@@ -15,8 +15,8 @@ from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.mechanisms.base import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries.interval_planner import Prepared
-from everhold.queries.selection.candidates import Compared, SealedValues
 from everhold.queries.selection.quantile import QuantilePlan, _CountedUpTo
+from everhold.queries.selection.results import Compared, SealedValues
 from everhold.queries.selection.scan import ScanPlan
 from everhold.queries.selection.synthesis import CountShares, SynthesisPlan
 from everhold.randomness import SeededNoise

@@ -9,7 +9,7 @@ import pytest
 
 import everhold as eh
 from everhold.mechanisms import declared
-from everhold.queries import results
+from everhold.queries.selection import results
 
 GROUPS, COLUMNS = 200, 30
 pytestmark = pytest.mark.filterwarnings("ignore::everhold.VacuousGuaranteeWarning")

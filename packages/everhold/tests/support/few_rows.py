@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import everhold as eh
 from everhold.errors import EverholdWarning, QueryRejected
 from everhold.mechanisms import State
-from everhold.queries.derived import Estimate
+from everhold.queries.means.plans import Estimate
 from everhold.randomness import SeededNoise
 
 POPULATION, SEALED, TRAINING, MOST = 4_000, 500, 300, 100.0

@@ -12,7 +12,7 @@ import pytest
 import everhold as eh
 from everhold import progress as bars
 from everhold.progress import SWITCH, Line, progress
-from everhold.queries.means import batch as means
+from everhold.queries.means import plans as means
 
 
 class Terminal(io.StringIO):

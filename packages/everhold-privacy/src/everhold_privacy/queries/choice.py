@@ -15,7 +15,7 @@ from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.queries.means.mean import MeanQuery
 from everhold.queries.query import QuerySpec, RowwiseQuery, digest
-from everhold.queries.selection.candidates import check_same_units, listed
+from everhold.queries.selection.results import check_same_units, listed
 from everhold.randomness import LARGEST_SCALE
 from everhold.values.base import BoundQuery
 from everhold_privacy.guarantees import comparison_exceedance, least_allowance

@@ -16,7 +16,7 @@ from everhold.estimand import about_of, marked
 from everhold.ledger import EntryDraft, Outcome
 from everhold.queries import procedures
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, digest
-from everhold.queries.results import Paid
+from everhold.queries.selection.results import Paid
 from everhold.values.base import Clip, noted_clips
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 

@@ -10,7 +10,7 @@ from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.base import Mechanism
 from everhold.mechanisms.records import Evaluations
 from everhold.queries.interval_planner import Prepared
-from everhold.queries.means.batch import OneMean
+from everhold.queries.means.plans import OneMean
 from everhold.queries.query import ExecutionResult
 from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery, Schema

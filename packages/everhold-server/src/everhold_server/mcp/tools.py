@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from everhold.holdout import Holdout
+    from everhold.queries.means.combined import ConditionalMean
     from everhold.queries.means.mean import MeanQuery
-    from everhold.queries.means.shares import ConditionalMean
 
 
 class _Led(TypedDict):

@@ -30,8 +30,8 @@ from everhold.queries import DETAILS, Form, Kind
 from everhold.queries.predictions.arrays import PredictionTable, check_lengths, prediction_table
 from everhold.queries.predictions.columns import PredictionColumn
 from everhold.queries.query import Query
-from everhold.queries.scalars import SCALARS, a_number, a_text, a_truth, plain, refuse, spelled
 from everhold.values.base import LocatedPredictions
+from everhold_server.wire.scalars import SCALARS, a_number, a_text, a_truth, plain, refuse, spelled
 
 if TYPE_CHECKING:
     from everhold.values.base import Schema

@@ -15,15 +15,15 @@ from everhold.asking.session import USUAL_FIT
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.queries.makers import difference
-from everhold.queries.means.batch import OneMean
+from everhold.queries.means.plans import OneMean
 from everhold.queries.metrics.label_query import naming
-from everhold.queries.metrics.models import no_false_alarms
-from everhold.queries.metrics.slices import (
+from everhold.queries.metrics.models import (
     SliceAnswers,
     as_one_step,
     comparison,
     evaluation,
     in_slice,
+    no_false_alarms,
     of_predictions,
     plans_of_slices,
     slices_of,

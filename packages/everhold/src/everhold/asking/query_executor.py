@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from everhold.ledger.ledger import Transaction
     from everhold.mechanisms import Mechanism, Promise
     from everhold.queries.interval_planner import RecordedPool
-    from everhold.queries.means.batch import Batch
+    from everhold.queries.means.plans import Batch
     from everhold.queries.predictions.arrays import RowSpan
     from everhold.queries.query import QueryPlan
     from everhold.sealing.rows.table import StoredRows

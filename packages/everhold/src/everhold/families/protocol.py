@@ -46,8 +46,8 @@ from everhold.mechanisms.declared import SHARE
 from everhold.queries import DETAILS, KINDS, Form
 from everhold.queries.makers import mean
 from everhold.queries.means.mean import in_one_line, name_of
-from everhold.queries.scalars import SCALARS, plain, spelled
 from everhold.values.missing import Missing, MissingRule, checked_missing
+from everhold_server.wire.scalars import SCALARS, plain, spelled
 
 __all__ = [
     "SHARE", "Protocol", "checked_share", "compared", "family_from", "from_toml", "in_words", "protocol",

@@ -27,8 +27,7 @@ from everhold.guarantees.intervals.gains import OutcomeGain, SeenClasses, gain_o
 from everhold.guarantees.intervals.in_order import betting_on
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, SignTest
 from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by
-from everhold.queries.metrics.made_up_scores import likely_labels
-from everhold.queries.metrics.measures import PartsMeasure, measure_of
+from everhold.queries.metrics.measures import PartsMeasure, likely_labels, measure_of
 from everhold.queries.metrics.query import MetricQuery, ModelsReader, largest_group, open_labels
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.row_scores import OutcomeQuery

@@ -25,7 +25,7 @@ from everhold.ledger.acts import PROMOTED, Accounts
 from everhold.ledger.store import charged_entries
 from everhold.mechanisms import has_public_levels, those_with
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
-from everhold.queries.results import QueryResult
+from everhold.queries.selection.results import QueryResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,5 +1,10 @@
 """The registry of all kinds of queries, with a package for each group of kinds.
 
+Read `query` first, the protocol of a query and its plan, then `query_compiler`, which compiles any query. It prepares
+means with `interval_planner` and `procedures`: a guess and an interval procedure for each. `makers` has `mean`, `ratio`
+and `difference`, `statistic` what is computed from all rows together, and `code` the identity of functions. The kinds
+are in `means`, `metrics` and `selection`, and the predictions that they read in `predictions`.
+
 A kind is a public name of everhold and an option of the command line. An extension adds one by an entry point of
 `everhold.queries` that names a `Kind`, in a module that imports nothing else: the query itself is imported when it is
 first made.
@@ -125,9 +130,10 @@ _OWN = (
     _kind("makers:ratio", Form.EXPRESSION,
           "The share of rows that meet a condition, among rows that meet another one (--given).",
           same(given="denominator"), recorded=("ratio", "within", "count"), loss="noise"),
-    _kind("contrast:risk_difference", Form.EXPRESSION, "The rate of a condition in one arm minus that in another.",
-          _ARMS),
-    _kind("contrast:risk_ratio", Form.EXPRESSION, "The rate of a condition in one arm over that in another.", _ARMS),
+    _kind("means.contrast:risk_difference", Form.EXPRESSION,
+          "The rate of a condition in one arm minus that in another.", _ARMS),
+    _kind("means.contrast:risk_ratio", Form.EXPRESSION,
+          "The rate of a condition in one arm over that in another.", _ARMS),
     _kind("means.survival:survival", Form.EXPRESSION,
           "The share whose event comes later than a time, with censored rows.", _TIMES, recorded=("survival",)),
     _kind("means.survival:restricted_mean_survival", Form.EXPRESSION,

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
+from everhold.queries.means.combined import ConditionalMean, DifferenceQuery, ShareQuery
 from everhold.queries.means.mean import MeanQuery, StatisticalQuery
-from everhold.queries.means.shares import ConditionalMean, ShareQuery
-from everhold.queries.metrics.difference import DifferenceQuery
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.query import RowwiseQuery
 

@@ -14,8 +14,8 @@ from everhold.estimand import check_estimand
 from everhold.mechanisms import those_with
 from everhold.progress import progress
 from everhold.queries.interval_planner import Prepared, never_declared
-from everhold.queries.means.batch import Batch, OneMean
 from everhold.queries.means.mean import MeanQuery, name_of, only_zero_to_one
+from everhold.queries.means.plans import Batch, OneMean
 from everhold.queries.query import CompileContext, Query, QueryPlan, RowwiseQuery
 from everhold.values.base import BoundQuery, Clip, kept_clips, with_clips
 from everhold.values.expressions import RowValue
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
     from everhold.mechanisms import Mechanism
-    from everhold.queries.means.shares import ShareQuery
+    from everhold.queries.means.combined import ShareQuery
 
     Result = TypeVar("Result")
 
@@ -59,7 +59,7 @@ class QueryCompiler(CompileContext):
 
     def bounded(self, asked: object, given: object = None) -> Query[Answer] | None:
         """See `CompileContext.bounded`."""
-        from everhold.queries.means.bounded import BoundedMean
+        from everhold.queries.means.combined import BoundedMean
 
         return BoundedMean.of(asked, self.schema, given)
 

@@ -21,7 +21,7 @@ from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.extensions import imported
 from everhold.queries.interval_planner import Prepared
-from everhold.queries.means.batch import Batch, OneMean
+from everhold.queries.means.plans import Batch, OneMean
 from everhold.queries.procedures import paying, statistic_procedure, takes_statistics
 from everhold.queries.query import Query
 from everhold.values.base import BoundQuery, Clip, with_clips

@@ -16,7 +16,7 @@ from holdout_samples import copied, create, guess_and_check, rows
 import everhold as eh
 from everhold.asking import query_executor
 from everhold.diagnosis.queries import DependenceMonitor
-from everhold.queries.means.batch import Means
+from everhold.queries.means.plans import Means
 from everhold.sealing.rows.table import StoredRows
 
 MOST_FUNCTIONS, MOST_FILES = 202, 41  # aimed at: 140 in 28
@@ -217,7 +217,7 @@ def test_code_and_long_batches_are_evaluated_before_the_transaction(holdout, mon
 
     monkeypatch.setattr(Means, "evaluate", evaluate)
     holdout.ask(eh.accuracy(Model()))
-    monkeypatch.setattr("everhold.queries.means.batch._SHORT", 999)
+    monkeypatch.setattr("everhold.queries.means.plans._SHORT", 999)
     holdout.ask("delay > 9")
     assert seen == [False, False]
 

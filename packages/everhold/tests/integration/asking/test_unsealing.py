@@ -189,7 +189,7 @@ def test_nothing_new_is_answered_or_allotted_afterwards(study, use):
 
 def test_a_query_that_was_looked_at_before_the_end_is_refused_after_it(study, tmp_path, monkeypatch):
     """A long query is evaluated before its transaction; somebody else unseals in between."""
-    monkeypatch.setattr("everhold.queries.means.batch._SHORT", 0)
+    monkeypatch.setattr("everhold.queries.means.plans._SHORT", 0)
     totals = type(study._executor.sealed).totals
 
     def unsealed_meanwhile(self, *arguments, **named):

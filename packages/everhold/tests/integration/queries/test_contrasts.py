@@ -12,9 +12,9 @@ from sealed_copies import copy_of
 
 import everhold as eh
 from everhold.certificate import verify_certificate
-from everhold.queries.contrast import ContrastQuery
-from everhold.queries.derived import Estimate
+from everhold.queries.means.contrast import ContrastQuery
 from everhold.queries.means.mean import MeanQuery
+from everhold.queries.means.plans import Estimate
 
 ROWS = 6_000
 ARMS = {"arm": "arm", "treated": "B", "control": "A"}

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everhold import QueryRejected, mean
-from everhold.queries.derived import Estimate, estimate_between, share_of
 from everhold.queries.means.distribution import histogram, summed_to_one
+from everhold.queries.means.plans import Estimate, estimate_between, share_of
 from everhold.values.base import Schema
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions import ColumnKind

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everhold import QueryRejected
-from everhold.queries.derived import Estimate
 from everhold.queries.makers import mean
 from everhold.queries.means.distribution import (
     correlation,
@@ -20,6 +19,7 @@ from everhold.queries.means.distribution import (
     standard_deviation,
     variance,
 )
+from everhold.queries.means.plans import Estimate
 from everhold.values.base import Schema
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions import ColumnKind

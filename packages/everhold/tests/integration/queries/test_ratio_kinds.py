@@ -189,7 +189,7 @@ def test_the_rate_among_missed_rows_is_no_repeat_of_the_rate_among_the_rest(tmp_
 
 def test_an_entry_of_an_earlier_version_does_not_answer_the_rate_among_missed_rows(tmp_path, monkeypatch):
     """Versions before asked it as the rate among the rows that are predicted right."""
-    from everhold.queries.means import shares
+    from everhold.queries.means import combined as shares
 
     with made(tmp_path) as holdout:
         with monkeypatch.context() as before:

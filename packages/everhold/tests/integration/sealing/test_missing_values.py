@@ -8,8 +8,8 @@ import pytest
 
 import everhold as eh
 from everhold.errors import ColumnWarning, HoldoutRejected, QueryRejected
-from everhold.queries.derived import Estimate
-from everhold.queries.means.bounded import BoundedMean
+from everhold.queries.means.combined import BoundedMean
+from everhold.queries.means.plans import Estimate
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.arrays import ArrayProgram

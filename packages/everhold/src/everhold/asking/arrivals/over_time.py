@@ -14,8 +14,7 @@ from everhold.arguments import brief
 from everhold.asking.arrivals.growth import growth_of
 from everhold.display import Display, html_sentences, html_table
 from everhold.errors import EverholdWarning, NotFound, QueryRejected, warn_caller
-from everhold.queries.derived import Derived
-from everhold.queries.means.batch import OneMean
+from everhold.queries.means.plans import Derived, OneMean
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from everhold.ledger.acts import CHECK, told_as
 from everhold.ledger.store import all_entries
 from everhold.ledger.verification import check_unaltered
 from everhold.progress import progress
-from everhold.queries.derived import Derived
-from everhold.queries.means.batch import OneMean
+from everhold.queries.means.plans import Derived, OneMean
 from everhold.queries.query import ExecutionResult, Query, rows_of
 from everhold.queries.selection.choice import Choice as BestOf
 from everhold.sealing.duplicates.resealing import also_sealed_as

@@ -23,7 +23,7 @@ from everhold.ledger import Outcome
 from everhold.ledger.acts import CHECK, KEPT, NOT_WORSE, REGRESSION, UNDECIDED, told_as
 from everhold.ledger.store import charged_entries
 from everhold.queries.query import Outdated, Pricing
-from everhold.queries.results import QueryResult
+from everhold.queries.selection.results import QueryResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

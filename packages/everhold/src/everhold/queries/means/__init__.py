@@ -1,1 +1,9 @@
-"""Means of row values and what follows from them: `mean` is the simplest query, `batch` answers many at once."""
+"""Queries about means of row values, and about what follows from them.
+
+Read in this order:
+
+- `mean`: the simplest query, a text or a function, and how texts are read;
+- `plans`: how one mean, several, and a parameter that follows from a few of them are priced, evaluated and presented;
+- `combined`: differences and ratios, which are made of two means row by row;
+- `contrast`, `distribution`, `assisted`: two arms, moments and histograms, and means with the help of a judge.
+"""

@@ -18,8 +18,8 @@ import numpy as np
 from everhold.answers import Shares
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
-from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, JointMeans, estimate_between, widest
 from everhold.queries.means.mean import MeanQuery, bound_mean, in_one_line, not_too_long, parsed
+from everhold.queries.means.plans import BoundDerived, DerivedQuery, Estimate, JointMeans, estimate_between, widest
 from everhold.queries.query import Query, QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.expressions import ColumnKind, RowValue
@@ -286,7 +286,8 @@ class MomentQuery(DerivedQuery):
 
     def spec(self) -> QuerySpec:
         """See `Query.spec`."""
-        given, other = {"low": self.of.low, "high": self.of.high}, self.and_of
+        given: dict[str, Any] = {"low": self.of.low, "high": self.of.high}
+        other = self.and_of
         if other is not None:
             given = {"other": other.text, **given, "other_low": other.low, "other_high": other.high}
         return QuerySpec(self.name, self.of.text, given)

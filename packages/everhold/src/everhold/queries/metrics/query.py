@@ -17,25 +17,16 @@ import numpy as np
 from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.extensions import imported
-from everhold.queries.means.batch import OneMean
-from everhold.queries.means.mean import (
-    MeanQuery,
-    among,
-    condition,
-    is_condition,
-    rows_that_meet,
-    share_that_meets,
-)
-from everhold.queries.means.shares import SUBJECT, ShareQuery, WithinQuery
-from everhold.queries.metrics.difference import difference_of_outcomes
-from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by, shares_of_classes
-from everhold.queries.metrics.made_up_scores import likely_labels, made_up
-from everhold.queries.metrics.measures import measure_of
+from everhold.guarantees.intervals.gains import GainDifference, counts_of_pairs, likely_pairs, outcome_codes
+from everhold.queries.means.combined import SUBJECT, ShareQuery, WithinQuery
+from everhold.queries.means.mean import MeanQuery, among, condition, is_condition, rows_that_meet, share_that_meets
+from everhold.queries.means.plans import OneMean
+from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by, share_of_label, shares_of_classes
+from everhold.queries.metrics.measures import likely_labels, made_up, measure_of
 from everhold.queries.metrics.registry import LOG_CLIP, REASONS, Metric
-from everhold.queries.metrics.row_scores import OutcomeQuery
+from everhold.queries.metrics.row_scores import BoundRows, OutcomeQuery, ScoredRows, codes_of
 from everhold.queries.metrics.score_parts import Judged, Setting, Sized
-from everhold.queries.metrics.scored_rows import BoundRows, ScoredRows, codes_of
-from everhold.queries.procedures import check_confirms_statistics, paying, takes_ratios
+from everhold.queries.procedures import check_confirms_statistics, check_independent, paying, takes_ratios
 from everhold.queries.query import Query, QueryPlan, QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, with_clips
 
@@ -43,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.answers import Answer
-    from everhold.guarantees.intervals.base import Procedure
+    from everhold.guarantees.intervals.base import Cells, Procedure
     from everhold.mechanisms import Mechanism
     from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
@@ -665,3 +656,72 @@ class ModelsReader:
         groups = sum(count for _, count in compiler.mechanism.dependence.unit_counts)
         size = max(round(compiler.schema.rows / max(groups, 1)), 1)
         return replace(rows, groups=np.arange(len(rows.labels)) // size)
+
+
+# The difference of two models by pairs of outcomes of independent rows with labels 0 and 1.
+
+
+def difference_of_outcomes(
+    metric: Metric, models: Sequence[ScoredRows], where: str | None, compiler: CompileContext, *,
+    guess: float | None, tolerance: float | None,
+) -> QueryPlan[Answer]:  # fmt: skip
+    """Compile the difference of two models in a rate, by pairs of outcomes of independent rows.
+
+    Raises:
+        QueryRejected: If nothing is promised. Nothing is charged.
+    """
+    mechanism, schema, score = compiler.mechanism, compiler.schema, metric.name
+    name, instead = f"a difference in {score}", "a difference in accuracy"
+    check_confirms_statistics(mechanism, name, instead=instead)
+    check_independent(mechanism, name, instead=instead)
+    if tolerance is not None:
+        paying(mechanism)
+    placed = [
+        OutcomeQuery.codes(score, model.predictions, model.training, models[0].positive).placed(compiler)
+        for model in models
+    ]
+    both = [compiler.bind(each) for each in placed]
+    inside = None if where is None else condition(where, schema)
+    training: list[NDArray[np.int64] | None] = [None, None]  # codes of training rows that count, where they are known
+    if compiler.training is not None and all(found.trained for found in both):
+        codes = [_codes(compiler.training, found, inside, unit=mechanism.unit) for found in both]
+        training = [each if len(each) else None for each in codes]
+    counting = schema.rows * share_that_meets(compiler.training, inside)
+    known, procedure = None, GainDifference(metric.outcomes, max(round(counting), 1), _planned(placed, compiler))
+    if training[0] is not None and training[1] is not None:
+        seen = procedure.cells(training[0], training[1])
+        known = Fraction(1 + procedure.gain(seen)) / 2
+        procedure = replace(procedure, planned=tuple(counts_of_pairs(seen).astype(int).ravel().tolist()))
+    bound = BoundQuery(
+        {"kind": "score difference", "name": score, "of": [dict(found.description) for found in both]},
+        f"{both[0].shown} minus {both[1].shown}", -1.0, 1.0,
+        reads=tuple(dict.fromkeys(name for found in both for name in found.reads or schema.asked)),
+        by_position=any(found.by_position for found in both),
+    )  # fmt: skip
+    bound = among(bound, inside, where, schema)
+    if training[0] is not None and training[1] is not None and bound.by_position:
+        bound = replace(bound, training_values=np.concatenate([training[0], training[1]]))
+
+    def sealed(rows: StoredRows) -> tuple[Fraction, Cells]:
+        codes = [_codes(rows, found, inside, unit=mechanism.unit) for found in both]
+        seen = procedure.cells(codes[0], codes[1])
+        return Fraction(1 + procedure.gain(seen)) / 2, seen
+
+    known = known if guess is None else None
+    return OneMean([compiler.planner.of_statistic(bound, guess, known, procedure, sealed)], schema, mechanism)
+
+
+def _planned(both: Sequence[OutcomeQuery], compiler: CompileContext) -> tuple[float, ...] | None:
+    """Return the likely pairs of outcomes of public predictions, or None if predictions are not public."""
+    first, second = (query.given(compiler.schema) for query in both)
+    if first is None or second is None:
+        return None
+    positive = 1 if (found := both[0].positive) is None else found
+    share = None if compiler.training is None else share_of_label(compiler, both[0])
+    return likely_pairs(first == positive, second == positive, share)
+
+
+def _codes(rows: StoredRows, bound: BoundQuery, inside: BoundQuery | None, *, unit: int) -> NDArray[np.int64]:
+    """Return codes of the outcomes of the rows that count. Bets are made on these rows only."""
+    codes = outcome_codes(rows.row_values(bound, unit=unit), unit)
+    return codes if inside is None else codes[rows_that_meet(rows, inside)]

@@ -27,11 +27,10 @@ from everhold.guarantees.intervals.ranking import (
     rank_from_area,
     seen_blocks,
 )
-from everhold.queries.metrics.made_up_scores import probabilities_apart
-from everhold.queries.metrics.measures import Measure
+from everhold.queries.metrics.measures import Measure, probabilities_apart
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS
-from everhold.queries.metrics.scored_rows import BoundRows, ScoredRows
+from everhold.queries.metrics.row_scores import BoundRows, ScoredRows
 from everhold.queries.query import QuerySpec
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_positive, check_range
 from everhold.values.evaluation import says, worst_ranks

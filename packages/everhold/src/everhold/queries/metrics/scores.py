@@ -18,7 +18,7 @@ from everhold.arguments import as_float, brief, items_of, names_keywords
 from everhold.errors import QueryRejected
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS, REASONS, REFUSED, REFUSED_FUNCTIONS
-from everhold.queries.metrics.scored_rows import ScoredRows
+from everhold.queries.metrics.row_scores import ScoredRows
 from everhold.queries.predictions.arrays import first_of
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from everhold.guarantees.intervals.disagreement import (
     OfDisagreement,
     RowRanges,
 )
-from everhold.queries.metrics.losses import named_values
+from everhold.queries.metrics.score_parts import named_values
 from everhold.sealing.rows.sums import cells_of
 from everhold.values.base import Apart, Given
 from everhold.values.evaluation import clip_to_grid

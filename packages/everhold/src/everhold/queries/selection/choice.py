@@ -19,14 +19,16 @@ from everhold.guarantees.intervals.betting import Bets, Betting
 from everhold.guarantees.intervals.in_order import betting_on
 from everhold.mechanisms.forced_labels import WIDENED, Around, order_nats
 from everhold.queries.interval_planner import Prepared
-from everhold.queries.means.batch import OneMean
-from everhold.queries.metrics.difference import difference_of
+from everhold.queries.means.combined import difference_of
+from everhold.queries.means.plans import OneMean
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.query import Query, QuerySpec, RowwiseQuery, digest
-from everhold.queries.results import OneEntry, Paid, checks_guesses
-from everhold.queries.selection.candidates import (
+from everhold.queries.selection.results import (
     Compared,
+    OneEntry,
+    Paid,
     SealedValues,
+    checks_guesses,
     ends_of,
     evaluate_sealed,
     listed,

@@ -16,8 +16,7 @@ from everhold.mechanisms.forced_labels import steps_nats
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.mean import MeanQuery, in_one_line, parsed
 from everhold.queries.query import Query, QuerySpec, digest
-from everhold.queries.results import OneEntry, Paid, checks_guesses
-from everhold.queries.selection.candidates import SealedValues, ends_of, evaluate_sealed
+from everhold.queries.selection.results import OneEntry, Paid, SealedValues, checks_guesses, ends_of, evaluate_sealed
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:

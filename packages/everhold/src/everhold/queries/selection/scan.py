@@ -21,8 +21,18 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.mechanisms.forced_labels import Around, set_nats
 from everhold.mechanisms.labels import in_millionths
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Query, QueryPlan, QuerySpec, digest
-from everhold.queries.results import CHOSEN, Paid, checks_guesses, released_once
-from everhold.queries.selection.candidates import Compared, SealedValues, ends_of, listed, query_of, widest
+from everhold.queries.selection.results import (
+    CHOSEN,
+    Compared,
+    Paid,
+    SealedValues,
+    checks_guesses,
+    ends_of,
+    listed,
+    query_of,
+    released_once,
+    widest,
+)
 from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from everhold.guarantees.description_length import largest_upper
 from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.mechanisms.forced_labels import RATIO, Around
 from everhold.queries.query import Query, QuerySpec, digest
-from everhold.queries.results import OneEntry, Paid, checks_guesses
-from everhold.queries.selection.candidates import SealedValues, ends_of
+from everhold.queries.selection.results import OneEntry, Paid, SealedValues, checks_guesses, ends_of
 from everhold.values.expressions import ColumnKind
 from everhold.values.universe import BinnedColumn, ListedColumn, QueryMatrix, Universe, WeightedCells, universe_from
 

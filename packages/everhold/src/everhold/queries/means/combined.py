@@ -1,27 +1,35 @@
-"""Ratios of a part to the whole that contains it: conditional means, precision, recall, F1, rates by arm.
+"""Means that are made of two row by row: differences, and ratios of a part to the whole that contains it.
 
-``sum E u / sum E v`` with ``0 <= u <= v <= 1`` in every row is one query where the mechanism holds a guess against
-what a bet on the ratio leaves possible. Where it rests on noise, or nothing is known of the values on training rows, it
-is two means, whose intervals are divided.
+A ratio ``sum E u / sum E v`` with ``0 <= u <= v <= 1`` in every row, such as a conditional mean, a precision or a rate
+of an arm, is one query where the mechanism holds a guess against what a bet on the ratio leaves possible. Where it
+rests on noise, or nothing is known of the values on training rows, it is two means, whose intervals are divided.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, share_of
-from everhold.queries.means.batch import CombinedQuery, OneMean
 from everhold.queries.means.mean import MeanQuery, StatisticalQuery, in_words, is_condition, not_too_long
+from everhold.queries.means.plans import (
+    BoundDerived,
+    Derived,
+    DerivedQuery,
+    Estimate,
+    OneMean,
+    estimate_between,
+    share_of,
+)
 from everhold.queries.procedures import takes_ratios
 from everhold.queries.query import QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, Pair, Schema, kept_clips, with_clips
-from everhold.values.expressions import Expression, RowValue
+from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation
-from everhold.values.missing import have_values
+from everhold.values.missing import columns_needed, have_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +41,130 @@ if TYPE_CHECKING:
 
 SUBJECT = "<subject>"
 """Part of the words of a ratio that stands for the model whose predictions it counts."""
+
+
+class CombinedQuery(RowwiseQuery):
+    """A mean of values computed row by row from two other queries."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
+        """The two queries that are combined."""
+
+    @abstractmethod
+    def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
+        """Combine two queries, bound to the same rows, into one bound query.
+
+        Raises:
+            QueryRejected: If they do not fit together. Nothing is charged.
+        """
+
+    def needed(self, schema: Schema) -> frozenset[str]:
+        """See `RowwiseQuery.needed`."""
+        return frozenset[str]().union(*(each.needed(schema) for each in self.operands))
+
+    def tested(self, schema: Schema) -> frozenset[str]:
+        """See `RowwiseQuery.tested`."""
+        return frozenset[str]().union(*(each.tested(schema) for each in self.operands))
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """Return the bound query about rows of this schema."""
+        first, second = self.operands
+        return self.combined(first.bind(schema), second.bind(schema))
+
+    def bound_to(self, compiler: CompileContext, *, part: bool = False) -> BoundQuery:
+        """Return the bound query about the holdout's rows.
+
+        Two arrays of predictions are set apart where they differ, to bet on each.
+        """
+        first, second = self.operands
+        bound = self.combined(first.bound_to(compiler, part=True), second.bound_to(compiler, part=True))
+        if not part:
+            from everhold.queries.predictions.public import set_apart
+
+            bound = set_apart(bound, compiler.schema, compiler.mechanism)
+        return compiler.checked(bound, part=part)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DifferenceQuery(CombinedQuery):
+    """A query for the mean over rows of one row value minus another, made by `difference`.
+
+    Attributes:
+        first: What is subtracted from.
+        second: What is subtracted.
+    """
+
+    first: RowwiseQuery
+    second: RowwiseQuery
+
+    def spec(self) -> QuerySpec:
+        """See `Query.spec`."""
+        return QuerySpec("difference", self.operands)
+
+    @property
+    def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
+        """The two queries that are compared."""
+        return self.first, self.second
+
+    @property
+    def greater(self) -> bool:
+        """Whether a higher mean is better, by default True."""
+        return bool(getattr(self.first, "greater", True))
+
+    def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
+        """See `CombinedQuery.combined`."""
+        return difference_of(first, second)
+
+
+def difference_of(first: BoundQuery, second: BoundQuery) -> BoundQuery:
+    """Return the query for the mean of the first row value minus the second, the same whichever is subtracted.
+
+    Raises:
+        QueryRejected: If their ranges do not have the same width. Nothing is charged.
+    """
+    if (first.at_one > first.at_zero) != (second.at_one > second.at_zero):
+        # Units have to rise alike, so one that is a difference is turned: of two the one with the larger fingerprint
+        if _is_difference(first) and (not _is_difference(second) or first.query > second.query):
+            first = _turned(first)
+        elif _is_difference(second):
+            second = _turned(second)
+    width, other = first.at_one - first.at_zero, second.at_one - second.at_zero
+    if width != other:
+        one, another = (
+            f"from {min(each.at_zero, each.at_one):g} to {max(each.at_zero, each.at_one):g}" for each in (first, second)
+        )
+        raise QueryRejected(
+            f"The two queries are in different units: one goes {one}, the other {another}. Pass two queries of one "
+            "kind with ranges of the same width."
+        )
+    shown = " minus ".join(f"({each.shown})" if _is_difference(each) else each.shown for each in (first, second))
+    middle = first.at_zero - second.at_zero
+    if second.query < first.query:  # which one is subtracted is no part of the query
+        first, second, width = second, first, -width
+    return BoundQuery(
+        description={"kind": "difference", "of": [first.description, second.description]},
+        shown=shown,
+        at_zero=middle - width,
+        at_one=middle + width,
+        by_position=first.by_position or second.by_position,
+        pair=Pair("difference", first, second),
+    )
+
+
+def _turned(bound: BoundQuery) -> BoundQuery:
+    """Return the same difference with its operands and its ends exchanged."""
+    assert bound.pair is not None
+    first, second = bound.pair.second, bound.pair.first
+    described = {**bound.description, "of": [first.description, second.description]}
+    pair = Pair("difference", first, second)
+    return replace(bound, description=described, at_zero=bound.at_one, at_one=bound.at_zero, pair=pair)
+
+
+def _is_difference(bound: BoundQuery) -> bool:
+    return bound.pair is not None and bound.pair.how == "difference"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -275,3 +407,83 @@ class ConditionalMean(ShareQuery):
         if isinstance(part, MeanQuery) and isinstance(given, MeanQuery) and is_condition(part, schema):
             return MeanQuery(f"({part.text}) and ({given.text})")
         return WithinQuery(part, given)
+
+
+# Means of rows whose missing values may be anything, from all of them at their lowest to all at their highest.
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedMean(DerivedQuery):
+    """A query for a mean, with an interval that holds whatever the missing values are.
+
+    The query has two parts, a low mean and a high mean. In the low mean a row without a value counts as the low end of
+    the range, or as not meeting the condition; in the high mean as the high end, or as meeting it. However the missing
+    values are filled in, the mean lies between the two.
+
+    Attributes:
+        given: Condition on the rows that count; None for all rows.
+        columns: Columns that the query reads and whose missing values are bounded.
+    """
+
+    asked: MeanQuery
+    given: MeanQuery | None
+    columns: frozenset[str]
+
+    @classmethod
+    def of(cls, asked: object, schema: Schema, given: object = None) -> BoundedMean | None:
+        """Return the query in place of a mean that reads columns with this rule, or None of any other query."""
+        if not (schema.missing and isinstance(asked, MeanQuery) and isinstance(given, MeanQuery | None)):
+            return None
+        columns = columns_needed(parse(asked.text, schema.columns), schema.missing, "bounds")
+        return cls(asked, given, columns) if columns else None
+
+    def spec(self) -> QuerySpec:
+        """See `Query.spec`."""
+        return (self.asked if self.given is None else ConditionalMean.of(self.asked, self.given)).spec()
+
+    def bind(self, schema: Schema) -> BoundDerived:
+        """See `DerivedQuery.bind`."""
+        text, low, high, known = self.asked.text, self.asked.low, self.asked.high, have_values(self.columns)
+        if parse(text, schema.columns).kind is ColumnKind.BOOLEAN:
+            texts = [f"({text}) and {known}", f"({text}) or not ({known})"]
+        else:
+            ends = (0 if low is None else low, 1 if high is None else high)
+            texts = [f"case when {known} then {text} else {end!r} end" for end in ends]
+        lowest, highest = (MeanQuery(each, low, high) for each in texts)
+        shown = f"mean of {in_words(self.asked)}, missing values at their lowest and highest"
+        parts: tuple[RowwiseQuery, ...] = (lowest, highest)
+        if self.given is not None:
+            each = [ConditionalMean.of(part, self.given) for part in (lowest, highest)]
+            each[0].check_texts(schema)
+            parts = (*(mean._joint(schema) for mean in each), self.given)
+            shown = f"{shown}, among rows with {in_words(self.given)}"
+        bound = lowest.bind(schema)
+
+        def combine(means: Sequence[Estimate]) -> Estimate:
+            least, most = means[:2] if self.given is None else (share_of(mean, means[2]) for mean in means[:2])
+            middle = (least.value + most.value) / 2.0
+            found = estimate_between(middle, least.low, most.high, least=0.0, most=1.0, slack=0.0)
+            return in_ends(found, bound.at_zero, bound.at_one)
+
+        return BoundDerived(
+            "a mean with bounds for missing values",
+            {"kind": "bounds of a mean", "ends": [bound.at_zero, bound.at_one]},
+            parts,
+            combine,
+            shown,
+        )
+
+    def compile(
+        self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Answer]:
+        """Compile both means into one plan."""
+        if guess is not None:
+            raise QueryRejected(
+                f"Missing values of {in_words(self.asked)} are bounded, which takes two means. Leave guess out."
+            )
+        bound, said = self.bind(compiler.schema), "count as the lowest and as the highest"
+        bound.check(compiler, guess=None, tolerance=tolerance)
+        first, *others = compiler.prepare(bound.parts, None, together=True)
+        clip = replace(compiler.left_out(self.columns, self.given), said=said)
+        first = replace(first, bound=with_clips(first.bound, [*kept_clips(first.bound.facts), clip]))
+        return Derived([first, *others], compiler.schema, compiler.mechanism, bound)

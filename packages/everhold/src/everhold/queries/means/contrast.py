@@ -22,11 +22,10 @@ from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
 from everhold.guarantees.intervals.joint import Units
 from everhold.guarantees.intervals.parts import units_of
-from everhold.queries.derived import BoundDerived, Derived, Estimate, JointMeans, estimate_between, widest
 from everhold.queries.makers import as_rowwise, ratio
-from everhold.queries.means.batch import OneMean
+from everhold.queries.means.combined import ShareQuery, in_ends
 from everhold.queries.means.mean import condition, parsed, rows_that_meet
-from everhold.queries.means.shares import ShareQuery, in_ends
+from everhold.queries.means.plans import BoundDerived, Derived, Estimate, JointMeans, OneMean, estimate_between, widest
 from everhold.queries.metrics.query import largest_group
 from everhold.queries.query import Query, QuerySpec
 from everhold.sealing.rows.sums import parts_of_ratio
