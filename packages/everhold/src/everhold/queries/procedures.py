@@ -28,7 +28,7 @@ from everhold.arguments import brief
 from everhold.diagnosis.queries import DependenceMonitor, dependence_monitor, warn_of_queries
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
-from everhold.guarantees.intervals.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.betting import Betting, GroupBetting, GroupRatioBetting, RatioBetting
 from everhold.guarantees.intervals.in_order import betting_on
 from everhold.guarantees.intervals.means import BoundedDifferences, Chernoff, ClopperPearson, Hoeffding
 from everhold.ledger.acts import DECLARED
@@ -160,12 +160,8 @@ def procedure_for(
         units = mechanism.dependence
         return betting_on(in_order=units.assumes_no_law)(sizes=units.unit_counts, training=training, guess=guess)
     if needs == "pairs":
-        from everhold.guarantees.intervals.betting import RatioBetting
-
         return RatioBetting(rows=mechanism.rows, training=training, guess=guess)
     if needs == "group_pairs":
-        from everhold.guarantees.intervals.betting import GroupRatioBetting
-
         return GroupRatioBetting(sizes=mechanism.dependence.unit_counts, training=training, guess=guess)
     rows, guessed = mechanism.rows // mechanism.parts, mechanism.rows
     if schema.training_rows and bound.trained and not own_guess:
@@ -181,18 +177,14 @@ def takes_ratios(mechanism: Mechanism) -> bool:
     return mechanism.bets and known
 
 
-def takes_statistics(mechanism: Mechanism) -> bool:
-    """Return whether the mechanism takes a statistic of all rows as one query, without a price of its own."""
-    return mechanism.traits.unsealable
-
-
-def check_confirms_statistics(mechanism: Mechanism, name: str, *, instead: str) -> None:
-    """Check that the mechanism can hold a statistic of unknown width against its guess.
+def check_confirms_statistics(mechanism: Mechanism, name: str, *, instead: str, independent: bool = False) -> None:
+    """Check that the mechanism can hold a number of all rows, of unknown width, against its guess.
 
     Args:
         mechanism: The mechanism that would answer.
         name: The name of the query in messages.
         instead: What to ask in its place.
+        independent: Whether the rows have to be independent as well.
 
     Raises:
         QueryRejected: Nothing is charged.
@@ -202,20 +194,7 @@ def check_confirms_statistics(mechanism: Mechanism, name: str, *, instead: str) 
             f"Only mechanism='guess_and_check' without a slack answers {name}, and this holdout has {mechanism.name}. "
             f"Ask for {instead}."
         )
-
-
-def check_independent(mechanism: Mechanism, name: str, *, instead: str) -> None:
-    """Check that the rows were declared to be independent.
-
-    Args:
-        mechanism: The mechanism that would answer.
-        name: The name of the query in messages.
-        instead: What to ask in its place.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
-    if not mechanism.dependence.independent:
+    if independent and not mechanism.dependence.independent:
         raise QueryRejected(
             f"The rows were declared to depend on each other, and {name} is promised for independent rows only. Ask "
             f"for {instead}."

@@ -160,10 +160,6 @@ class CompileContext(ABC):
         """Compile one mean of row values that is asked for itself."""
 
     @abstractmethod
-    def bounded(self, asked: object, given: object = None) -> Query[Answer] | None:
-        """Return the query that bounds a mean whatever its missing values are, or None where no rule asks for it."""
-
-    @abstractmethod
     def prepare(
         self, queries: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None, *, together: bool = False
     ) -> list[Prepared]:

@@ -14,6 +14,7 @@ from everhold.estimand import check_estimand
 from everhold.mechanisms import those_with
 from everhold.progress import progress
 from everhold.queries.interval_planner import Prepared, never_declared
+from everhold.queries.means.combined import BoundedMean, ShareQuery
 from everhold.queries.means.mean import MeanQuery, name_of, only_zero_to_one
 from everhold.queries.means.plans import Batch, OneMean
 from everhold.queries.query import CompileContext, Query, QueryPlan, RowwiseQuery
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
     from everhold.mechanisms import Mechanism
-    from everhold.queries.means.combined import ShareQuery
 
     Result = TypeVar("Result")
 
@@ -57,12 +57,6 @@ class QueryCompiler(CompileContext):
                 return self.compile(query, None, tolerance)
         return ready.silently() if self.silent else ready  # type: ignore[return-value]  # a text's is one, too
 
-    def bounded(self, asked: object, given: object = None) -> Query[Answer] | None:
-        """See `CompileContext.bounded`."""
-        from everhold.queries.means.combined import BoundedMean
-
-        return BoundedMean.of(asked, self.schema, given)
-
     def mean(self, query: RowwiseQuery, guess: float | None, tolerance: float | None) -> QueryPlan[Answer]:
         """Compile one mean that is asked for itself, among rows that have a value if the steward leaves others out.
 
@@ -72,10 +66,11 @@ class QueryCompiler(CompileContext):
         Warns:
             DependenceWarning: If its values on the training rows are worth fewer rows than is promised.
         """
-        if self.schema.missing and (bounded := self.bounded(query)) is not None:
-            return bounded.compile(self, guess=guess, tolerance=tolerance)
-        if self.schema.missing and (needed := query.needed(self.schema)):
-            return self._among_complete(query, needed).compile(self, guess=guess, tolerance=tolerance)
+        if self.schema.missing:
+            if (bounded := BoundedMean.of(query, self.schema)) is not None:
+                return bounded.compile(self, guess=guess, tolerance=tolerance)
+            if needed := query.needed(self.schema):
+                return self._among_complete(query, needed).compile(self, guess=guess, tolerance=tolerance)
         if not isinstance(query, MeanQuery):  # its predictions may wait in a file or in an engine
             from everhold.queries.predictions.columns import read_together
 

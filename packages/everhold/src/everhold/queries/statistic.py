@@ -22,7 +22,7 @@ from everhold.errors import QueryRejected
 from everhold.extensions import imported
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.plans import Batch, OneMean
-from everhold.queries.procedures import paying, statistic_procedure, takes_statistics
+from everhold.queries.procedures import paying, statistic_procedure
 from everhold.queries.query import Query
 from everhold.values.base import BoundQuery, Clip, with_clips
 from everhold.values.evaluation import UNIT
@@ -160,9 +160,6 @@ class StatisticQuery(Query[Answer]):
     def bound_to(self, compiler: CompileContext) -> Statistic:
         """Return the statistic for one holdout."""
 
-    def check(self, compiler: CompileContext) -> None:
-        """Check that public rows do not contradict the declared sensitivity. By default nothing is checked."""
-
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
@@ -171,7 +168,7 @@ class StatisticQuery(Query[Answer]):
         if seller := mechanism.traits.statistics:
             sold: QueryPlan[Answer] = imported(seller)(self, compiler, guess=guess, tolerance=tolerance)
             return sold
-        if not takes_statistics(mechanism):
+        if not mechanism.traits.unsealable:
             raise QueryRejected(
                 f"The mechanism {mechanism.name} answers means of row values, and this is a statistic of all rows "
                 "together. Use a holdout that was created with mechanism='guess_and_check' or 'privacy_budget'."

@@ -380,7 +380,7 @@ class ConditionalMean(ShareQuery):
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
         """Compile the mean, with bounds for missing values where the steward says so."""
-        bounded = compiler.bounded(self.part, self.whole) if compiler.schema.missing else None
+        bounded = BoundedMean.of(self.part, compiler.schema, self.whole)
         return (
             ShareQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
             if bounded is None

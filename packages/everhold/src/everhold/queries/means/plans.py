@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
@@ -44,7 +43,6 @@ from everhold.values.evaluation import failing_in_words
 from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
     from typing import Self
 
     from numpy.typing import NDArray
@@ -55,7 +53,6 @@ if TYPE_CHECKING:
     from everhold.queries.interval_planner import Prepared
     from everhold.queries.query import CompileContext
     from everhold.randomness import Noise
-    from everhold.sealing.rows.evaluated_rows import NotedRows
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
@@ -114,7 +111,7 @@ class Means(QueryPlan[Result]):
     @property
     def is_free(self) -> bool:
         """Whether all means are members of declared families and are told at once."""
-        return not self.silent and all(mean.declared == mean.declared for mean in self.prepared)  # no nan
+        return not self.silent and all(mean.is_member for mean in self.prepared)
 
     @property
     def members(self) -> Sequence[BoundQuery]:  # type: ignore[override]
@@ -162,8 +159,18 @@ class Means(QueryPlan[Result]):
         means, unit = [self.prepared[place] for place in places], self.mechanism.unit
         tolerances, described = np.array([mean.tolerance for mean in means]), [*map(attrgetter("described"), means)]
         procedures = [mean.procedure for mean in means if mean.procedure is not None]
-        has_models = any(mean.failing is not None for mean in self.prepared)
-        with self._noting() if has_models else nullcontext() as noted:
+        failing: list[Evaluations | None] | None = None
+        if any(mean.failing is not None for mean in self.prepared):  # then models note on which rows they fail
+            from everhold.sealing.rows.evaluated_rows import noting_failing_rows
+
+            with noting_failing_rows() as noted:
+                totals, seen = self._sums(means, sealed)
+            failing = [
+                None if mean.failing is None
+                else mean.failing.evaluated(sealed, noted.of(mean.bound, self.schema.rows), self.mechanism)
+                for mean in means
+            ]  # fmt: skip
+        else:
             totals, seen = self._sums(means, sealed)
         evaluations = Evaluations(
             totals=totals,
@@ -176,7 +183,7 @@ class Means(QueryPlan[Result]):
             silent=self.silent,
             described=described if any(described) else None,
             yes_no=np.array([mean.bound.yes_no and mean.bound.pair is None for mean in means]),
-            failing=None if noted is None else self._failing(means, noted, sealed),
+            failing=failing,
         )
         return evaluations, means
 
@@ -197,26 +204,6 @@ class Means(QueryPlan[Result]):
         found = [number(sealed) for number in numbers]
         totals = [[math.floor(share * self.mechanism.steps)] for share, _ in found]
         return np.array(totals, dtype=np.int64), [seen for _, seen in found]
-
-    def _noting(self) -> AbstractContextManager[NotedRows | None]:
-        """Return a context that notes on which rows models fail, or an empty one without models."""
-        if all(mean.failing is None for mean in self.prepared):
-            return nullcontext()
-        from everhold.sealing.rows.evaluated_rows import noting_failing_rows
-
-        return noting_failing_rows()
-
-    def _failing(
-        self, means: Sequence[Prepared], noted: NotedRows | None, sealed: StoredRows
-    ) -> list[Evaluations | None] | None:
-        """Return the shares of failing rows, one for each mean, or None without models."""
-        if noted is None:
-            return None
-        return [
-            None if mean.failing is None
-            else mean.failing.evaluated(sealed, noted.of(mean.bound, self.schema.rows), self.mechanism)
-            for mean in means
-        ]  # fmt: skip
 
     def answer(
         self, state: State, seen: tuple[Evaluations, list[Prepared]], rows: list[int], noise: Noise

@@ -391,11 +391,6 @@ def _in_order(
     return predictions if span is None else span.cut(predictions)
 
 
-def share_of_label(compiler: CompileContext, query: LabelQuery, inside: BoundQuery | None = None) -> float:
-    """Return the planned share of label 1, or of the query's positive class."""
-    return shares_of_classes(compiler, query, (1.0,), inside)[0]
-
-
 def shares_of_classes(
     compiler: CompileContext, query: LabelQuery, classes: Sequence[Any], inside: BoundQuery | None = None
 ) -> tuple[float, ...]:

@@ -21,12 +21,12 @@ from everhold.guarantees.intervals.gains import GainDifference, counts_of_pairs,
 from everhold.queries.means.combined import SUBJECT, ShareQuery, WithinQuery
 from everhold.queries.means.mean import MeanQuery, among, condition, is_condition, rows_that_meet, share_that_meets
 from everhold.queries.means.plans import OneMean
-from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by, share_of_label, shares_of_classes
+from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by, shares_of_classes
 from everhold.queries.metrics.measures import likely_labels, made_up, measure_of
 from everhold.queries.metrics.registry import LOG_CLIP, REASONS, Metric
 from everhold.queries.metrics.row_scores import BoundRows, OutcomeQuery, ScoredRows, codes_of
 from everhold.queries.metrics.score_parts import Judged, Setting, Sized
-from everhold.queries.procedures import check_confirms_statistics, check_independent, paying, takes_ratios
+from everhold.queries.procedures import check_confirms_statistics, paying, takes_ratios
 from everhold.queries.query import Query, QueryPlan, QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, with_clips
 
@@ -671,9 +671,9 @@ def difference_of_outcomes(
         QueryRejected: If nothing is promised. Nothing is charged.
     """
     mechanism, schema, score = compiler.mechanism, compiler.schema, metric.name
-    name, instead = f"a difference in {score}", "a difference in accuracy"
-    check_confirms_statistics(mechanism, name, instead=instead)
-    check_independent(mechanism, name, instead=instead)
+    check_confirms_statistics(
+        mechanism, f"a difference in {score}", instead="a difference in accuracy", independent=True
+    )
     if tolerance is not None:
         paying(mechanism)
     placed = [
@@ -717,7 +717,7 @@ def _planned(both: Sequence[OutcomeQuery], compiler: CompileContext) -> tuple[fl
     if first is None or second is None:
         return None
     positive = 1 if (found := both[0].positive) is None else found
-    share = None if compiler.training is None else share_of_label(compiler, both[0])
+    share = None if compiler.training is None else shares_of_classes(compiler, both[0], (1.0,))[0]
     return likely_pairs(first == positive, second == positive, share)
 
 

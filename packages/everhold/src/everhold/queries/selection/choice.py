@@ -27,6 +27,7 @@ from everhold.queries.selection.results import (
     Compared,
     OneEntry,
     Paid,
+    Released,
     SealedValues,
     checks_guesses,
     ends_of,
@@ -208,9 +209,7 @@ class ChoicePlan(OneEntry[Choice]):
         pairs = [] if self.pairs is None else [self.pairs.evaluate(sealed, one) for one in chosen]
         return chosen, bound, pairs
 
-    def release(
-        self, nats: float, seen: tuple[list[int], SealedValues, list[Any]]
-    ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+    def release(self, nats: float, seen: tuple[list[int], SealedValues, list[Any]]) -> Released:
         """Return what is told: positions, an interval around the best value, and the regret."""
         chosen, bound, pairs = seen
         levels = ChoiceLevels.of(nats, candidates=len(self.compared), paired=bool(pairs))

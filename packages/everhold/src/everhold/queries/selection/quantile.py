@@ -16,7 +16,15 @@ from everhold.mechanisms.forced_labels import steps_nats
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.mean import MeanQuery, in_one_line, parsed
 from everhold.queries.query import Query, QuerySpec, digest
-from everhold.queries.selection.results import OneEntry, Paid, SealedValues, checks_guesses, ends_of, evaluate_sealed
+from everhold.queries.selection.results import (
+    OneEntry,
+    Paid,
+    Released,
+    SealedValues,
+    checks_guesses,
+    ends_of,
+    evaluate_sealed,
+)
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
@@ -219,9 +227,7 @@ class QuantilePlan(OneEntry[Quantile]):
         assert self.prepared.procedure is not None
         return self.mechanism.procedure_at(self.prepared.procedure, self.level, nats)
 
-    def release(
-        self, nats: float, seen: _CountedUpTo
-    ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+    def release(self, nats: float, seen: _CountedUpTo) -> Released:
         """Return what is told: the last edge that is surely below the quantile, and the first that is surely not."""
         procedure = self._procedure(nats)
         last = len(self.edges)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 Result = TypeVar("Result", covariant=True)
+
+Released: TypeAlias = tuple[dict[str, Any], float, tuple[float, float, float] | None]
+"""The ledger's answer without its source, ln(1 / prior) of the label that it tells, and what may be unsealed."""
 
 CHOSEN = "chosen"
 """Source of an answer that is a label of the sealed rows, always told and never a surprise (S9)."""
@@ -195,7 +198,7 @@ class OneEntry(QueryPlan[Result]):
         return {}
 
     @abstractmethod
-    def release(self, nats: float, seen: Any) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+    def release(self, nats: float, seen: Any) -> Released:
         """Compute the answer and its label at the level of the entry.
 
         Args:

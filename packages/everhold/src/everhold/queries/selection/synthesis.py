@@ -23,7 +23,7 @@ from everhold.guarantees.description_length import largest_upper
 from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.mechanisms.forced_labels import RATIO, Around
 from everhold.queries.query import Query, QuerySpec, digest
-from everhold.queries.selection.results import OneEntry, Paid, SealedValues, checks_guesses, ends_of
+from everhold.queries.selection.results import OneEntry, Paid, Released, SealedValues, checks_guesses, ends_of
 from everhold.values.expressions import ColumnKind
 from everhold.values.universe import BinnedColumn, ListedColumn, QueryMatrix, Universe, WeightedCells, universe_from
 
@@ -283,9 +283,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
         """Compute the share of sealed rows in each count. The result is secret."""
         return self.shares.summed(sealed, self.shares.procedures[0].needs)
 
-    def release(
-        self, nats: float, seen: SealedValues
-    ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+    def release(self, nats: float, seen: SealedValues) -> Released:
         """Return what is told: corrected counts, and the largest error of the table that follows."""
         marks, weights, label = list[list[float]](), self.shares.first, math.log(2.0)
         mark_nats = math.log(2.0 * len(self.counts)) + self.mechanism.cells.cost / 1e6
