@@ -8,10 +8,10 @@ differences and of ratios over both holds with them and needs no further probabi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack, cast, overload
 
 import numpy as np
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.answers import Answer
-    from everhold.queries.interval_planner import Prepared
     from everhold.queries.query import CompileContext, ExecutionResult, QueryPlan, RowwiseQuery
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema
@@ -126,27 +125,22 @@ class ContrastQuery(Query["Answer"]):
         asked = [share.placed(compiler) for share in self.parts(schema)]
         ones = [one for share in asked if (one := share.as_one(compiler)) is not None]
         plain = [share.bind(schema) for share in asked]
-        ends = self._ends(asked[0], schema)
-        if len(ones) < len(asked):
-            parts = tuple(part for share in plain for part in share.parts)
-            bound = self._bound(
-                parts, lambda told: self._of(plain[0].combine(told[:2]), plain[1].combine(told[2:]), ends)
-            )
-            bound.check(compiler, guess=guess, tolerance=tolerance)
-            prepared = compiler.prepare(parts, None, together=True)
-        else:
-            bound = self._bound(
-                tuple(asked), lambda told: self._of(in_ends(told[0], *ends), in_ends(told[1], *ends), ends)
-            )
-            bound.check(compiler, guess=guess, tolerance=tolerance)
-            prepared = [compiler.planner.ratio(one, None, None) for one in ones]
-        return Contrast(prepared, schema, compiler.mechanism, bound)
+        ends, as_ratios = self._ends(asked[0], schema), len(ones) == len(asked)
+        parts = tuple(asked) if as_ratios else tuple(part for share in plain for part in share.parts)
 
-    def _bound(self, parts: tuple[Any, ...], combine: Any) -> BoundDerived:
+        def combine(told: Sequence[Estimate]) -> Estimate:
+            if as_ratios:
+                return self._of(in_ends(told[0], *ends), in_ends(told[1], *ends), ends)
+            return self._of(plain[0].combine(told[:2]), plain[1].combine(told[2:]), ends)
+
         name = WORDS[self.how][0]
-        return BoundDerived(
-            name=name, description={"kind": name.partition(" ")[2]}, parts=parts, combine=combine, shown=self._shown
-        )
+        bound = BoundDerived(name, {"kind": name.partition(" ")[2]}, parts, combine, self._shown)
+        bound.check(compiler, guess=guess, tolerance=tolerance)
+        if as_ratios:
+            prepared = [compiler.planner.ratio(one, None, None) for one in ones]
+        else:
+            prepared = compiler.prepare(parts, None, together=True)
+        return Contrast(prepared, schema, compiler.mechanism, bound)
 
     @property
     def _shown(self) -> str:
@@ -228,8 +222,6 @@ def _number(value: Value) -> float:
         return math.nan
 
 
-Plan = TypeVar("Plan", bound=OneMean | Contrast)
-
 _MOST_GROUPS = 50
 
 
@@ -294,32 +286,20 @@ class ContrastsQuery(Query[Contrasts]):
                 "A contrast with by= takes no guess, because the groups differ. Ask about each group with given=... "
                 "and a guess, and then about all groups, which costs nothing more."
             )
-        differences = {name: query.compile(compiler, tolerance=tolerance) for name, query in queries.items()}
-        ones = {name: plan for name, plan in differences.items() if isinstance(plan, OneMean)}
-        if len(ones) == len(queries):
-            return self._plan(compiler, ones, lambda plan, told: _in_units(plan, told[0]))
-        apart = {name: query.compile_apart(compiler, tolerance=tolerance) for name, query in queries.items()}
-        return self._plan(compiler, apart, lambda plan, told: plan.bound.combine(told))
-
-    def _plan(
-        self,
-        compiler: CompileContext,
-        each: Mapping[str, Plan],
-        combine: Callable[[Plan, Sequence[Estimate]], Estimate],
-    ) -> ByGroup[Plan]:
-        """Build the plan of all groups from one plan for each group.
-
-        Args:
-            compiler: The compiler of the holdout.
-            each: One plan for each group, all with as many parts.
-            combine: The contrast of one group from its parts.
-        """
-        prepared: list[Prepared] = [part for plan in each.values() for part in plan.prepared]
+        each: dict[str, OneMean | Contrast] = {
+            name: query.compile(compiler, tolerance=tolerance) for name, query in queries.items()
+        }
+        if not all(isinstance(plan, OneMean) for plan in each.values()):
+            each = {name: query.compile_apart(compiler, tolerance=tolerance) for name, query in queries.items()}
+        prepared = [part for plan in each.values() for part in plan.prepared]
         size = len(prepared) // len(each)
 
         def widest_of_all(told: Sequence[Estimate]) -> Estimate:
-            parts = [told[place * size : (place + 1) * size] for place in range(len(each))]
-            return widest([combine(plan, part) for plan, part in zip(each.values(), parts, strict=True)])
+            found = []
+            for place, plan in enumerate(each.values()):
+                own = told[place * size : (place + 1) * size]
+                found.append(_in_units(plan, own[0]) if isinstance(plan, OneMean) else plan.bound.combine(own))
+            return widest(found)
 
         name = f"{WORDS[self.whole.how][0]} by group"
         bound = BoundDerived(name=name, description={"kind": name.partition(" ")[2]}, parts=(), combine=widest_of_all)
@@ -327,14 +307,14 @@ class ContrastsQuery(Query[Contrasts]):
 
 
 @dataclass(frozen=True)
-class ByGroup(JointMeans[Contrasts], Generic[Plan]):
+class ByGroup(JointMeans[Contrasts]):
     """A plan for the same contrast in several groups.
 
     Attributes:
         each: One contrast for each group, by the group's name.
     """
 
-    each: Mapping[str, Plan]
+    each: Mapping[str, OneMean | Contrast]
     whole = True
 
     def present(self, result: ExecutionResult) -> Contrasts:

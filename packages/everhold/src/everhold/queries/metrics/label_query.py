@@ -21,6 +21,8 @@ from everhold.queries.code import content_digest
 from everhold.queries.means.mean import in_one_line, parsed, rows_that_meet
 from everhold.queries.predictions.arrays import (
     PredictionTable,
+    are_no_class,
+    check_classes,
     check_lengths,
     first_of,
     is_mixed,
@@ -76,6 +78,7 @@ class LabelQuery(RowwiseQuery):
     training: Any
     positive: Any = None
     _at_fault: ClassVar[float] = 0.0
+    _of_classes: ClassVar[bool] = False  # whether predictions name classes of the label
     yes_no: ClassVar[bool] = False
 
     def bind(self, schema: Schema) -> BoundQuery:
@@ -206,16 +209,20 @@ class LabelQuery(RowwiseQuery):
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         """Return the function from a table to the row values of checked predictions."""
 
-    @abstractmethod
     def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """Return the row values of rows with these labels if the model fails on them."""
+        """Return the row values of rows with these labels if the model fails on them, by default the worst one."""
+        return np.full(len(labels), self._at_fault)
 
     def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
         """Return which checked predictions are no answer, such as a class that the label does not have."""
+        if self._of_classes and not self._says_positive(predictions):
+            return are_no_class(predictions, schema)
         return np.zeros(len(predictions), dtype=bool)
 
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        """Check, by public facts, that predictions make sense for the label. By default nothing is checked."""
+        """Check, by public facts, that predicted classes are classes of the label."""
+        if self._of_classes and not self._says_positive(predictions):
+            check_classes(predictions, schema, what=what)
 
     def _row_values(
         self, schema: Schema

@@ -257,9 +257,8 @@ class MetricQuery(Query["Answer"]):
             shares = shares_of_classes(compiler, self.models[0], classes, inside)
             setting = replace(setting, share=shares[0], shares=shares, dealt=dealt)
         return ModelsReader(
-            metric, setting, models, tuple(model.predictions for model in self.models),
-            mechanism.dependence.group_column, _classes(schema, self.positive), known, inside, self.positive,
-            self._weights(compiler),
+            metric, setting, models, mechanism.dependence.group_column, _classes(schema, self.positive), known, inside,
+            self.positive, self._weights(compiler),
         )  # fmt: skip
 
     def is_promised(self, compiler: CompileContext) -> bool:
@@ -480,7 +479,6 @@ class ModelsReader:
 
     Attributes:
         setting: Numbers that define the metric.
-        given: Predictions as they were given.
         group_column: Names groups of rows; None of independent ones.
         unlike: Whether scores are known and labels are drawn anew on these rows.
         inside: The condition of rows that count; None for all rows.
@@ -491,7 +489,6 @@ class ModelsReader:
     metric: Metric
     setting: Setting
     models: tuple[BoundRows, ...]
-    given: tuple[Any, ...]
     group_column: str | None
     classes: Sequence[str | float] | None
     unlike: bool
@@ -505,11 +502,6 @@ class ModelsReader:
         return {name: float(getattr(self.setting, name)) for name in self.metric.settings}
 
     @property
-    def whose(self) -> list[str]:
-        """The names of the predictions for people."""
-        return [model.whose(given) for model, given in zip(self.models, self.given, strict=True)]
-
-    @property
     def reach(self) -> float | None:
         """The farthest that one row can move the difference of two models, or None for one model."""
         if len(self.models) == 1:
@@ -521,7 +513,7 @@ class ModelsReader:
 
     def bound(self, query: MetricQuery) -> BoundQuery:
         """Return the bound query about all rows."""
-        metric, title, whose = self.metric, self.metric.title or self.metric.name, self.whose
+        metric, title, whose = self.metric, self.metric.title or self.metric.name, [each.whose for each in self.models]
         dealt = {"by": self.setting.dealt} if measure_of(metric).by_rank and metric.title else {}
         described = {"name": metric.name, **self.numbers, **dealt}
         if self.positive is not None:

@@ -344,7 +344,7 @@ class RankingQuery(StatisticQuery):
             StatisticGrid(0.0, 1.0, self.sensitivity, compiler.mechanism.unit),
             lambda sealed: self.of_rows(*rows.sealed(sealed)),
             {"kind": self.name, **self.numbers, **rows.described},
-            shown=_SHOWN[self.name].format(whose=rows.whose(self.model.predictions), **self.numbers),
+            shown=_SHOWN[self.name].format(whose=rows.whose, **self.numbers),
             reads=rows.names,
             trained=trained,
             by_position=rows.bound.by_position,

@@ -28,7 +28,7 @@ from everhold.queries.metrics.label_query import (
     subject_of,
 )
 from everhold.queries.metrics.score_parts import LOSSES, Loss, named_values
-from everhold.queries.predictions.arrays import are_no_class, check_classes, check_known, first_of, probabilities
+from everhold.queries.predictions.arrays import check_known, first_of, probabilities
 from everhold.queries.query import QuerySpec
 from everhold.sealing.rows.code_trials import sealed_values
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table
@@ -59,6 +59,7 @@ class AccuracyQuery(LabelQuery):
     """
 
     yes_no: ClassVar[bool] = True
+    _of_classes: ClassVar[bool] = True
 
     predictions: Any
     training: Any = None
@@ -102,15 +103,6 @@ class AccuracyQuery(LabelQuery):
         """See `LabelQuery.in_engine`."""
         return RowValue(Expression(Node.of(Operation.EQUAL, prediction, label)))
 
-    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        check_classes(predictions, schema, what=what)
-
-    def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
-        return are_no_class(predictions, schema)
-
-    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
-        return np.zeros(len(labels))
-
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         return lambda table: np.asarray(predictions == table[label])
 
@@ -128,6 +120,8 @@ class OutcomeQuery(LabelQuery):
         training: The same.
         positive: The positive class; None for label 1.
     """
+
+    _of_classes: ClassVar[bool] = True
 
     kind: tuple[str, str]
     title: str
@@ -195,14 +189,6 @@ class OutcomeQuery(LabelQuery):
                  weighted]  # fmt: skip
         total = Node.of(Operation.ADD, *nodes)
         return RowValue(Expression(Node.of(Operation.ADD, total, Node.literal(nothing)) if nothing else total))
-
-    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        if not self._says_positive(predictions):
-            check_classes(predictions, schema, what=what)
-
-    def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
-        none = LabelQuery._fails if self._says_positive(predictions) else lambda _, *of: are_no_class(*of)
-        return none(self, predictions, schema)
 
     def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
         return self._against(other_class(labels), "label")({"label": labels})
@@ -350,9 +336,6 @@ class LossQuery(LabelQuery):
         if self._of_probabilities:
             return between(prediction, 0.0, 1.0), "are not all in [0, 1]", "Pass probabilities of label 1."
         return finite(prediction), "are not all finite", "Pass a number for each row."
-
-    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
-        return np.ones(len(labels))
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         loss, low, high = self.loss, float(self.low), float(1.0 if self.high is None else self.high)
@@ -534,8 +517,12 @@ class ScoredRows(LabelQuery):
         return self.outputs_are == "probability"
 
     @property
+    def _of_classes(self) -> bool:  # type: ignore[override]
+        return self.outputs_are == "classes"
+
+    @property
     def _of_numbers(self) -> bool:
-        return self.outputs_are != "classes"
+        return not self._of_classes
 
     def bind(self, schema: Schema) -> BoundQuery:
         """Return a bound query that identifies the predictions and computes them from a table."""
@@ -572,15 +559,6 @@ class ScoredRows(LabelQuery):
                 f"{what} are not all finite{first_of(~np.isfinite(array))}. Pass a number for each row."
             )
         return array
-
-    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        if self.outputs_are == "classes" and not self._says_positive(predictions):
-            check_classes(predictions, schema, what=what)
-
-    def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
-        if self.outputs_are == "classes" and not self._says_positive(predictions):
-            return are_no_class(predictions, schema)
-        return LabelQuery._fails(self, predictions, schema)
 
     def coded(self, predictions: NDArray[Any]) -> NDArray[np.float64]:
         """Return checked predictions as metrics read them: numbers of classes, or the numbers themselves."""
@@ -678,10 +656,12 @@ class BoundRows:
     """Predictions bound to the rows of one holdout.
 
     Attributes:
+        given: The predictions as they were handed in.
         bound: Identity, and functions from a table to predictions.
         width: Shape of the prediction of one row.
     """
 
+    given: Any
     bound: BoundQuery
     names: tuple[str, ...]
     described: Mapping[str, Any]
@@ -703,12 +683,13 @@ class BoundRows:
             outputs, _ = observed(function, names, compiler)
             described["on_public_rows"] = behaviour_digest(outputs)
         width = (len(schema.label_classes or ()),) if rows.outputs_are == "probabilities" else ()
-        return cls(bound, names, described, schema.label or "", width)
+        return cls(rows.predictions, bound, names, described, schema.label or "", width)
 
-    def whose(self, predictions: Any) -> str:
-        """Return a name of the predictions for messages."""
+    @property
+    def whose(self) -> str:
+        """The name of the predictions for people."""
         ((kind, digest),) = self.bound.description.items()
-        return subject_of(predictions, kind, digest)
+        return subject_of(self.given, kind, digest)
 
     def sealed(self, rows: StoredRows) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """Return predictions, nan where an estimator fails, and labels of the sealed rows. Secret."""

@@ -197,10 +197,6 @@ class ChoicePlan(OneEntry[Choice]):
         """Whether the least mean of row values is the best."""
         return self.compared.rises == (self.best == "lowest")
 
-    def is_short(self, rows: int) -> bool:
-        """Return False, so that a choice is always evaluated before the ledger is locked."""
-        return False
-
     def evaluate(self, sealed: StoredRows, places: Any) -> tuple[list[int], SealedValues, list[Any]]:
         """Return the positions of the best, all sealed values, and the pairs of each chosen one. Secret."""
         bound = self.compared.evaluate(sealed)

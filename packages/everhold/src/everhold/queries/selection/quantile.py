@@ -244,13 +244,11 @@ class QuantilePlan(OneEntry[Quantile]):
         low = int(seen.edges[above - 1]) if above else -1
         high = int(seen.edges[below]) if below < len(seen.edges) else last
         told = {"edges": [low, high], "within": self.bound(nats)}
-        numbers = dict(zip(("value", "low", "high"), map(_finite, self._numbers(low, high)), strict=True))
-        return {**told, **numbers}, self._label(low, high, nats), None
-
-    def _label(self, low: int, high: int, nats: float) -> float:
-        """Return ln(1 / prior) of both edge positions."""
-        place, width, scale = self._expected(nats)
-        return steps_nats(low - place, scale=scale) + steps_nats(high - low - width, scale=max(scale / 2.0, 0.5))
+        finite = [number if math.isfinite(number) else None for number in self._numbers(low, high)]
+        numbers = dict(zip(("value", "low", "high"), finite, strict=True))
+        place, width, scale = self._expected(nats)  # by which both positions are priced
+        label = steps_nats(low - place, scale=scale) + steps_nats(high - low - width, scale=max(scale / 2.0, 0.5))
+        return {**told, **numbers}, label, None
 
     def _expected(self, nats: float) -> tuple[int, int, float]:
         """Return the expected lower edge, the steps to the upper edge, and their scatter, from public facts."""
@@ -282,10 +280,6 @@ class QuantilePlan(OneEntry[Quantile]):
             return Quantile(value=None, low=None, high=None, level=self.level, level_error=None, **paid)
         value, low, high = self._numbers(*answer["edges"])
         return Quantile(value=value, low=low, high=high, level=self.level, level_error=answer["within"], **paid)
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
 
 
 def _leading(count: int, holds: Any) -> int:
