@@ -43,15 +43,17 @@ SUBJECT = "<subject>"
 """Part of the words of a ratio that stands for the model whose predictions it counts."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class CombinedQuery(RowwiseQuery):
-    """A mean of values computed row by row from two other queries."""
+    """A mean of values computed row by row from two other queries.
 
-    __slots__ = ()
+    Attributes:
+        first: What is subtracted from, or the row values that are limited.
+        second: What is subtracted, or the row values that limit the others.
+    """
 
-    @property
-    @abstractmethod
-    def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
-        """The two queries that are combined."""
+    first: RowwiseQuery
+    second: RowwiseQuery
 
     @abstractmethod
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
@@ -63,24 +65,22 @@ class CombinedQuery(RowwiseQuery):
 
     def needed(self, schema: Schema) -> frozenset[str]:
         """See `RowwiseQuery.needed`."""
-        return frozenset[str]().union(*(each.needed(schema) for each in self.operands))
+        return self.first.needed(schema) | self.second.needed(schema)
 
     def tested(self, schema: Schema) -> frozenset[str]:
         """See `RowwiseQuery.tested`."""
-        return frozenset[str]().union(*(each.tested(schema) for each in self.operands))
+        return self.first.tested(schema) | self.second.tested(schema)
 
     def bind(self, schema: Schema) -> BoundQuery:
         """Return the bound query about rows of this schema."""
-        first, second = self.operands
-        return self.combined(first.bind(schema), second.bind(schema))
+        return self.combined(self.first.bind(schema), self.second.bind(schema))
 
     def bound_to(self, compiler: CompileContext, *, part: bool = False) -> BoundQuery:
         """Return the bound query about the holdout's rows.
 
         Two arrays of predictions are set apart where they differ, to bet on each.
         """
-        first, second = self.operands
-        bound = self.combined(first.bound_to(compiler, part=True), second.bound_to(compiler, part=True))
+        bound = self.combined(self.first.bound_to(compiler, part=True), self.second.bound_to(compiler, part=True))
         if not part:
             from everhold.queries.predictions.public import set_apart
 
@@ -90,24 +90,11 @@ class CombinedQuery(RowwiseQuery):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DifferenceQuery(CombinedQuery):
-    """A query for the mean over rows of one row value minus another, made by `difference`.
-
-    Attributes:
-        first: What is subtracted from.
-        second: What is subtracted.
-    """
-
-    first: RowwiseQuery
-    second: RowwiseQuery
+    """A query for the mean over rows of one row value minus another, made by `difference`."""
 
     def spec(self) -> QuerySpec:
         """See `Query.spec`."""
-        return QuerySpec("difference", self.operands)
-
-    @property
-    def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
-        """The two queries that are compared."""
-        return self.first, self.second
+        return QuerySpec("difference", (self.first, self.second))
 
     @property
     def greater(self) -> bool:
@@ -172,23 +159,11 @@ class WithinQuery(CombinedQuery):
     """The mean of row values u limited to row values v: ``min(u, v)`` on the scale [0, 1].
 
     Of an `error` v is 1 in rows that are missed, as its answer says.
-
-    Attributes:
-        part: Gives u.
-        whole: Gives v.
     """
-
-    part: RowwiseQuery
-    whole: RowwiseQuery
-
-    @property
-    def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
-        """The queries that give u and v."""
-        return self.part, self.whole
 
     def needed(self, schema: Schema) -> frozenset[str]:
         """See `RowwiseQuery.needed`. A row without a value in v does not count, so only u's columns matter."""
-        return self.part.needed(schema)
+        return self.first.needed(schema)
 
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
         """Return one query whose row values are ``min(u, v)``."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack, cast, o
 import numpy as np
 
 from everhold.answers import Contrasts
-from everhold.arguments import as_float, brief, names_keywords
+from everhold.arguments import brief, names_keywords
 from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
@@ -476,8 +476,7 @@ def difference_of_arms(
         compiler.planner.evaluator.test_spread(bound, np.asarray(influence[0] - influence[1]))
     known, rows = Fraction(planned.score), compiler.schema.rows
     procedure = ArmDifference(planned, rows / counted.rows, rows)
-    own = None if guess is None else as_float(guess)
-    prepared = compiler.planner.of_statistic(bound, own, known, procedure, reader.sealed)
+    prepared = compiler.planner.of_statistic(bound, guess, known, procedure, reader.sealed)
     return OneMean([prepared], compiler.schema, mechanism)
 
 

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy
@@ -41,6 +41,7 @@ from everhold.guarantees.intervals.thresholds import (
 from everhold.queries.metrics.score_parts import (
     Judged,
     PairedScores,
+    Parts,
     RowPart,
     Sized,
     benefit_parts,
@@ -73,9 +74,6 @@ if TYPE_CHECKING:
     from everhold.queries.metrics.score_parts import Floats, Setting
 
 _LEAST_REACH, _ROUNDING = 1e-9, 1e-12
-
-PartsOfRows: TypeAlias = "Callable[[Judged, Setting], Sequence[RowPart]]"
-"""Function from rows and the setting to the parts of a metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +197,7 @@ class PartsMeasure(Measure):
         of_classes: From the number of independent rows to bets on the gain in each class, where a gate makes such.
     """
 
-    parts: PartsOfRows = field(kw_only=True)
+    parts: Parts = field(kw_only=True)
     bounds: Callable[[Setting], Bounds] = field(kw_only=True)
     weights: Callable[[Setting], Sequence[float]] | None = field(default=None, kw_only=True)
     compared: PairedScores | None = field(default=None, kw_only=True)
@@ -372,7 +370,7 @@ class MedianMeasure(Measure):
         return MedianOfLosses(likely, sized.sealed, _interval_of("share", planned.up_to(planned.score), sized))
 
 
-def average_of(metric: Metric, parts: PartsOfRows, *, compared: bool = True, **more: Any) -> PartsMeasure:
+def average_of(metric: Metric, parts: Parts, *, compared: bool = True, **more: Any) -> PartsMeasure:
     """Build the computation of a metric that averages its parts and by default compares models part by part.
 
     Args:
@@ -394,8 +392,26 @@ _FEW = 1e-3
 _EVEN, _UNEXPLAINED = 0.5, 0.5
 
 
-Likely: TypeAlias = "Callable[[Metric, Setting, float, NDArray[np.float64], np.random.Generator], Judged]"
-"""Function from a metric, its setting, a number in [0, 1] and public labels to rows with about that number."""
+class Wanted(NamedTuple):
+    """What made-up rows are wanted for.
+
+    Attributes:
+        metric: The metric.
+        setting: Numbers that define it.
+        at: The metric that the rows have about, on the scale [0, 1].
+        labels: Public labels of the rows.
+        rng: Randomness.
+    """
+
+    metric: Metric
+    setting: Setting
+    at: float
+    labels: NDArray[np.float64]
+    rng: np.random.Generator
+
+
+Likely: TypeAlias = Callable[[Wanted], Judged]
+"""Function that makes up rows."""
 
 
 def made_up(
@@ -415,7 +431,7 @@ def made_up(
         numbers = np.linspace(setting.low, setting.high, _ROWS)
         labels = numbers if outputs == "numbers" else (np.arange(_ROWS) % max(setting.classes, 2)).astype(np.float64)
     labels = rng.choice(labels, _ROWS) if len(labels) > _ROWS else rng.permutation(labels)
-    return (likely or _USUAL[outputs])(metric, setting, at, labels, rng)
+    return (likely or _USUAL[outputs])(Wanted(metric, setting, at, labels, rng))
 
 
 def exchanged(kept: Callable[[NDArray[np.float64], NDArray[np.float64]], float] | None) -> Likely:
@@ -426,16 +442,14 @@ def exchanged(kept: Callable[[NDArray[np.float64], NDArray[np.float64]], float] 
             for a correlation, of which nothing remains.
     """
 
-    def likely(
-        metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64], rng: np.random.Generator
-    ) -> Judged:
-        shares = np.unique(labels, return_counts=True)[1] / len(labels)
-        share = min(2.0 - 2.0 * at, 1.0)
+    def likely(wanted: Wanted) -> Judged:
+        labels, share = wanted.labels, min(2.0 - 2.0 * wanted.at, 1.0)
         if kept is not None:  # a class of the share p keeps 1 - w (1 - p) of its F1
-            share = min(max((1.0 - at) / max(1.0 - kept(labels, shares), _FEW), 0.0), 1.0)
-        mixed = rng.random(len(labels)) < share
+            shares = np.unique(labels, return_counts=True)[1] / len(labels)
+            share = min(max((1.0 - wanted.at) / max(1.0 - kept(labels, shares), _FEW), 0.0), 1.0)
+        mixed = wanted.rng.random(len(labels)) < share
         outputs = labels.copy()
-        outputs[mixed] = rng.permutation(labels[mixed])
+        outputs[mixed] = wanted.rng.permutation(labels[mixed])
         return Judged(outputs, labels)
 
     return likely
@@ -448,11 +462,10 @@ def with_errors(size: Callable[[float, NDArray[np.float64]], float]) -> Likely:
         size: From the number that is told and the labels to the standard deviation of errors, in units of the labels.
     """
 
-    def likely(
-        metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64], rng: np.random.Generator
-    ) -> Judged:
-        zero, one = metric.ends(setting)
-        return Judged(labels + size(zero + (one - zero) * at, labels) * rng.normal(size=len(labels)), labels)
+    def likely(wanted: Wanted) -> Judged:
+        labels, (zero, one) = wanted.labels, wanted.metric.ends(wanted.setting)
+        errors = size(zero + (one - zero) * wanted.at, labels) * wanted.rng.normal(size=len(labels))
+        return Judged(labels + errors, labels)
 
     return likely
 
@@ -462,44 +475,42 @@ def unexplained(told: float, labels: NDArray[np.float64]) -> float:
     return float(np.sqrt(max(1.0 - told, _FEW) * max(float(np.var(labels)), _FEW**2)))
 
 
-def near_labels(
-    metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64], rng: np.random.Generator
-) -> Judged:
-    """Return probabilities with about the mean squared distance `at` from the labels."""
-    apart = np.clip(np.abs(rng.normal(size=len(labels))) * np.sqrt(at), 0.0, 1.0)
+def near_labels(wanted: Wanted) -> Judged:
+    """Return probabilities with about the wanted mean squared distance from the labels."""
+    labels = wanted.labels
+    apart = np.clip(np.abs(wanted.rng.normal(size=len(labels))) * np.sqrt(wanted.at), 0.0, 1.0)
     return Judged(np.where(labels == 1.0, 1.0 - apart, apart), labels)
 
 
-def _uncalibrated(
-    metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64], rng: np.random.Generator
-) -> Judged:
-    told = rng.random(len(labels))
-    return Judged(told, (rng.random(len(labels)) < np.clip(told + at * np.sign(told - 0.5), 0, 1)).astype(float))
+def _uncalibrated(wanted: Wanted) -> Judged:
+    """Return probabilities with about the wanted calibration error, and labels drawn by shifted ones."""
+    told = wanted.rng.random(len(wanted.labels))
+    chances = np.clip(told + wanted.at * np.sign(told - 0.5), 0, 1)
+    return Judged(told, (wanted.rng.random(len(told)) < chances).astype(float))
 
 
-def _shifted(
-    metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64], rng: np.random.Generator
-) -> Judged:
-    apart = float(scipy.special.ndtri(min(max(at, _FEW), 1.0 - _FEW)) + scipy.special.ndtri(1.0 - setting.rate))
-    return Judged(rng.normal(size=len(labels)) + apart * labels, labels)
+def _shifted(wanted: Wanted) -> Judged:
+    """Return normal scores that are higher for label 1, with about the wanted recall at the false positive rate."""
+    at = min(max(wanted.at, _FEW), 1.0 - _FEW)
+    apart = float(scipy.special.ndtri(at) + scipy.special.ndtri(1.0 - wanted.setting.rate))
+    return Judged(wanted.rng.normal(size=len(wanted.labels)) + apart * wanted.labels, wanted.labels)
 
 
-def _distributions(
-    metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64], rng: np.random.Generator
-) -> Judged:
-    chance = np.exp(-at * setting.clip * rng.exponential(size=len(labels)))
+def _distributions(wanted: Wanted) -> Judged:
+    """Return probabilities of each class with about the wanted logarithmic loss."""
+    setting, labels = wanted.setting, wanted.labels
+    chance = np.exp(-wanted.at * setting.clip * wanted.rng.exponential(size=len(labels)))
     told = np.repeat(((1.0 - chance) / max(setting.classes - 1, 1))[:, None], setting.classes, axis=1)
     places = np.clip(labels, 0, setting.classes - 1).astype(np.int64)
     told[np.arange(len(labels)), places] = chance
     return Judged(told, labels)
 
 
-def probabilities_apart(
-    metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64], rng: np.random.Generator
-) -> Judged:
-    """Return probabilities of each class with about the AUC `at` against the rest."""
-    apart = float(np.sqrt(2.0) * scipy.special.ndtri(min(max(at, _FEW), 1.0 - _FEW)))
-    scores = rng.normal(size=(len(labels), setting.classes)) + apart * (labels[:, None] == np.arange(setting.classes))
+def probabilities_apart(wanted: Wanted) -> Judged:
+    """Return probabilities of each class with about the wanted AUC against the rest."""
+    classes, labels = wanted.setting.classes, wanted.labels
+    apart = float(np.sqrt(2.0) * scipy.special.ndtri(min(max(wanted.at, _FEW), 1.0 - _FEW)))
+    scores = wanted.rng.normal(size=(len(labels), classes)) + apart * (labels[:, None] == np.arange(classes))
     return Judged(scipy.special.softmax(scores, axis=1), labels)
 
 

@@ -274,36 +274,6 @@ def open_rows(compiler: CompileContext, features: Sequence[str] | None = None) -
     return matrix_of(table, names, schema, framed=True), table[schema.label]
 
 
-def cross_validated(
-    compiler: CompileContext, estimator: Any, metric: Any, *, cv: Any, features: Sequence[str] | None
-) -> tuple[Any, float | None]:
-    """Fit an estimator, and return the query about it with a guess if the query brings none itself.
-
-    Args:
-        compiler: What is known of the holdout.
-        estimator: It is fitted in place.
-        metric: See `Judge`.
-        cv: See `splits_of`.
-        features: See `open_rows`.
-    """
-    require_sklearn("evaluating an estimator")
-    judge = Judge(metric, compiler.schema)
-    rows, labels = open_rows(compiler, features)
-    asked = judge.query(estimator)
-    if not hasattr(estimator, "fit"):
-        raise QueryRejected(
-            f"{type(estimator).__name__} has no method fit, and an evaluation fits its model on the training rows. Ask "
-            "about a model as it is with ask(eh.metric('accuracy', model))."
-        )
-    if isinstance(asked, StatisticalQuery):
-        estimator.fit(rows, labels)
-        return judge.query(estimator), None
-    groups = groups_of(compiler)
-    splits = splits_of(cv, rows, labels, groups=groups, classifier=classifies(estimator))
-    found = cross_validate(estimator, judge, rows, labels, splits)
-    return judge.query(found.model, found.outputs), None if found.outputs is not None else found.score
-
-
 def classifies(estimator: Any) -> bool:
     """Return whether an estimator, of scikit-learn or of another library, is a classifier."""
     from sklearn.base import is_classifier
@@ -394,12 +364,27 @@ def evaluation(
         compiler: What is known of the holdout.
         estimator: It is fitted in place.
         metric: See `metric_by`.
-        cv: See `everhold.queries.metrics.models.splits_of`.
-        features: Columns to fit on.
+        cv: See `splits_of`.
+        features: Columns to fit on. See `open_rows`.
         sliced: Whether it is asked of slices, so that the guess needs one prediction for each training row.
     """
-    query, guess = cross_validated(compiler, estimator, metric_by(metric), cv=cv, features=features)
-    if compiler.is_declared(plain := Judge(metric_by(metric), compiler.schema).query(estimator)):
+    require_sklearn("evaluating an estimator")
+    judge = Judge(metric_by(metric), compiler.schema)
+    rows, labels = open_rows(compiler, features)
+    query, guess = judge.query(estimator), None
+    if not hasattr(estimator, "fit"):
+        raise QueryRejected(
+            f"{type(estimator).__name__} has no method fit, and an evaluation fits its model on the training rows. Ask "
+            "about a model as it is with ask(eh.metric('accuracy', model))."
+        )
+    if isinstance(query, StatisticalQuery):
+        estimator.fit(rows, labels)
+        query = judge.query(estimator)
+    else:
+        splits = splits_of(cv, rows, labels, groups=groups_of(compiler), classifier=classifies(estimator))
+        found = cross_validate(estimator, judge, rows, labels, splits)
+        query, guess = judge.query(found.model, found.outputs), None if found.outputs is not None else found.score
+    if compiler.is_declared(plain := judge.query(estimator)):
         return plain, None
     if sliced and guess is not None:
         raise QueryRejected(
