@@ -112,6 +112,7 @@ def behaviour_digest(outputs: Iterable[object]) -> str:
 
 
 def _leading_digits(array: NDArray[np.float64]) -> bytes:
+    """Return the numbers of an array rounded to the leading digits of the largest one, as bytes."""
     finite = np.isfinite(array)
     largest = float(np.max(np.abs(array), where=finite, initial=0.0))
     _, exponent = np.frexp(largest * 1.1)  # 1.1: a largest number of 1, 0.5, ... is not at the edge between two scales
@@ -145,9 +146,11 @@ class _Content:
         return made
 
     def _all(self, kind: str, things: Iterable[object]) -> bytes:
+        """Return the SHA-256 of a kind and of several parts in order."""
         return _joined(kind, *map(self.digest, things))
 
     def _of(self, thing: Any) -> bytes:
+        """Return the SHA-256 of one object, by what it is made of."""
         kind = type(thing)
         if thing is None or thing is Ellipsis or kind in (bool, int, float, complex, str, bytes, bytearray):
             text = thing.encode("utf-8", "surrogatepass") if kind is str else repr(thing).encode()
@@ -206,6 +209,7 @@ class _Content:
         return self._all("made", [made, arguments, state, list(items or ()), list(pairs or ())])
 
     def _of_array(self, array: NDArray[Any]) -> bytes:
+        """Return the SHA-256 of an array, by its type, its shape and its values."""
         described = f"{array.dtype.str}{array.shape}".encode()
         if array.dtype.kind == "O":
             return _joined("objects", described, *map(self.digest, array.ravel().tolist()))
@@ -217,6 +221,7 @@ class _Content:
         return _joined("array", described, np.ascontiguousarray(array).tobytes())
 
     def _of_class(self, thing: type) -> bytes:
+        """Return the SHA-256 of a class: of its name if it is installed, else of its bases and entries."""
         name = thing.__qualname__.encode()
         if is_installed(thing.__module__) and _is_found(thing):
             return _joined("class", *_reference(thing.__module__), name)
@@ -229,6 +234,7 @@ class _Content:
 
 
 def _joined(kind: str, *parts: bytes) -> bytes:
+    """Return the SHA-256 of a kind and of parts, each with its length."""
     digest = hashlib.sha256(kind.encode())
     for part in parts:
         digest.update(f":{len(part)}:".encode())
@@ -270,6 +276,7 @@ def _used_of(
 
 
 def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield the code of a function, and of all functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -304,6 +311,7 @@ def version_of(module: str | None) -> str:
 
 
 def _reference(module: str | None) -> tuple[bytes, bytes]:
+    """Return the name of a module and the version of its package, by which installed code is identified."""
     return (module or "").encode(), version_of(module).encode()
 
 

@@ -370,7 +370,7 @@ class IntervalPlanner:
         return procedure_for(known, self.mechanism, self.schema, unseen=True)
 
     def _described(self, bound: BoundQuery, procedure: Procedure | None, estimate: int) -> Description | None:
-        """Return the event that a text has by its description (S10), or None if it rests on an own guess."""
+        """Return the level and procedure that a text has by how short it is (S10), or None with an own guess."""
         if procedure is None or (nats := self.families.described_of(bound)) is None:
             return None
         if estimate < 0 and not procedure.width_is_known:
@@ -557,4 +557,5 @@ def _latest(bound: BoundQuery, surprises: Surprises) -> list[Mapping[str, Any]]:
 
 
 def _kind(description: Mapping[str, Any]) -> list[Any]:
+    """Return what two scores have to share so that their guesses may be wrong in the same way."""
     return [description.get(name) for name in _OF_MODELS]

@@ -318,7 +318,7 @@ class Pricing:
             return cls(most, sure)
 
         def with_capacity_left(state: State, count: int) -> int:
-            """Return 1 if one is surely paid for and room is left for the queries to come, else 0."""
+            """Return 1 if the budget surely pays for one more and the silent queries to come still fit, else 0."""
             room = mechanism.accounts.leaves_capacity(state, keeping, procedures, failing=failing)
             return min(sure(state, count), 1) if room else 0
 

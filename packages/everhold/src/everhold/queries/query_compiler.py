@@ -287,6 +287,7 @@ class QueryCompiler(CompileContext):
 
 
 def _not_silent(mechanism: Mechanism) -> QueryRejected:
+    """Return the error about a query that is not silent, of a mechanism that answers at the end only."""
     return QueryRejected(
         f"The mechanism {mechanism.name} answers only when the study is unsealed. Pass silent=True (--silent) to "
         "register the query."
@@ -294,6 +295,7 @@ def _not_silent(mechanism: Mechanism) -> QueryRejected:
 
 
 def _no_query(thing: object) -> QueryRejected:
+    """Return the error about what is no query, or no mean of row values."""
     if isinstance(thing, Query):
         return QueryRejected(
             f"{name_of(thing)} is no query about single rows, so it cannot be asked together with others. Ask in a "

@@ -17,8 +17,8 @@ from everhold.estimand import check_estimand
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.guarantees.intervals.strata import ControlledMean, SeenResiduals, SeenStrata, StratifiedShare
-from everhold.queries.means.plans import OneMean
 from everhold.queries.means.mean import MeanQuery, parsed
+from everhold.queries.means.plans import OneMean
 from everhold.queries.procedures import check_confirms_statistics
 from everhold.queries.query import Query, QuerySpec
 from everhold.sealing.duplicates.resealing import as_value

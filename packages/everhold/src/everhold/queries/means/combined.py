@@ -142,7 +142,7 @@ def difference_of(first: BoundQuery, second: BoundQuery) -> BoundQuery:
 
 
 def _turned(bound: BoundQuery) -> BoundQuery:
-    """Return the same difference with its operands and its ends exchanged."""
+    """Return the difference a - b written as b - a, with the ends of its scale exchanged: the same query."""
     assert bound.pair is not None
     first, second = bound.pair.second, bound.pair.first
     described = {**bound.description, "of": [first.description, second.description]}
@@ -151,6 +151,7 @@ def _turned(bound: BoundQuery) -> BoundQuery:
 
 
 def _is_difference(bound: BoundQuery) -> bool:
+    """Return whether the query is a difference of two others."""
     return bound.pair is not None and bound.pair.how == "difference"
 
 
@@ -295,6 +296,7 @@ class ShareQuery(DerivedQuery):
         """Check that the expressions can be numerator and denominator. By default nothing is checked."""
 
     def _check(self, whole: BoundQuery) -> None:
+        """Check that the denominator is 0 or 1 in every row, unless the numerator is known to be no larger."""
         if not (self.nested or whole.yes_no):
             raise QueryRejected(
                 f"The denominator ({whole.shown}) is not yes or no in every row, so the numerator could exceed it. "
@@ -302,13 +304,14 @@ class ShareQuery(DerivedQuery):
             )
 
     def _in_words(self, part: BoundQuery, whole: BoundQuery) -> str:
+        """Return the ratio as people read it."""
         if self.shown is None:
             return f"{part.shown} over {whole.shown}"
         return self.shown.replace(SUBJECT, part.shown.partition(" of ")[2].partition(" within ")[0])
 
 
 def _as_answered(whole: BoundQuery) -> BoundQuery:
-    """Return a denominator with row value 1 where it counts a row, which for an error is a missed row."""
+    """Return a denominator whose row value is 1 in each row that counts: an error is turned round, to the missed rows."""
     if whole.at_one > whole.at_zero:
         return whole
     every = BoundQuery(

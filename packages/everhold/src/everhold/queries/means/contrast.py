@@ -216,6 +216,7 @@ def has_value(column: str, value: Value, schema: Schema) -> str:
 
 
 def _number(value: Value) -> float:
+    """Return a value as a number, or nan if it is none."""
     try:
         return float(value)
     except (ValueError, TypeError):
@@ -327,12 +328,14 @@ class ByGroup(JointMeans[Contrasts]):
 
 
 def _in_units(plan: OneMean, told: Estimate) -> Estimate:
+    """Convert the estimate of a mean in [0, 1] to the analyst's units."""
     bound = plan.prepared[0].bound
     low, high = sorted((bound.from_mean(told.low), bound.from_mean(told.high)))
     return Estimate(bound.from_mean(told.value), low, high)
 
 
 def _name(value: Value) -> str:
+    """Return the name of a group: its value as text."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

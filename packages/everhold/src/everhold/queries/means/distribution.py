@@ -195,6 +195,7 @@ def histogram(text: str, bins: Sequence[float] | Sequence[str], *, missing: bool
 
 
 def _no_bins(expected: str) -> QueryRejected:
+    """Return the error about bins that cannot be used."""
     return QueryRejected(f"The bins of the histogram cannot be used. Pass {expected}.")
 
 
@@ -224,6 +225,7 @@ class _Variable:
 
     @classmethod
     def read(cls, mean: MeanQuery, schema: Schema) -> _Variable:
+        """Build the variable from a mean and the columns of the holdout."""
         value = mean.bind(schema).row_value
         assert value is not None
         return cls(mean, value)
@@ -438,7 +440,7 @@ def _quotient(covariances: Floats, deviations: Floats, *, otherwise: float) -> F
 
 
 def _scaled(unit: Estimate, area: float, *, least: float) -> Estimate:
-    """Convert an estimate from the unit square to the analyst's units, with ends rounded outwards."""
+    """Multiply an estimate for numbers rescaled to [0, 1] by the width of their ranges, and round its ends outwards."""
     low, high = (
         math.nextafter(math.nextafter(end * area, towards), towards)  # for the rounding of the area and of the product
         for end, towards in ((unit.low, -math.inf), (unit.high, math.inf))

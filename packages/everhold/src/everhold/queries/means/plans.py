@@ -264,6 +264,7 @@ class Means(QueryPlan[Result]):
         ]  # fmt: skip
 
     def _answer(self, mean: Prepared, entry: Committed | None, result: ExecutionResult) -> Answer:
+        """Return the answer to one mean in the analyst's units, a refusal without an entry."""
         bound = mean.bound
         about = about_of(self.schema, by_position=bound.by_position)
         if entry is None:

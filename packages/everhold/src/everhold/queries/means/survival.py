@@ -14,10 +14,10 @@ from everhold.arguments import as_float, as_whole, brief
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.survival import SeenSurvival, Survival
 from everhold.queries.means.mean import MeanQuery, condition, in_one_line
+from everhold.queries.means.plans import OneMean
 from everhold.queries.metrics.query import largest_group
 from everhold.queries.procedures import check_confirms_statistics
 from everhold.queries.query import Query, QuerySpec
-from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
 from everhold.values.expressions import ColumnKind, parse
 from everhold.values.missing import columns_needed
@@ -93,8 +93,8 @@ class SurvivalQuery(Query[Answer]):
         )  # fmt: skip
         if training is not None:
             compiler.planner.evaluator.test_spread(bound, reader.residuals(training))
-        prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
-        return OneNumber([prepared], schema, mechanism, reader.sealed)
+        prepared = compiler.planner.of_statistic(bound, guess, known, procedure, reader.sealed)
+        return OneMean([prepared], schema, mechanism)
 
     def _check_rows(self, compiler: CompileContext) -> None:
         """Refuse rows, or rules for missing values, under which nothing is proved."""

@@ -140,6 +140,7 @@ class LabelQuery(RowwiseQuery):
         return training
 
     def _label_node(self, schema: Schema) -> Node:
+        """Return the node of the label, or of 1 for the positive class and 0 for the rest."""
         label = label_node(schema)
         return label if self.positive is None else one_if(label, self.positive)
 
@@ -248,6 +249,7 @@ class LabelQuery(RowwiseQuery):
     def _of_engine(
         self, column: JoinedColumn, schema: Schema
     ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
+        """Return what `_row_values` returns, for predictions in a table of the engine."""
         prediction, label = prediction_node(column), self._label_node(schema)
         if self.positive is not None and not self._of_numbers:
             prediction = one_if(prediction, self.positive)
@@ -306,12 +308,14 @@ class LabelQuery(RowwiseQuery):
         return self._checked(predictions, schema.rows, schema, what=what)
 
     def _usable(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        """Check predictions and return them as an array of numbers or texts, one for each row."""
         predictions, what = _named(predictions, what)
         checked = self._checked(predictions, rows, schema, what=what)
         self._check(checked, schema, what=what)
         return checked
 
     def _of_estimator(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction, tuple[str, ...] | None]:
+        """Return what `_row_values` returns, for a fitted estimator."""
         label, estimator = schema.label or "", self.predictions
         named = getattr(estimator, "feature_names_in_", None)
         features = schema.features if named is None else tuple(str(name) for name in named)
@@ -361,6 +365,7 @@ class LabelQuery(RowwiseQuery):
         return self.predictions.predict(features)
 
     def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
+        """Check that there is one prediction of the right type for each row, and return them as an array."""
         if isinstance(predictions, PredictionTable):
             raise TypeError("The table of predictions was not put in the order of the rows.")
         missing = int(np.count_nonzero(np.ma.getmaskarray(predictions))) if np.ma.isMaskedArray(predictions) else 0
@@ -632,6 +637,7 @@ def known_or(loss: Node, worst: float) -> Node:
 
 
 def _as_number(node: Node) -> Node:
+    """Return a condition as a node that is 1 or 0, and any other node unchanged."""
     return Node.of(Operation.CASE, node, _MOST, _LEAST) if node.kind is ColumnKind.BOOLEAN else node
 
 
@@ -670,6 +676,7 @@ def between(node: Node, low: float, high: float) -> Node:
 
 
 def _rule(text: str, schema: Schema) -> Node:
+    """Return the node of a rule, after checking that it does not read the label."""
     expression = parsed(text, schema)
     if schema.label in expression.columns():
         raise QueryRejected(
@@ -680,6 +687,7 @@ def _rule(text: str, schema: Schema) -> Node:
 
 
 def _label(schema: Schema) -> Node:
+    """Return the node of the label column."""
     assert schema.label is not None
     return Node(Operation.COLUMN, schema.columns[schema.label], value=schema.label)
 

@@ -279,13 +279,13 @@ def _interval_of(how: str, planned: Units, sized: Sized) -> CountedPart | PartBe
 
 
 def _shares(weights: Sequence[float] | None, parts: int) -> tuple[float, ...]:
-    """Return each part's share of the level, which add up to 1 at most."""
+    """Return how the allowed probability of error is split among the parts: shares that add up to at most 1."""
     given = [1.0] * parts if weights is None else weights
     return tuple(share / max(math.fsum(given), 1.0) for share in given)
 
 
 def _seen(parts: Sequence[RowPart], rows: Judged, bounds: Bounds, largest: float) -> SeenParts:
-    """Summarise parts of a metric by the units of each part."""
+    """Return each part's value on these rows, with its sums in each independent unit: a row, or a group of rows."""
     units, means = [], []
     for row_part in parts:
         part = row_part.among(rows.counting)

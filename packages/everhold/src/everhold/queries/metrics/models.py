@@ -238,6 +238,7 @@ def _in_order(told: Sequence[tuple[NDArray[np.intp], NDArray[Any]]], rows: int) 
 
 
 def _label_query(asked: ModelQuery) -> LabelQuery:
+    """Return the query that compares predictions with labels, of which a query about a model is made."""
     if isinstance(asked, StatisticalQuery):
         raise QueryRejected(
             "The metric is the mean of a function of whole rows, which compares no predictions with labels. Fit the "
@@ -577,14 +578,17 @@ def _named(query: Any) -> str:
 
 
 def _is_missing(value: Any) -> bool:
+    """Return whether a value is None or nan."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _column(name: str) -> str:
+    """Return the name of a column in double quotes, as expressions read it."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _literal(value: Any) -> str:
+    """Return a value as expressions read it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

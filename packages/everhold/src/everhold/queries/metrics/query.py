@@ -365,6 +365,7 @@ class MetricQuery(Query["Answer"]):
 
 
 def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArray[Any] | None) -> tuple[float, float]:
+    """Return the least and the largest label: those that were given, else those of the training rows."""
     if schema.label_kind == "binary":
         known: tuple[float, float] | None = (0.0, 1.0)
     else:

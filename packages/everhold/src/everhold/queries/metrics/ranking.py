@@ -170,6 +170,7 @@ def _of_class(rows: Judged, number: int) -> Judged:
 
 
 def _counting(rows: Judged, values: NDArray[Number]) -> NDArray[Number]:
+    """Return the values of the rows that count, or all values if all rows count."""
     return values if rows.counting is None else values[rows.counting]
 
 

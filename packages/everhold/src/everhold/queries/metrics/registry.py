@@ -28,22 +28,27 @@ LOG_CLIP = math.log(1_000.0)
 
 
 def _unit(_: Setting) -> tuple[float, float]:
+    """Return the ends of the scale of a share."""
     return 0.0, 1.0
 
 
 def _signed(_: Setting) -> tuple[float, float]:
+    """Return the ends of the scale of a correlation."""
     return -1.0, 1.0
 
 
 def _cost(setting: Setting) -> tuple[float, float]:
+    """Return the ends of the scale of a loss that is told as it is."""
     return 0.0, setting.clip
 
 
 def _benefit(setting: Setting) -> tuple[float, float]:
+    """Return the ends of the scale of a net benefit: minus the odds of the threshold, and 1."""
     return -setting.threshold / (1.0 - setting.threshold), 1.0
 
 
 def _loss(setting: Setting) -> tuple[float, float]:
+    """Return the ends of the scale of a loss that is told with a minus sign."""
     return 0.0, -setting.clip
 
 

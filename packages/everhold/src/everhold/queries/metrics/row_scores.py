@@ -265,6 +265,7 @@ class LossQuery(LabelQuery):
         return {"kind": "risk", **loss, "low": low, "high": high}
 
     def _identified(self, loss: Loss) -> dict[str, str]:
+        """Return what identifies a loss function: its name or a token, its content, and its values on made-up rows."""
         named = {"name": self.name} if self.name is not None else {"token": self._token}
         predictions, labels = (axis.ravel() for axis in np.meshgrid(np.linspace(-3.0, 3.0, 25), [0.0, 1.0, 2.5]))
         found = _losses(loss, predictions, labels)

@@ -209,7 +209,7 @@ def excess_parts(rows: Judged, setting: Setting) -> list[RowPart]:
 
 
 def _of_what_happened(rows: Judged) -> Floats:
-    """Return the probability that was given to each row's label."""
+    """Return the probability that the model gave to the label that each row has, shape (rows,)."""
     if rows.outputs.ndim == 1:
         return np.where(rows.labels == 1.0, rows.outputs, 1.0 - rows.outputs)
     places = np.clip(rows.labels, 0, rows.outputs.shape[1] - 1).astype(np.int64)
@@ -217,6 +217,7 @@ def _of_what_happened(rows: Judged) -> Floats:
 
 
 def _labels(rows: Judged, setting: Setting) -> Floats:
+    """Return the labels clipped to their range, with the lower end for a missing one, shape (rows,)."""
     return np.clip(np.nan_to_num(rows.labels, nan=setting.low), setting.low, setting.high)
 
 
@@ -341,14 +342,17 @@ Loss = Callable[["NDArray[Any]", Any], "NDArray[Any]"]
 
 
 def _absolute(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
+    """Return the distances of predictions from labels."""
     return np.asarray(np.abs(predictions - labels))
 
 
 def _squared(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
+    """Return the squared distances of predictions from labels."""
     return np.asarray(np.square(predictions - labels))
 
 
 def _log(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
+    """Return minus the logarithm of the probability that was given to each label 0 or 1."""
     with np.errstate(divide="ignore"):  # a probability of 0 for what happened costs inf, which is clipped
         return np.asarray(-np.log(np.where(labels == 1, predictions, 1.0 - predictions)))
 

@@ -298,6 +298,7 @@ def read_together(queries: Sequence[Any], rows: RowStore | None, schema: Schema)
 
 
 def _columns_of(query: Any) -> Iterator[tuple[str, PredictionColumn | LocatedPredictions]]:
+    """Yield the columns of files that a query and its parts have as predictions, with the names of the arguments."""
     for role, value in parts_of(query):
         if isinstance(value, PredictionColumn | LocatedPredictions):
             yield role, value
@@ -306,6 +307,7 @@ def _columns_of(query: Any) -> Iterator[tuple[str, PredictionColumn | LocatedPre
 
 
 def _sharing(query: Any, readings: Mapping[tuple[int, str], ColumnReading]) -> Any:
+    """Return the query with the readers that its columns share with those of other queries."""
     changes: dict[str, Any] = {}
     for role, value in parts_of(query):
         if isinstance(value, PredictionColumn):

@@ -99,6 +99,7 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
 
 
 def _form_of(path: Path) -> str:
+    """Return the form of a file by its name's ending, after checking that there is one."""
     if not path.is_file():
         raise QueryRejected(f"There is no file {str(path)!r}. Check the path.")
     form = path.suffix.lower().removeprefix(".")
@@ -170,6 +171,7 @@ class SomeColumns:
             self._folder.cleanup()
 
     def _now(self) -> tuple[int, ...]:
+        """Return what changes when the file is changed."""
         found = self._given.stat()
         return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
@@ -251,6 +253,7 @@ class _Reading:
         return self._written_relation(connection, pattern)
 
     def _written_relation(self, connection: duckdb.DuckDBPyConnection, pattern: str) -> duckdb.DuckDBPyRelation:
+        """Return the table in a text file, with ids and labels as they are written where these are texts."""
         written: dict[str, Any] = {"header": True, "delimiter": _DELIMITERS[self.form]}
         names = connection.read_csv(pattern, all_varchar=True, sample_size=_LINES_FOR_NAMES, **written).columns
         text = self.wanted.as_text(names)
@@ -315,12 +318,14 @@ class _Reading:
             )
 
     def _check_columns(self, count: int) -> None:
+        """Check that there are not far too many columns."""
         if count > (most := self.wanted.most_columns):
             raise QueryRejected(
                 f"{self.name} has more than {most:,} columns. Pass row ids and one column of predictions."
             )
 
     def _check_lines(self, count: int) -> None:
+        """Check that there are not far too many lines."""
         if count > self.wanted.most_lines:
             raise self.too_long()
 

@@ -155,6 +155,7 @@ class QuantileQuery(Query[Quantile]):
 
 
 def _up_to(text: str, edge: float) -> MeanQuery:
+    """Return the query for the share of rows with a value of at most an edge."""
     return MeanQuery(f"({text}) <= {float(edge)!r}")
 
 
@@ -214,6 +215,7 @@ class QuantilePlan(OneEntry[Quantile]):
         return self._look(sealed, np.union1d(coarse, fine))
 
     def _look(self, sealed: StoredRows, edges: NDArray[np.int64]) -> _CountedUpTo:
+        """Count the sealed rows with values up to each of these edges. The result is secret."""
         prepared = [
             Prepared(
                 _up_to(self.text, self.edges[edge]).bound_to(self.compiler), -1, from_training=False,
@@ -224,6 +226,7 @@ class QuantilePlan(OneEntry[Quantile]):
         return _CountedUpTo(edges, evaluate_sealed(prepared, sealed, self.schema, self.mechanism))
 
     def _procedure(self, nats: float) -> Procedure:
+        """Return the interval procedure that tests all edges at a level."""
         assert self.prepared.procedure is not None
         return self.mechanism.procedure_at(self.prepared.procedure, self.level, nats)
 

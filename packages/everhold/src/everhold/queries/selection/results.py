@@ -226,12 +226,14 @@ class OneEntry(QueryPlan[Result]):
 
     @property
     def _bound(self) -> BoundQuery:
+        """The query with what identifies it: its description and the rows that it is about."""
         anew = {"declared": True} if self.anew else {}
         identity = {**self.description, **dict(self.schema.about), **anew}
         return BoundQuery(identity, self.shown, by_position=self.by_position)
 
     @property
     def _is_member(self) -> bool:
+        """Whether the query is a member of a declared family."""
         return not math.isnan(self.declared)
 
     @property
@@ -277,6 +279,7 @@ class OneEntry(QueryPlan[Result]):
         return self._after(state, cost), [Outcome(answer, 0, sealed)]
 
     def _after(self, state: State, label: int) -> State:
+        """Return the state after the entry: one more query, no charge, and the cost of what the answer tells."""
         return state.after(asked=0 if self._is_member else 1, charged=0, labels=label)
 
     def present(self, result: ExecutionResult) -> Result:
@@ -451,7 +454,7 @@ class Compared:
         return np.where(totals >= 0.0, totals / self.mechanism.steps, math.nan)
 
     def turned(self, low: Any, high: Any) -> tuple[Any, Any]:
-        """Convert ends of means that grow with the answers to ends of means of row values, or back."""
+        """Return two ends mirrored and exchanged if higher row values mean lower answers, else unchanged."""
         return (low, high) if self.rises else (1.0 - high, 1.0 - low)
 
     def named(self) -> str:

@@ -170,6 +170,7 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
         return QuerySpec(kind, self._queries(), {"threshold": self.threshold})
 
     def _queries(self) -> list[RowwiseQuery]:
+        """Return the candidates as queries for means."""
         return [query_of(each, None) for each in listed(self.candidates, what="candidates", most=_MOST_QUERIES)]
 
     def compile(
@@ -202,6 +203,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
 
     @cached_property
     def _description(self) -> dict[str, Any]:
+        """The public, canonical description of the whole scan."""
         return {
             "kind": "scan", "first": self.first, "threshold": self._at,
             "of": "row values" if self.compared.rises else "complements",
@@ -347,6 +349,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
 
 
 def _beyond(expected: float, found: float) -> tuple[float, float]:
+    """Return how far from the threshold a limit is told, and ln(1 / prior) of telling it."""
     expected = max(expected, 2.0**-30)
     return Around(0.0, expected).released_above(max(found, expected))
 

@@ -174,6 +174,7 @@ class CountShares:
         return digest([repr(weight) for weight in self.first.tolist()])
 
     def _columns(self, rows: StoredRows) -> Mapping[str, Any]:
+        """Return the columns of the universe in these rows."""
         return rows.table([column.name for column in self.universe.columns])
 
     @cached_property
@@ -237,6 +238,7 @@ class CountShares:
         return float(min(RATIO * (max(errors) + self.mechanism.rounding), 1.0))
 
     def _at(self, weights: NDArray[np.float64], nats: float) -> list[Procedure]:
+        """Return the interval procedure of each share at a level, planned for the shares of a table."""
         table = self.counts.means(weights).tolist()
         return [self.mechanism.procedure_at(*each, nats) for each in zip(self.procedures, table, strict=True)]
 
@@ -344,6 +346,7 @@ def synthesize(universe: Universe | Mapping[str, Any], queries: int = 2) -> Any:
 
 
 def _check_width(universe: Universe, width: object) -> None:
+    """Check that the number of columns that are counted together is possible."""
     if not 1 <= (as_whole(width) or 0) <= len(universe.columns):
         raise QueryRejected(
             f"Counts of {brief(width)} columns at a time are asked for. Pass a whole number from 1 to "
