@@ -311,7 +311,7 @@ class ShareQuery(DerivedQuery):
 
 
 def _as_answered(whole: BoundQuery) -> BoundQuery:
-    """Return a denominator whose row value is 1 in each row that counts: an error is turned round, to the missed rows."""
+    """Return a denominator with row value 1 in each row that counts, which for an error is turned round."""
     if whole.at_one > whole.at_zero:
         return whole
     every = BoundQuery(

@@ -36,6 +36,7 @@ from everhold.queries.metrics.row_scores import AccuracyQuery, LossQuery, Scored
 from everhold.queries.metrics.scores import as_metric, scored
 from everhold.queries.query import Query, QueryPlan, RowwiseQuery
 from everhold.queries.statistic import StatisticQuery
+from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -506,7 +507,7 @@ def slices_of(compiler: CompileContext, by: Sequence[str]) -> list[tuple[tuple[A
             "columns, or columns with fewer values."
         )
     return [
-        (each, " and ".join(f"{_column(name)} = {_literal(value)}" for name, value in zip(by, each, strict=True)))
+        (each, " and ".join(f"{quoted(name)} = {_literal(value)}" for name, value in zip(by, each, strict=True)))
         for each in found_slices
     ]
 
@@ -580,11 +581,6 @@ def _named(query: Any) -> str:
 def _is_missing(value: Any) -> bool:
     """Return whether a value is None or nan."""
     return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _column(name: str) -> str:
-    """Return the name of a column in double quotes, as expressions read it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _literal(value: Any) -> str:
