@@ -280,7 +280,7 @@ class OutputCandidate(Candidate):
         described = {name: value for name, value in seen.described.items() if name not in about}
         bound = BoundQuery(
             {"kind": SCORE, "name": query.metric.name, **reader.numbers, **width, **described},
-            f"{query.metric.title or query.metric.name} of {reader.whose[0]}", zero, one, reads=seen.names,
+            f"{query.metric.title or query.metric.name} of {seen.whose}", zero, one, reads=seen.names,
             by_position=seen.bound.by_position, unbounded=query.metric.unbounded,
         )  # fmt: skip
         check_estimand([bound], compiler.schema, compiler.mechanism)

@@ -126,7 +126,9 @@ class ContrastQuery(Query["Answer"]):
         ones = [one for share in asked if (one := share.as_one(compiler)) is not None]
         plain = [share.bind(schema) for share in asked]
         ends, as_ratios = self._ends(asked[0], schema), len(ones) == len(asked)
-        parts = tuple(asked) if as_ratios else tuple(part for share in plain for part in share.parts)
+        parts: tuple[Any, ...] = tuple(asked)
+        if not as_ratios:
+            parts = tuple(part for share in plain for part in share.parts)
 
         def combine(told: Sequence[Estimate]) -> Estimate:
             if as_ratios:
