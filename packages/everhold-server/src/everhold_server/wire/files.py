@@ -12,8 +12,8 @@ import duckdb
 import numpy as np
 
 from everhold.display import write_parquet
+from everhold.queries import refuse
 from everhold.sealing.intake.reading import read_rows, reading_errors_hidden
-from everhold_server.wire.scalars import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
