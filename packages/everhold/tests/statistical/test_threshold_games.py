@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.queries.selection.choice import Pairs
+from everhold.queries.selection.choice import CandidatePairs
 
 ROWS, CUTS = 300, np.linspace(0.1, 0.9, 9)
 
@@ -63,6 +63,6 @@ def test_the_regret_of_the_best_threshold_holds():
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
 def test_a_regret_without_an_interval_is_seen_to_fail(monkeypatch):
-    monkeypatch.setattr(Pairs, "largest", lambda *given, **named: 1e-6)  # the protection removed
-    monkeypatch.setattr(Pairs, "expected", lambda *given, **named: 1e-6)
+    monkeypatch.setattr(CandidatePairs, "largest", lambda *given, **named: 1e-6)  # the protection removed
+    monkeypatch.setattr(CandidatePairs, "expected", lambda *given, **named: 1e-6)
     assert sum(played(seed) for seed in range(4)) < 4

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 
 from everhold.display import write_parquet
-from everhold.queries import refuse
+from everhold.queries.makers import refuse
 from everhold.sealing.intake.reading import read_rows, reading_errors_hidden
 
 if TYPE_CHECKING:

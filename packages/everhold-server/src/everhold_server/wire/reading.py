@@ -26,7 +26,8 @@ from everhold import queries as registry
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.operations.operation import AnyQuery
-from everhold.queries import DETAILS, MOST_ITEMS, SCALARS, Form, Kind, a_text, refuse, spelled
+from everhold.queries import DETAILS, Form, Kind
+from everhold.queries.makers import MOST_ITEMS, SCALARS, a_text, refuse, spelled
 from everhold_server.wire.queries import TOLERANCE, Tables, kind_of, predictions_from
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _made(kind: Kind) -> type[BaseModel]:
 
 
 def _typed(form: Form, name: str) -> Any:
-    """Return the type of a field, checked by `everhold.queries`, whose errors name the field."""
+    """Return the type of a field, checked by `everhold.queries.makers`, whose errors name the field."""
 
     def checked(value: Any) -> Any:
         if form in SCALARS:

@@ -43,8 +43,8 @@ from everhold.families.planned import PlannedFamily
 from everhold.families.subgroups import SubgroupFamily, subgroups
 from everhold.families.texts import TextFamily, texts
 from everhold.mechanisms.declared import SHARE
-from everhold.queries import DETAILS, KINDS, SCALARS, Form, plain, spelled
-from everhold.queries.makers import mean
+from everhold.queries import DETAILS, KINDS, Form
+from everhold.queries.makers import SCALARS, mean, plain, spelled
 from everhold.queries.means.mean import in_one_line, name_of
 from everhold.values.missing import Missing, MissingRule, checked_missing
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
@@ -38,14 +39,13 @@ from everhold.queries.query import (
     digest,
     rows_of,
 )
+from everhold.sealing.rows.evaluated_rows import noting_failing_rows
 from everhold.values.base import Joined, Kept, clips_in_words, noted_clips
 from everhold.values.evaluation import failing_in_words
 from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:
     from typing import Self
-
-    from numpy.typing import NDArray
 
     from everhold.ledger import Committed, Entry
     from everhold.mechanisms import Mechanism, State
@@ -111,7 +111,7 @@ class Means(QueryPlan[Result]):
     @property
     def is_free(self) -> bool:
         """Whether all means are members of declared families and are told at once."""
-        return not self.silent and all(mean.is_member for mean in self.prepared)
+        return not self.silent and all(mean.declared == mean.declared for mean in self.prepared)  # no nan
 
     @property
     def members(self) -> Sequence[BoundQuery]:  # type: ignore[override]
@@ -159,19 +159,28 @@ class Means(QueryPlan[Result]):
         means, unit = [self.prepared[place] for place in places], self.mechanism.unit
         tolerances, described = np.array([mean.tolerance for mean in means]), [*map(attrgetter("described"), means)]
         procedures = [mean.procedure for mean in means if mean.procedure is not None]
+        numbers = [mean.number for mean in means if mean.number is not None]
+        has_models = any(mean.failing is not None for mean in self.prepared)
+        with noting_failing_rows() if has_models else nullcontext() as noted:
+            if numbers:  # of all rows, without row values; then all of these means are such
+                found = [number(sealed) for number in numbers]
+                totals = np.array([[math.floor(share * self.mechanism.steps)] for share, _ in found], dtype=np.int64)
+                seen = [bet_on for _, bet_on in found]
+            else:
+                totals, seen = sealed.evaluate(
+                    [mean.bound for mean in means],
+                    ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
+                    parts=self.mechanism.parts,
+                    group_by=self.mechanism.dependence.unit_column,
+                    unit=unit,
+                )
         failing: list[Evaluations | None] | None = None
-        if any(mean.failing is not None for mean in self.prepared):  # then models note on which rows they fail
-            from everhold.sealing.rows.evaluated_rows import noting_failing_rows
-
-            with noting_failing_rows() as noted:
-                totals, seen = self._sums(means, sealed)
+        if noted is not None:
             failing = [
                 None if mean.failing is None
                 else mean.failing.evaluated(sealed, noted.of(mean.bound, self.schema.rows), self.mechanism)
                 for mean in means
             ]  # fmt: skip
-        else:
-            totals, seen = self._sums(means, sealed)
         evaluations = Evaluations(
             totals=totals,
             guesses=np.array([mean.guess for mean in means], dtype=np.int64),
@@ -186,24 +195,6 @@ class Means(QueryPlan[Result]):
             failing=failing,
         )
         return evaluations, means
-
-    def _sums(self, means: Sequence[Prepared], sealed: StoredRows) -> tuple[NDArray[np.int64], list[Any]]:
-        """Return the sum of each mean over the sealed rows, and what its procedure needs besides. Secret.
-
-        A number of all rows has no row values: its sum is the number on the scale of a sum. All are such, or none is.
-        """
-        numbers = [mean.number for mean in means if mean.number is not None]
-        if not numbers:
-            return sealed.evaluate(
-                [mean.bound for mean in means],
-                ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
-                parts=self.mechanism.parts,
-                group_by=self.mechanism.dependence.unit_column,
-                unit=self.mechanism.unit,
-            )
-        found = [number(sealed) for number in numbers]
-        totals = [[math.floor(share * self.mechanism.steps)] for share, _ in found]
-        return np.array(totals, dtype=np.int64), [seen for _, seen in found]
 
     def answer(
         self, state: State, seen: tuple[Evaluations, list[Prepared]], rows: list[int], noise: Noise

@@ -392,7 +392,7 @@ _FEW = 1e-3
 _EVEN, _UNEXPLAINED = 0.5, 0.5
 
 
-class Wanted(NamedTuple):
+class RowsWanted(NamedTuple):
     """What made-up rows are wanted for.
 
     Attributes:
@@ -410,7 +410,7 @@ class Wanted(NamedTuple):
     rng: np.random.Generator
 
 
-Likely: TypeAlias = Callable[[Wanted], Judged]
+Likely: TypeAlias = Callable[[RowsWanted], Judged]
 """Function that makes up rows."""
 
 
@@ -431,7 +431,7 @@ def made_up(
         numbers = np.linspace(setting.low, setting.high, _ROWS)
         labels = numbers if outputs == "numbers" else (np.arange(_ROWS) % max(setting.classes, 2)).astype(np.float64)
     labels = rng.choice(labels, _ROWS) if len(labels) > _ROWS else rng.permutation(labels)
-    return (likely or _USUAL[outputs])(Wanted(metric, setting, at, labels, rng))
+    return (likely or _USUAL[outputs])(RowsWanted(metric, setting, at, labels, rng))
 
 
 def exchanged(kept: Callable[[NDArray[np.float64], NDArray[np.float64]], float] | None) -> Likely:
@@ -442,7 +442,7 @@ def exchanged(kept: Callable[[NDArray[np.float64], NDArray[np.float64]], float] 
             for a correlation, of which nothing remains.
     """
 
-    def likely(wanted: Wanted) -> Judged:
+    def likely(wanted: RowsWanted) -> Judged:
         labels, share = wanted.labels, min(2.0 - 2.0 * wanted.at, 1.0)
         if kept is not None:  # a class of the share p keeps 1 - w (1 - p) of its F1
             shares = np.unique(labels, return_counts=True)[1] / len(labels)
@@ -462,7 +462,7 @@ def with_errors(size: Callable[[float, NDArray[np.float64]], float]) -> Likely:
         size: From the number that is told and the labels to the standard deviation of errors, in units of the labels.
     """
 
-    def likely(wanted: Wanted) -> Judged:
+    def likely(wanted: RowsWanted) -> Judged:
         labels, (zero, one) = wanted.labels, wanted.metric.ends(wanted.setting)
         errors = size(zero + (one - zero) * wanted.at, labels) * wanted.rng.normal(size=len(labels))
         return Judged(labels + errors, labels)
@@ -475,28 +475,28 @@ def unexplained(told: float, labels: NDArray[np.float64]) -> float:
     return float(np.sqrt(max(1.0 - told, _FEW) * max(float(np.var(labels)), _FEW**2)))
 
 
-def near_labels(wanted: Wanted) -> Judged:
+def near_labels(wanted: RowsWanted) -> Judged:
     """Return probabilities with about the wanted mean squared distance from the labels."""
     labels = wanted.labels
     apart = np.clip(np.abs(wanted.rng.normal(size=len(labels))) * np.sqrt(wanted.at), 0.0, 1.0)
     return Judged(np.where(labels == 1.0, 1.0 - apart, apart), labels)
 
 
-def _uncalibrated(wanted: Wanted) -> Judged:
+def _uncalibrated(wanted: RowsWanted) -> Judged:
     """Return probabilities with about the wanted calibration error, and labels drawn by shifted ones."""
     told = wanted.rng.random(len(wanted.labels))
     chances = np.clip(told + wanted.at * np.sign(told - 0.5), 0, 1)
     return Judged(told, (wanted.rng.random(len(told)) < chances).astype(float))
 
 
-def _shifted(wanted: Wanted) -> Judged:
+def _shifted(wanted: RowsWanted) -> Judged:
     """Return normal scores that are higher for label 1, with about the wanted recall at the false positive rate."""
     at = min(max(wanted.at, _FEW), 1.0 - _FEW)
     apart = float(scipy.special.ndtri(at) + scipy.special.ndtri(1.0 - wanted.setting.rate))
     return Judged(wanted.rng.normal(size=len(wanted.labels)) + apart * wanted.labels, wanted.labels)
 
 
-def _distributions(wanted: Wanted) -> Judged:
+def _distributions(wanted: RowsWanted) -> Judged:
     """Return probabilities of each class with about the wanted logarithmic loss."""
     setting, labels = wanted.setting, wanted.labels
     chance = np.exp(-wanted.at * setting.clip * wanted.rng.exponential(size=len(labels)))
@@ -506,7 +506,7 @@ def _distributions(wanted: Wanted) -> Judged:
     return Judged(told, labels)
 
 
-def probabilities_apart(wanted: Wanted) -> Judged:
+def probabilities_apart(wanted: RowsWanted) -> Judged:
     """Return probabilities of each class with about the wanted AUC against the rest."""
     classes, labels = wanted.setting.classes, wanted.labels
     apart = float(np.sqrt(2.0) * scipy.special.ndtri(min(max(wanted.at, _FEW), 1.0 - _FEW)))

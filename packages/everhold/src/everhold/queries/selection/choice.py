@@ -144,7 +144,7 @@ class ChoiceQuery(Query[Choice]):
             )
         compared = Compared.of(compiler, queries, "candidates")
         few = len(queries) > 1 and len(queries) * int(self.most) <= _MOST_PAIRS
-        pairs = Pairs.of(compiler, compared, queries) if few else None
+        pairs = CandidatePairs.of(compiler, compared, queries) if few else None
         return ChoicePlan(compiler.schema, mechanism, compared, self.best, int(self.most), pairs)
 
 
@@ -165,7 +165,7 @@ class ChoicePlan(OneEntry[Choice]):
     compared: Compared
     best: Literal["lowest", "highest"]
     most: int
-    pairs: Pairs | None = field(repr=False)
+    pairs: CandidatePairs | None = field(repr=False)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -326,7 +326,7 @@ LEAST_REGRET = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class CandidatePairs:
     """Pairwise differences of the candidates of one choice, evaluated only for the chosen ones.
 
     Every pair has its interval procedure by public facts, whichever candidate will be chosen.
@@ -340,7 +340,7 @@ class Pairs:
     prepare: Callable[[int], list[Prepared]]
 
     @classmethod
-    def of(cls, compiler: CompileContext, compared: Compared, queries: Sequence[Query[Any]]) -> Pairs | None:
+    def of(cls, compiler: CompileContext, compared: Compared, queries: Sequence[Query[Any]]) -> CandidatePairs | None:
         """Return the pairs of a choice, or None if the difference of two candidates has no narrow interval here."""
         dependence = compiler.mechanism.dependence
         if all(isinstance(query, RowwiseQuery) for query in queries):
