@@ -107,8 +107,11 @@ def test_rules_and_votes_on_a_population_are_right_as_often_as_counting_its_rows
 
 def test_a_population_needs_rules_of_its_cube_and_a_mechanism_that_asks_all_rows():
     population = CopiedInGroups(points=8, size=2)
-    for mechanism, rules in [(Empirical(rows=64, queries=20), 8), (SampleSplitting(rows=64, queries=4), 3)]:
-        with pytest.raises(ValueError, match=r"expected|Pass"):
+    for mechanism, rules, says in [
+        (Empirical(rows=64, queries=20), 8, r"rules is 8\. Pass a number from 1 to 7\."),
+        (SampleSplitting(rows=64, queries=4), 3, r"sample_splitting splits the rows\. Pass a mechanism that asks all"),
+    ]:
+        with pytest.raises(ValueError, match=says):
             CubeBoard(
                 mechanism, SeededNoise(0), rules=rules, labels=np.random.default_rng(0), population=population
             )  # fmt: skip

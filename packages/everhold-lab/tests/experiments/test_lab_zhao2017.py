@@ -149,8 +149,12 @@ def test_sums_over_copies_are_sums_over_rows():
 
 
 def test_numbers_that_make_no_population_are_refused():
-    for wrong in ({"count": 7, "block": 5}, {"count": 10, "knowing": 3}, {"count": 10, "agreement": 1.0}):
-        with pytest.raises(ValueError, match=r"expected|Pass"):
+    for wrong, says in (
+        ({"count": 7, "block": 5}, r"7 attributes in blocks of 5\. Pass a count that is a multiple of the block\."),
+        ({"count": 10, "knowing": 3}, r"knowing is 3\. Pass a number of blocks from 0 to 2\."),
+        ({"count": 10, "agreement": 1.0}, r"agreement is 1\.0\. Pass a probability between 0 and 1\."),
+    ):
+        with pytest.raises(ValueError, match=says):
             Attributes(**wrong)
     with pytest.raises(ValueError, match="fewer than"):
         AttributeSample(np.zeros((1, 1), np.uint8), np.array([1 << 24]))

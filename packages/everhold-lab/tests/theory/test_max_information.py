@@ -1,5 +1,6 @@
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -99,21 +100,51 @@ def test_p_value_threshold_controls_false_rejections_after_selection(failure):
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "says"),
     [
-        lambda: p_value_threshold(0.05, bits=1.0, failure=0.05),
-        lambda: p_value_threshold(0.05, bits=-1.0),
-        lambda: exact_max_information([0.5, 0.5]),
-        lambda: exact_max_information([[0.5, 0.6]]),
-        lambda: exact_max_information([[1.5, -0.5]]),
-        lambda: exact_max_information([[1.0]], failure=1.0),
-        lambda: theorems_19_and_3_cross_at(0, failure=0.1),
-        lambda: dwork_theorem_17(0, failure=0.1),
-        lambda: dwork_theorem_19(0, epsilon=1.0),
-        lambda: dwork_theorem_20(10, epsilon=-1.0, failure=0.1),
-        lambda: zhao_theorem_3(10, leakage=1.0, failure=1.0),
+        (
+            lambda: p_value_threshold(0.05, bits=1.0, failure=0.05),
+            "failure is 0.05. Pass a number of at least 0 and below 0.05.",
+        ),
+        (
+            lambda: p_value_threshold(0.05, bits=-1.0),
+            "bits is -1.0. Pass a number of at least 0.",
+        ),
+        (
+            lambda: exact_max_information([0.5, 0.5]),
+            "joint has shape (2,), is negative or does not sum to 1. Pass probabilities of shape",
+        ),
+        (
+            lambda: exact_max_information([[0.5, 0.6]]),
+            "joint has shape (1, 2), is negative or does not sum to 1. Pass probabilities of shape",
+        ),
+        (
+            lambda: exact_max_information([[1.5, -0.5]]),
+            "joint has shape (1, 2), is negative or does not sum to 1. Pass probabilities of shape",
+        ),
+        (
+            lambda: exact_max_information([[1.0]], failure=1.0),
+            "failure is 1.0. Pass a number of at least 0 and below 1 (0 for max-information itself).",
+        ),
+        (
+            lambda: theorems_19_and_3_cross_at(0, failure=0.1),
+            "rows is 0. Pass a whole number of at least 1, such as 1000.",
+        ),
+        (
+            lambda: dwork_theorem_17(0, failure=0.1),
+            "transcripts is 0. Pass at least 1, the number of transcripts that can occur.",
+        ),
+        (lambda: dwork_theorem_19(0, epsilon=1.0), "rows is 0. Pass a whole number of at least 1, such as 1000."),
+        (
+            lambda: dwork_theorem_20(10, epsilon=-1.0, failure=0.1),
+            "epsilon is -1.0. Pass a number of at least 0.",
+        ),
+        (
+            lambda: zhao_theorem_3(10, leakage=1.0, failure=1.0),
+            "failure is 1.0. Pass a number strictly between 0 and 1, such as 0.05 or 0.95.",
+        ),
     ],
 )
-def test_bad_arguments_are_refused(call):
-    with pytest.raises(ValueError, match=r"expected|Pass"):
+def test_bad_arguments_are_refused(call, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
         call()

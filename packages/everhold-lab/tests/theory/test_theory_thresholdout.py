@@ -1,4 +1,5 @@
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -146,13 +147,22 @@ def test_approximate_privacy_is_refused_where_it_is_false():
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "says"),
     [
-        lambda: dwork_lemma_23_pure(0, surprises=1, scale=1.0),
-        lambda: dwork_lemma_23_approximate(10, surprises=0, scale=1.0, delta=0.1),
-        lambda: dwork_lemma_23_approximate(10, surprises=1, scale=1.0, delta=0.0),
+        (
+            lambda: dwork_lemma_23_pure(0, surprises=1, scale=1.0),
+            "rows is 0. Pass a whole number of at least 1, such as 1000.",
+        ),
+        (
+            lambda: dwork_lemma_23_approximate(10, surprises=0, scale=1.0, delta=0.1),
+            "surprises is 0. Pass a whole number of at least 1, such as 1000.",
+        ),
+        (
+            lambda: dwork_lemma_23_approximate(10, surprises=1, scale=1.0, delta=0.0),
+            "delta is 0.0. Pass a number strictly between 0 and 1, such as 0.05 or 0.95.",
+        ),
     ],
 )
-def test_bad_arguments_are_refused(call):
-    with pytest.raises(ValueError, match=r"expected|Pass"):
+def test_bad_arguments_are_refused(call, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
         call()

@@ -80,7 +80,7 @@ class StatementOfSource:
 def check_nonnegative(name: str, value: float) -> None:
     """Raise ValueError unless the value is at least 0. Infinity is allowed and makes the bound vacuous."""
     if not value >= 0.0:
-        raise ValueError(f"{name} is {value!r}. Pass a number of at least 0 (0 for independent rows).")
+        raise ValueError(f"{name} is {value!r}. Pass a number of at least 0.")
 
 
 def check_count(name: str, value: float) -> None:

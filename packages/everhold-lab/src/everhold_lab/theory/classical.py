@@ -133,23 +133,6 @@ def blr_error(rows: int, *, queries: int, universe: int, accuracy: float, epsilo
     return accuracy + _shortfall(candidates, 1.0 / rows, epsilon, confidence)
 
 
-def blr_rows(error: float, *, queries: int, universe: int, accuracy: float, epsilon: float, confidence: float) -> int:
-    """Return the rows for which :func:`blr_error` is at most `error`, rounded up (statement P10).
-
-    Raises:
-        ValueError: If `accuracy` is not below `error`, or an argument is out of its range.
-
-    Source: Blum, Ligett and Roth 2008; Dwork and Roth 2014, Proposition 4.4.
-    """
-    check_count("universe", universe)
-    if not accuracy < error:
-        raise ValueError(
-            f"accuracy is {accuracy!r}, not below the requested error {error!r}. Pass for example half of the error."
-        )
-    candidates = small_database_rows(queries, accuracy=accuracy) * math.log(universe)
-    return max(1, math.ceil(_shortfall(candidates, 1.0, epsilon, confidence) / (error - accuracy)))
-
-
 def _shortfall(log_outcomes: float, sensitivity: float, epsilon: float, confidence: float) -> float:
     positive(sensitivity, "sensitivity")
     positive(epsilon, "epsilon")
@@ -179,28 +162,6 @@ def exponential_utility(outcomes: int, *, sensitivity: float, epsilon: float, co
     if outcomes < 1:
         raise ValueError(f"outcomes is {outcomes!r}. Pass at least 1, the number of outcomes that can be chosen.")
     return _shortfall(math.log(outcomes), sensitivity, epsilon, confidence)
-
-
-def ladder_failure(rows: int, *, excess: float, submissions: int, step: float) -> float:
-    """Return the leaderboard's failure: ``exp(-2 e^2 n + (1/eta + 2) ln(4t/eta) + 1)``, at most 1 (P12).
-
-    It bounds ``P[|min_{i<=t} R_P(f_i) - R_t| > e + eta]``: the best score shown after t submissions against the
-    least true loss among them. Other scores are not promised.
-
-    Args:
-        rows: n, independent.
-        excess: e, in units of the loss.
-        submissions: t.
-        step: eta, in (0, 1].
-
-    Raises:
-        ValueError: If an argument is out of its range.
-
-    Source: Blum and Hardt 2015, Theorem 3.1.
-    """
-    check_count("rows", rows)
-    positive(excess, "excess")
-    return min(1.0, math.exp(min(0.0, _tree(submissions, step) - 2.0 * excess**2 * rows)))
 
 
 def ladder_excess(rows: int, *, submissions: int, step: float, failure: float) -> float:

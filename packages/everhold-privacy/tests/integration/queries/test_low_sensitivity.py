@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -276,25 +277,43 @@ def test_a_sensitivity_that_makes_no_sense_is_refused_at_once(sensitivity):
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "says"),
     [
-        lambda: low_sensitivity(spread, 0.1, low=1.0, high=1.0),
-        lambda: low_sensitivity(spread, 0.1, low=math.nan),
-        lambda: low_sensitivity(spread, 0.1, high=math.inf),
-        lambda: low_sensitivity(spread, 0.1, tolerance=0.0),
-        lambda: low_sensitivity("spread", 0.1),
-        lambda: low_sensitivity(spread, 0.1, probe={}),
-        lambda: low_sensitivity(spread, 0.1, probe={"x": [0.0, 1.0], "y": [1.0]}),
-        lambda: auc([0.1], positives=0, negatives=1),
-        lambda: auc([0.1], positives=1, negatives=2.5),
-        lambda: auc([0.1], positives=1, negatives=1, tolerance=-1.0),
-        lambda: f1([1], least=0),
-        lambda: f1([1], least=math.nan),
-        lambda: f1([1], least=1.5),
+        (
+            lambda: low_sensitivity(spread, 0.1, low=1.0, high=1.0),
+            "low is 1.0 and high is 1.0. Pass two finite numbers, the lower one as low.",
+        ),
+        (
+            lambda: low_sensitivity(spread, 0.1, low=math.nan),
+            "low is nan and high is 1.0. Pass two finite numbers, the lower one as low.",
+        ),
+        (
+            lambda: low_sensitivity(spread, 0.1, high=math.inf),
+            "low is 0.0 and high is inf. Pass two finite numbers, the lower one as low.",
+        ),
+        (lambda: low_sensitivity(spread, 0.1, tolerance=0.0), "tolerance is 0.0. Pass a positive finite number."),
+        (lambda: low_sensitivity("spread", 0.1), "function is a str. Pass a function from a table to a number."),
+        (
+            lambda: low_sensitivity(spread, 0.1, probe={}),
+            "probe is not a table. Pass columns by name, all equally long.",
+        ),
+        (
+            lambda: low_sensitivity(spread, 0.1, probe={"x": [0.0, 1.0], "y": [1.0]}),
+            "probe is not a table. Pass columns by name, all equally long.",
+        ),
+        (lambda: auc([0.1], positives=0, negatives=1), "positives is 0. Pass a whole number of rows, at least 1."),
+        (lambda: auc([0.1], positives=1, negatives=2.5), "negatives is 2.5. Pass a whole number of rows, at least 1."),
+        (
+            lambda: auc([0.1], positives=1, negatives=1, tolerance=-1.0),
+            "tolerance is -1.0. Pass a positive finite number.",
+        ),
+        (lambda: f1([1], least=0), "least is 0. Pass a positive finite number."),
+        (lambda: f1([1], least=math.nan), "least is nan. Pass a positive finite number."),
+        (lambda: f1([1], least=1.5), "least is 1.5. Pass at least 2 rows, and preferably some hundreds."),
     ],
 )
-def test_other_wrong_numbers_are_refused_at_once(wrong):
-    with pytest.raises(ValueError, match=r"expected|Pass"):
+def test_other_wrong_numbers_are_refused_at_once(wrong, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
         wrong()
 
 
