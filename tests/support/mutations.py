@@ -1138,6 +1138,22 @@ MUTATIONS = [
         (f"{_INTERVALS}/test_strata.py",),
     ),
     Mutation(
+        "S11",
+        "beside guards the unsealed gain has a level of its own",
+        "everhold/gates/cases/units.py",
+        "nats += -math.log(_OF_GAIN) if guarded else math.log(len(claims))",
+        "nats += 0.0 if guarded else math.log(len(claims))",
+        ("everhold/unit/gates/test_unsealed_gains.py",),
+    ),
+    Mutation(
+        "S11",
+        "the claims of a gate with guards leave a tenth of the level",
+        "everhold/gates/cases/units.py",
+        "return nats - math.log(1.0 - _OF_GAIN) if any(claim.guard for claim in self.suite.claims) else nats",
+        "return nats",
+        ("everhold/unit/gates/test_unsealed_gains.py",),
+    ),
+    Mutation(
         "S18",
         "a weight below 0 turns the pool's interval round",
         "everhold/queries/means/assisted.py",

@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import estimand_in_words
+from everhold.asking.unsealing import as_row, disclosed
 from everhold.display import Display, at_least, at_most, left_in_words
 from everhold.gates.challenge import about_runs, described_gate, margin_of, most_gain, next_nats, promotions_of
 from everhold.gates.records import COMPLETED, Gates
 from everhold.ledger.acts import Accounts, Arrivals
 from everhold.ledger.store import all_entries
+from everhold.values.units import GAIN_WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.records import GateAccount
+    from everhold.ledger import Entry
+    from everhold.ledger.records import Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class GateHistory(Display):
             ``entry`` of the ledger, ``asked_at`` (UTC), the gain over the champion before in [``low``, ``high``]
             (``high`` is None for ratios), the least gain over the first champion ``since_first`` (None where gains do
             not add up), and ``nats``, the ln(1 / level) at which it was proved (None where a query has no level of its
-            own).
+            own). After an unsealing also the mean ``gain`` and its lower end ``gain_low``, where they were told.
     """
 
     gate: str
@@ -84,10 +88,11 @@ def history_of(executor: QueryExecutor, name: str) -> GateHistory:
         "number": 0, "champion": gate.first, "over": None, "entry": None, "asked_at": None, "low": None, "high": None,
         "since_first": None, "nats": None,
     }  # fmt: skip
+    told = disclosed(all_entries(executor.ledger)) if head.accounts.closed else {}
     champions = [first] + [
         {**first, "number": number, "champion": entry.description["challenger"], "over": entry.description["champion"],
          "entry": entry.sequence, "asked_at": entry.asked_at, **_bounds(gate, number, head.accounts),
-         "nats": entry.answer.get("node", {}).get("nats")}
+         "nats": entry.answer.get("node", {}).get("nats"), **_unsealed(entry, told)}
         for number, entry in enumerate(promotions_of(executor, name)[: gate.promotions], 1)
     ]  # fmt: skip
     return GateHistory(
@@ -128,6 +133,15 @@ def certified_gates(
         metric = said["metric"] + (f"; about {about}" if about else "")
         found.append({**facts, "metric": metric, "first": gate.first, "promotions": steps, **later})
     return found
+
+
+def _unsealed(entry: Entry, told: Mapping[int, Numbers]) -> dict[str, float]:
+    """Return the mean gain of a promotion and its lower end, in the metric's units, if an unsealing told them."""
+    if entry.sequence not in told:
+        return {}
+    width = float(entry.description.get(GAIN_WIDTH, 1.0))
+    value, low, _ = as_row(entry, told[entry.sequence])
+    return {"gain": width * value, "gain_low": width * low}
 
 
 def _bounds(gate: GateAccount, number: int, accounts: Accounts) -> dict[str, float | None]:

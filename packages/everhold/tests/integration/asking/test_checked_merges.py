@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -174,3 +175,25 @@ def test_unsealing_tells_the_gain_of_each_challenge_in_units_of_the_metric(tmp_p
     assert 1.0 < rows[1]["sealed_low"] < rows[1]["sealed"]
     assert rows[0]["sealed_low"] < 0.0
     assert {row["sealed_high"] for row in rows} == {10.0}
+
+
+def test_gains_beside_guards_are_unsealed_and_in_the_history(tmp_path):
+    def run(chance, seed):
+        rng = np.random.default_rng(seed)
+        return {
+            f"case {n}": [{"passed": int(rng.random() < chance), "cost": 0.5} for _ in range(4)] for n in range(100)
+        }
+
+    with eh.seal_cases(
+        f"sqlite:///{tmp_path}/suite.db", results=run(0.4, 1), better="passed", units="runs", not_worse={"cost": 0.3},
+        challenges=5,
+    ) as suite:  # fmt: skip
+        gate = suite.gate(name="main")
+        assert gate.challenge(run(0.8, 2), challenger="b").promoted
+        assert "gain" not in gate.history().to_rows()[1]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", eh.EverholdWarning)
+            (told,) = suite.unseal().to_rows()
+        row = gate.history().to_rows()[1]
+        assert row["gain_low"] == pytest.approx(told["sealed_low"])
+        assert 0.0 < row["gain_low"] <= 0.4 < row["gain"] + 0.1

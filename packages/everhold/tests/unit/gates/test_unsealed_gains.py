@@ -45,10 +45,39 @@ def test_a_lower_end_is_above_the_truth_with_at_most_the_level(population, tail)
     assert told > 0
 
 
-def test_nothing_is_told_beside_guards_and_successes_share_the_level():
+@pytest.mark.parametrize("own", [0.5, 0.9])
+def test_beside_a_guard_a_wrong_promotion_or_lower_end_has_the_level_of_the_challenge(own):
+    """All results of two metrics, of which the guard is violated and the gain is what it is."""
+    level, promoted, wrong_end, either = 0.3, 0.0, 0.0, 0.0
+    made, other, guarded, before = plan(g=0.3), 0.4, 0.4, 0.8
+    for success in product((0.0, 1.0), repeat=6):
+        for guard in product((0.0, 1.0), repeat=6):
+            first, second = np.array([success[:3], guard[:3]]).T[None], np.array([success[3:], guard[3:]]).T[None]
+            chances = np.array([[own, guarded]] * 3), np.array([[other, before]] * 3)
+            chance = float(np.prod([
+                np.where(found[0] == 1.0, p, 1.0 - p).prod() for found, p in zip((first, second), chances, strict=True)
+            ]))  # fmt: skip
+            found = PairedResults(made, first, second, second)
+            _, low, _ = found.unsealed(-math.log(level))
+            proved, above = found.proves(-math.log(level)), 2.0 * low - 1.0 > own - other + 1e-12
+            promoted, wrong_end = promoted + chance * proved, wrong_end + chance * above
+            either += chance * (proved or above)
+    assert promoted <= 0.9 * level
+    assert wrong_end <= 0.1 * level
+    assert either <= level
+
+
+def test_successes_share_the_level_and_the_gain_beside_a_guard_has_a_tenth_of_it():
+    runs, worse = np.ones((1, 3, 2)), np.zeros((1, 3, 2))
+    beside = PairedResults(plan(g=0.3), runs, worse, worse)
+    alone = PairedResults(plan(), runs[:, :, :1], worse[:, :, :1], worse[:, :, :1])
+    assert beside.unsealed(1.0) == alone.unsealed(1.0 + math.log(10.0))
+    assert plan(g=0.3).for_claims(1.0) == 1.0 - math.log(0.9)
+    assert plan().for_claims(1.0) == 1.0
+
+
+def test_successes_share_the_level():
     runs = np.ones((1, 3, 2))
-    beside = PairedResults(plan(g=0.3), runs, runs, runs)
-    assert beside.unsealed(1.0) is None
     worse = np.zeros((1, 3, 2))
     either = PairedResults(plan(better=("m", "n")), runs, worse, worse)
     alone = PairedResults(plan(), runs[:, :, :1], worse[:, :, :1], worse[:, :, :1])

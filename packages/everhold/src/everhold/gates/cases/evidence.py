@@ -1,8 +1,8 @@
-"""Evidence of cases: a version reports results, and is promoted if all claims about them are proved.
+"""Evidence of cases: a version reports results, and is promoted if all guards and one of its successes are proved.
 
 Rows are cases, each with an id. The results of champion and baseline lie beside the sealed rows; those of a challenger
 come with the challenge. The same name, such as a commit, gets the same verdict again. No number of a claim is told
-before the study is unsealed. Unsealing tells a gain only if it is the gate's only claim.
+before the study is unsealed. Unsealing tells the gain in the first success.
 """
 
 from __future__ import annotations
@@ -341,7 +341,7 @@ class CaseEvidence(Evidence[CaseVersion]):
 
 @dataclass(frozen=True)
 class ClaimChallenge(Challenge):
-    """Challenge that is decided by all claims of a gate about cases, from results of the versions.
+    """Challenge that is decided by the claims of a gate about cases, from results of the versions.
 
     Attributes:
         units: Cases, or groups of cases.

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 EARLY_PART = 0.75
 """Part of the level of an open challenge that draws with replacement; the rest is for all runs at the end."""
 
+_OF_GAIN = 0.1
+"""Part of the level of a challenge with guards, for the gain that unsealing tells (S11). The claims have the rest."""
+
 _HALVINGS = 12
 _FEWEST_RUNS = 4  # with fewer, a case has no runs left when it is drawn again
 
@@ -100,9 +103,13 @@ class UnitPlan:
         """Return whether the best possible results would prove the claims of an open challenge with ``looks`` looks."""
         return self.can_prove(self.last_nats(nats, looks))
 
+    def for_claims(self, nats: float) -> float:
+        """Return ln(1 / level) of the claims of a challenge, whose own is ``nats``."""
+        return nats - math.log(1.0 - _OF_GAIN) if any(claim.guard for claim in self.suite.claims) else nats
+
     def can_prove(self, nats: float) -> bool:
         """Return whether the best possible results would prove the claims at a level of ``exp(-nats)``."""
-        return all(self._most_nats(claim) >= nats for claim in self.suite.claims)
+        return all(self._most_nats(claim) >= self.for_claims(nats) for claim in self.suite.claims)
 
     def by_tail(self, claim: GateClaim) -> bool:
         """Return whether the binomial tail of yes-or-no runs proves a claim, in place of a bet (Lemma Y)."""
@@ -155,19 +162,22 @@ class PairedResults:
 
     def proves(self, nats: float) -> bool:
         """Return whether all results, looked at once, prove the claims."""
-        return self._proof(self._whole(), self.plan.all_at_once, nats, [self.plan.all_at_once]) is not None
+        planned = self.plan.all_at_once
+        return self._proof(self._whole(), planned, self.plan.for_claims(nats), [planned]) is not None
 
     def unsealed(self, nats: float) -> Numbers | None:
         """Return mean, lower and upper end of the first success as means of ``(1 + gain) / 2``, for an unsealing.
 
-        The lower end is the largest floor that the test of the promotion proves, within 1/2,048. None where a claim is
-        a guard, whose level is not that of the gain, or a ratio, which has no range.
+        The lower end is the largest floor that the test of the promotion proves, within 1/2,048. Beside guards it has a
+        level of its own. None where the success is a ratio, which has no range.
         """
         claims, planned = self.plan.suite.claims, self.plan.all_at_once
-        if any(claim.guard or claim.ratio for claim in claims):
+        place, claim = next((place, claim) for place, claim in enumerate(claims) if not claim.guard)
+        if claim.ratio:
             return None
-        claim, nats = claims[0], nats + math.log(len(claims))
-        values = cast("ClaimUnits", self._whole()[0])
+        guarded = any(each.guard for each in claims)
+        nats += -math.log(_OF_GAIN) if guarded else math.log(len(claims))
+        values = cast("ClaimUnits", self._whole()[place])
         values = replace(values, signs=values.signs and claim.floor == 0.0)  # a test of one floor alone
         of_all = values.tail and self._kept(claim) is not None  # below 0 more is proved of all runs than of those left
 
