@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.gate import Gate
-    from everhold.gates.records import ModelStore
+    from everhold.gates.records import GateAccount, ModelStore
     from everhold.queries.query import QueryPlan
     from everhold_competitions.submission_store import SubmissionStore
 
@@ -173,8 +173,8 @@ class TeamFeedback:
             return TeamLimited(replace(ready, keeping=competition.closing), team, predicted, self.session.share)
 
         if competition.feedback == LEADER:
-            if (gate := self.session.accounts().of(Gates).by_name.get(LEADERBOARD)) is not None:
-                self.session.champions.find(gate.champion)
+            if (leader := self.session.leader(self.session.accounts())) is not None:
+                self.session.champions.find(leader)
             assert entered.candidate is not None
             return partial(self._challenge_leader, executor, entered.candidate, limited, predictions, training)
         if guess is None and self._is_spent(team) and not self._was_scored(predicted):
@@ -196,17 +196,20 @@ class TeamFeedback:
     ) -> dict[str, Any]:
         """Challenge the leader with predictions that were not tried before, and return whether they lead."""
         if self._was_answered(found):
-            gate = self.session.accounts().of(Gates).by_name[LEADERBOARD]
-            return {"leads": gate.champion == found.digest}
+            return {"leads": self.session.leader(self.session.accounts()) == found.digest}
         gate_now = self._gate(executor, telling, predictions, training)
         verdict = gate_now.challenge(predictions, training=training)
         return {"leads": verdict.champion == found.digest, "refused": verdict.refused}
 
     def _was_answered(self, candidate: Candidate) -> bool:
         """Return whether the ledger has a verdict on these predictions against any leader."""
-        gate, leaders = self.session.accounts().of(Gates).by_name.get(LEADERBOARD), self.session.leaders()
-        if gate is None or candidate.digest in leaders:
-            return gate is not None
+        accounts = self.session.accounts()
+        gates, leader, leaders = self.session.gates(accounts), self.session.leader(accounts), self.session.leaders()
+        if leader is None or candidate.digest in leaders[: leaders.index(leader) + 1]:
+            return leader is not None
+        gate = gates[-1]
+        if gate.champion != leader:  # a disqualified team's: the one before it was challenged in another gate
+            return False
         verdicts = (digest(challenge_of(gate, each, candidate.digest)) for each in leaders)
         return any(self.session.executor.ledger.find(each) is not None for each in verdicts)
 
@@ -241,21 +244,26 @@ class TeamFeedback:
         return None if value is None else self.session.scoring.facts.from_mean(value)
 
     def _gate(self, executor: QueryExecutor, telling: Callable[..., Any], predictions: Any, training: Any) -> Gate:
-        """Return the gate whose champion is the leader, opened if this is the first submission of all."""
-        assert isinstance(self.session.scoring, MeanScoring)
-        metric, folder = self.session.scoring.of_gate, self.session.champions.folder
-        if not self._led():
-            try:
-                open_row_gate(
-                    self.session.executor, folder, LEADERBOARD, metric, champion=predictions, training=training
-                )  # fmt: skip
-            except QueryRejected:
-                if not self._led():  # else another team was first
-                    raise
-        return open_row_gate(executor, folder, LEADERBOARD, metric, telling=telling)
+        """Return the gate whose champion is the leader.
 
-    def _led(self) -> bool:
-        return LEADERBOARD in self.session.accounts().of(Gates).by_name
+        It is opened if nobody leads yet, and anew if the leader's team was disqualified: then the last leader of
+        a team on the board is its champion, or this submission.
+        """
+        session, accounts = self.session, self.session.accounts()
+        assert isinstance(session.scoring, MeanScoring)
+        metric, folder, leader = session.scoring.of_gate, session.champions.folder, session.leader(accounts)
+        gates = session.gates(accounts)
+        if gates and gates[-1].champion == leader:
+            return open_row_gate(executor, folder, gates[-1].name, metric, telling=telling)
+        name = f"{LEADERBOARD} {len(gates) + 1}" if gates else LEADERBOARD
+        if leader is not None:
+            predictions, training = session.files.find(session.on_board(accounts)[leader]), None
+        try:
+            open_row_gate(session.executor, folder, name, metric, champion=predictions, training=training)
+        except QueryRejected:
+            if name not in session.accounts().of(Gates).by_name:  # else another team was first
+                raise
+        return open_row_gate(executor, folder, name, metric, telling=telling)
 
 
 @dataclass(frozen=True)
@@ -464,19 +472,47 @@ class CompetitionSession:
 
     def leads(self, accounts: Accounts, predicted: str) -> bool:
         """Return whether these predictions lead at present."""
-        gate = accounts.of(Gates).by_name.get(LEADERBOARD)
-        return gate is not None and gate.champion == self.scoring.score_digest(predicted)
+        return self.leader(accounts) == self.scoring.score_digest(predicted)
+
+    def gates(self, accounts: Accounts) -> list[GateAccount]:
+        """Return the gates whose champions led: one, and another after each leader whose team was disqualified."""
+        return [gate for name, gate in accounts.of(Gates).by_name.items() if name.startswith(LEADERBOARD)]
+
+    def leader(self, accounts: Accounts) -> str | None:
+        """Return the SHA-256 of the score query about the submission to beat, None if there is none.
+
+        It is the last leader of a team on the board: what a disqualified team handed in is not to be beaten.
+        """
+        gates = self.gates(accounts)
+        if not gates or not any(team.out for team in accounts.of(Submissions).teams.values()):
+            return gates[-1].champion if gates else None
+        on_board = self.on_board(accounts)
+        return next((each for each in reversed(self.leaders()) if each in on_board), None)
+
+    def on_board(self, accounts: Accounts) -> dict[str, str]:
+        """Return the SHA-256 of the predictions that teams on the board handed in, by that of their score query."""
+        teams = accounts.of(Submissions).teams
+        handed_in = {
+            entry.description["predictions"] for entry in all_entries(self.executor.ledger)
+            if entry.answer["source"] == SUBMISSION and not teams[entry.description["team"]].out
+        }  # fmt: skip
+        return {self.scoring.score_digest(each): each for each in handed_in}
 
     def leaders(self) -> list[str]:
-        """Return the SHA-256 of the queries about all submissions that ever led, in order."""
-        gate = self.accounts().of(Gates).by_name.get(LEADERBOARD)
-        if gate is None:
-            return []
-        entries = charged_entries(self.executor.ledger) if gate.promotions else []
-        return [gate.first, *(
-            entry.description["challenger"] for entry in entries
-            if entry.answer["source"] == PROMOTED and entry.description["gate"] == LEADERBOARD
-        )]  # fmt: skip
+        """Return the SHA-256 of the score queries about leaders, in order: each is proved better than those before it.
+
+        Where a gate was opened anew, leaders after its first champion are left out, because later ones need not be
+        better than they are.
+        """
+        gates, found = self.gates(self.accounts()), list[str]()
+        entries = charged_entries(self.executor.ledger) if any(gate.promotions for gate in gates) else []
+        for gate in gates:
+            found = [*found[: found.index(gate.first)], gate.first] if gate.first in found else [gate.first]
+            found += [
+                entry.description["challenger"] for entry in entries
+                if entry.answer["source"] == PROMOTED and entry.description["gate"] == gate.name
+            ]  # fmt: skip
+        return found
 
     def close(self) -> None:
         """Stop taking submissions, and silently ask for every final score and every comparison.

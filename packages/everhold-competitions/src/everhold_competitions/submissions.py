@@ -151,7 +151,8 @@ class HoldoutCompetition(HoldoutAccessor):
     def disqualify(self, *, team: str, reason: str) -> None:
         """Take a team off the board, with a reason that the ledger keeps and the board shows. It cannot be undone.
 
-        Where teams are told that they lead, predictions that lead stay those to beat until the end.
+        Where teams are told that they lead, the last leader of another team is the one to beat again. What teams were
+        told before stays in the ledger.
 
         Args:
             team: One that submitted.

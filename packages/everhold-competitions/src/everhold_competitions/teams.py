@@ -36,7 +36,7 @@ DEADLINE = "deadline"
 """Source of the "answer" of an entry by which the host moves the deadline."""
 
 LEADERBOARD = "leaderboard"
-"""Name of the gate whose champion leads."""
+"""Name of the gate whose champion leads. One that was opened anew has a number after it."""
 
 LONGEST_TEAM, LONGEST_REASON = 100, 1_000
 _MOST = 10**15

@@ -85,3 +85,40 @@ def test_a_lead_that_is_proved_is_told_however_few_surprises_are_planned(tmp_pat
     with contest(tmp_path, feedback="leader", teams=2, surprises=surprises) as holdout:
         assert holdout.competition.submit(model(0.55, 1), team="owls").leads
         assert holdout.competition.submit(model(0.9, 2), team="larks").leads
+
+
+def test_the_leader_of_a_disqualified_team_is_not_to_be_beaten_any_more(tmp_path):
+    """A file that nobody can beat, such as one made from stolen labels, would otherwise end the competition."""
+    with contest(tmp_path, feedback="leader", teams=6) as holdout:
+        told = holdout.competition
+        told.submit(model(0.5, 1), team="base")
+        assert told.submit(model(0.7, 2), team="owls").leads
+        assert told.submit(TRUTH, team="thieves").leads
+        better = model(0.8, 3)
+        assert not told.submit(better, team="larks").leads
+        charged = holdout.status()["charged"]
+        told.disqualify(team="thieves", reason="stolen labels")
+        assert places(holdout) == {"owls": 1, "base": 2, "larks": None}
+        assert told.submit(model(0.7, 2), team="owls").leads  # as before: it is told again, and nothing is charged
+        assert holdout.status()["charged"] == charged
+        assert not told.submit(model(0.6, 4), team="base").leads
+        assert told.submit(better, team="larks").leads  # it may be tried again, against the leader of owls
+        assert places(holdout) == {"larks": 1, "owls": 2, "base": None}
+        same = told.submit(TRUTH, team="wrens")  # a file on the board is to be beaten, whoever else had it
+        assert (same.leads, places(holdout)) == (True, {"wrens": 1, "larks": 2, "owls": 3, "base": None})
+        holdout.unseal()
+        assert findings(holdout) == []
+
+
+def test_a_file_of_a_former_leader_has_no_place_that_is_not_proved(tmp_path):
+    """The team that leads after a disqualification was never compared with what the disqualified team had."""
+    with contest(tmp_path, feedback="leader") as holdout:
+        told = holdout.competition
+        told.submit(model(0.7, 1), team="thieves")
+        told.disqualify(team="thieves", reason="stolen labels")
+        assert places(holdout) == {}
+        assert told.submit(model(0.6, 2), team="owls").leads  # the first one again
+        assert told.submit(model(0.8, 3), team="larks").leads
+        assert not told.submit(model(0.7, 1), team="wrens").leads
+        assert places(holdout) == {"larks": 1, "owls": 2, "wrens": None}
+        assert findings(holdout) == []

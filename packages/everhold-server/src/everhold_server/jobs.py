@@ -1,8 +1,8 @@
 """Work that takes minutes: jobs, each in a process of its own, that go on after a crash.
 
 A job is a steward's operation which tells the same when it is performed again. Its row says what is to be done and how
-far it is, and nothing of what it finds. The process that performs it holds a lease, which ends soon after it. Then any
-server of the storage starts another one, and what the ledger holds already is not done again.
+far it is, and nothing of what it finds. The process that performs it holds a lease by the database's clock, which ends
+soon after it. Then any server of the storage starts another one, and what the ledger holds already is not done again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import secrets
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +38,10 @@ if TYPE_CHECKING:
 _AT_ONCE = 2
 _LEASE, _RENEWED = 5_000, 1.0  # milliseconds and seconds
 _MOST_TRIES = 20  # without coming further
+_NOW = {
+    "sqlite": "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+    "postgresql": "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+}
 _START = "from everhold_server.jobs import work; work()"
 
 
@@ -151,7 +154,7 @@ class Jobs:
         for key in [key for key, each in self._processes.items() if each.poll() is not None]:
             self._leave(key)
         with self.records.reading() as connection:
-            free = sa.select(jobs.c.id).where(jobs.c.ended.is_(None), jobs.c.until < _now())
+            free = sa.select(jobs.c.id).where(jobs.c.ended.is_(None), jobs.c.until < _now(connection))
             waiting = [key for key in connection.scalars(free) if key not in self._processes]
         for key in waiting[: max(_AT_ONCE - len(self._processes), 0)]:
             if self._stopped.is_set():
@@ -206,8 +209,9 @@ class _Lease:
         """Take a job that nobody performs, and return its row, or None."""
         one = jobs.c.id == self._job
         with self._records.writing() as connection:
-            free = sa.update(jobs).where(one, jobs.c.ended.is_(None), jobs.c.until < _now())
-            mine = free.values(worker=self._worker, until=_now() + _LEASE, tries=jobs.c.tries + 1)
+            moment = _now(connection)
+            free = sa.update(jobs).where(one, jobs.c.ended.is_(None), jobs.c.until < moment)
+            mine = free.values(worker=self._worker, until=moment + _LEASE, tries=jobs.c.tries + 1)
             if not connection.execute(mine).rowcount:
                 return None
             row = connection.execute(sa.select(jobs).where(one)).one()
@@ -225,7 +229,7 @@ class _Lease:
             further = {"tries": 0} if line is not None and line.done > max(before, 0) else {}
             before = before if line is None else line.done
             with contextlib.suppress(EverholdError):
-                if not self._written(until=_now() + _LEASE, **told, **further):
+                if not self._written(**told, **further):
                     os._exit(1)
 
     def end(self, fault: str = "") -> None:
@@ -234,13 +238,16 @@ class _Lease:
         self._written(ended=stamp(self._records.clock()), what="failed" if fault else "done", fault=fault)
 
     def _written(self, **facts: Any) -> int:
+        """Write facts about the job and renew the lease, and return 0 if another process has it."""
         mine = (jobs.c.id == self._job) & (jobs.c.worker == self._worker)
         with self._records.writing() as connection:
-            return int(connection.execute(sa.update(jobs).where(mine).values(**facts)).rowcount)
+            renewed = sa.update(jobs).where(mine).values(until=_now(connection) + _LEASE, **facts)
+            return int(connection.execute(renewed).rowcount)
 
 
-def _now() -> int:
-    return int(time.time() * 1e3)
+def _now(connection: sa.Connection) -> int:
+    """Return the milliseconds since 1970 by the database's clock, because those of two servers may differ."""
+    return int(connection.exec_driver_sql(_NOW[connection.dialect.name]).scalar_one())
 
 
 def _job(row: Any) -> Job:

@@ -4,9 +4,15 @@ import time
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from service_samples import STEWARD, opened, serving, storage
 
 import everhold as eh
+from everhold.ledger import LedgerStore, schema
+from everhold.operations.accounts import Unseal
+from everhold.sealing.storage import storage_url
+from everhold_server.jobs import _Lease
+from everhold_server.tables import Records
 
 UNSEAL, PAGE = "/api/v1/holdouts/contest/unseal", "/holdouts/contest/unseal"
 TEAMS = 12
@@ -67,11 +73,31 @@ def test_a_process_that_ends_again_and_again_without_coming_further_is_given_up(
     monkeypatch.setattr("everhold_server.jobs._MOST_TRIES", 0)
     with serving(contest) as http_client:
         jobs = http_client.app.state.jobs
-        from everhold.operations.accounts import Unseal
-        from everhold_server.jobs import _Lease
-
         with opened(contest, "contest") as holdout:
             jobs.stop()
             job = jobs.begin(Unseal(confirm="contest"), holdout, by="host")
         assert _Lease(jobs.records, job.id, "one").taken() is None
         assert "0 times" in jobs.of("contest")[0].fault
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def records(request, tmp_path):
+    address = storage(tmp_path) if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    with LedgerStore.open(storage_url(address)) as store:
+        yield Records(store.database)
+
+
+def test_a_lease_is_had_once_however_far_the_clocks_of_two_servers_differ(records, monkeypatch):
+    row = {
+        "id": "one", "holdout": "contest", "verb": "unseal", "arguments": "{}", "by": "host", "made": "", "worker": "",
+        "until": 0, "tries": 0, "what": "waiting", "done": 0, "total": None, "ended": None, "fault": "",
+    }  # fmt: skip
+    with records.writing() as connection:
+        connection.execute(sa.insert(schema.jobs), row)
+    first, second = _Lease(records, "one", "first"), _Lease(records, "one", "second")
+    assert first.taken() is not None
+    monkeypatch.setattr("time.time", lambda: 4e9)  # of the second server, years ahead
+    assert second.taken() is None
+    with records.reading() as connection:
+        (until,) = connection.scalars(sa.select(schema.jobs.c.until))
+    assert 1.7e12 < until < 4e12  # milliseconds
