@@ -1130,6 +1130,14 @@ MUTATIONS = [
         ("everhold/integration/cli/test_boards.py",),
     ),
     Mutation(
+        "Boards of open results",
+        "the declared range chooses between exact and betting tests, not the scores seen",
+        "everhold/boards.py",
+        "    binary = low is None and high is None\n",
+        "    binary = bool(np.all((table == 0.0) | (table == 1.0)))\n",
+        ("everhold/integration/cli/test_boards.py::test_the_declared_range_chooses_the_test_and_not_the_scores_seen",),
+    ),
+    Mutation(
         "S18",
         "the share of a judge is known only within the pool's interval",
         "everhold/families/pool.py",

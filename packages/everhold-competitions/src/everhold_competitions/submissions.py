@@ -181,6 +181,18 @@ class HoldoutCompetition(HoldoutAccessor):
         self._session().move_deadline(str(checked_deadline(deadline)))
 
     @property
+    def terms(self) -> Competition:
+        """The terms as they are now: the deadline may have been moved."""
+        session = self._session()
+        return session.terms(session.accounts().of(Submissions))
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the end was made. Then no deadline is moved, and no team disqualified."""
+        accounts = self._session().accounts()
+        return accounts.closed or accounts.of(Submissions).closed
+
+    @property
     def is_over(self) -> bool:
         """Whether no submission is received any more, since the end was made or the deadline has passed."""
         session = self._session()
@@ -252,7 +264,7 @@ class HoldoutCompetition(HoldoutAccessor):
         """
         if (competition := self._competition) is None:
             return {}
-        facts = self._session().terms(Accounts.from_state(head.state).of(Submissions)).to_dict()
+        facts = self.terms.to_dict()
         if competition.metric in ("accuracy", "error"):
             mechanism = self._executor.mechanism
             facts["final_width"] = {f"{at:g}": competition.final_radius(mechanism, at) for at in (0.5, 0.9)}

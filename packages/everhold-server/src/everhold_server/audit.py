@@ -88,10 +88,12 @@ class AuditLog:
         finally:
             self._writer = None
 
-    def insert_act(self, act: str, request: str, principal: Principal, **facts: Any) -> None:
-        """Write an act that belongs to no holdout, which only stewards of the whole storage can see."""
-        row = {"request": request, "name": principal.name, "token": principal.token, "act": act, "holdout": None}
-        facts = {"status": 200, **facts}
+    def insert_act(
+        self, act: str, request: str, principal: Principal, *, holdout: str | None = None, **facts: Any
+    ) -> None:  # fmt: skip
+        """Write an act that was done. One of no holdout is seen by stewards of the whole storage alone."""
+        row = {"request": request, "name": principal.name, "token": principal.token, "act": act, "holdout": holdout}
+        facts = {**({"status": 200} if request else {}), **facts}
         moment = stamp(self.records.clock())
         self.insert([{"at": moment, **row, "outcome": "done", "facts": json.dumps(facts, sort_keys=True)}])
 

@@ -25,9 +25,10 @@ from everhold_server.logs import write_logs
 from everhold_server.mcp.server import LOOPBACK
 from everhold_server.mcp.server import listening as socket_at
 from everhold_server.principals import Role
+from everhold_server.registration import HERE
 from everhold_server.settings import Settings
 from everhold_server.sign_in import read_sign_in
-from everhold_server.tables import Records, stamp
+from everhold_server.tables import Records
 from everhold_server.token_store import TokenStore, said_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from everhold_server.planners import Planners
 
 __all__ = [
+    "HERE",
     "AuditLog",
     "Listening",
     "Role",
@@ -47,7 +49,6 @@ __all__ = [
     "read_sign_in",
     "root_link",
     "said_of",
-    "stamp",
     "token_store_of",
 ]
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from everhold.arguments import brief
-from everhold.asking.budget import checked_name
+from everhold.asking.budget import checked_name, refuse_look_alikes
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.ledger.schema import login_links, sessions, tokens
@@ -28,7 +28,7 @@ from everhold_server.sign_in import SignInRefused
 from everhold_server.tables import stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from everhold_server.sign_in import Person, Rule
     from everhold_server.tables import Records
@@ -106,6 +106,14 @@ class NewToken:
     def __repr__(self) -> str:
         return f"NewToken({self.token.id!r})"
 
+    def row(self) -> dict[str, Any]:
+        """Return what the database keeps, with the hash of the secret in its place."""
+        scope, secret = self.token.holdouts, self.secret.removeprefix(f"eh_{self.token.id}_")
+        return {
+            **self.token.to_dict(), "account": self.token.account, "secret_hash": hashed(secret),
+            "holdouts": None if scope is None else json.dumps(scope),
+        }  # fmt: skip
+
 
 class TokenStore:
     """Tokens and login links of a storage. Thread-safe."""
@@ -130,20 +138,60 @@ class TokenStore:
         Raises:
             QueryRejected: If name, holdouts or days cannot be used; nothing was made.
         """
-        moment, secret = self.records.clock(), secrets.token_urlsafe(32)
-        identifier = secrets.token_hex(8)
+        made = self._new(role, name, holdouts, days, by, account)
+        with self.records.writing() as connection:
+            connection.execute(sa.insert(tokens), made.row())
+        return made
+
+    def register(
+        self, names: Sequence[str], holdout: str, *, most: int, days: float | None = None, by: str,
+        account: str | None = None,
+    ) -> list[NewToken]:  # fmt: skip
+        """Make a token for each team of a competition, all of them or none, and return them with their secrets.
+
+        Args:
+            names: Of the teams.
+            holdout: Of the competition, to which the tokens are limited.
+            most: Teams that the competition was planned for.
+            days: As for `make`; so are the others.
+            by: Name of their maker.
+            account: The token whose limits they share.
+
+        Raises:
+            QueryRejected: If a name cannot be used, looks like that of a team with a valid token, or is one too many.
+        """
+        moment, analyst = self.records.clock(), Role.ANALYST
+        made = [self._new(analyst, name, [holdout], days, by, account, of="team") for name in names]
+        if not made:
+            raise QueryRejected("There are no names. Pass the names of the teams.")
+        with self.records.writing() as connection:
+            rows = connection.execute(sa.select(tokens).where(tokens.c.role == analyst.value))
+            known = [
+                token.name for token in map(_token, rows)
+                if not token.ended(moment) and token.principal().may_see(holdout)
+            ]  # fmt: skip
+            for name in names:
+                refuse_look_alikes(name, known, of="team")
+                known.append(name)
+            if len(known) > most:
+                raise QueryRejected(
+                    f"With these, {len(known):,} teams would have a token, and the competition was planned for "
+                    f"{most:,}. Register fewer teams, or revoke tokens."
+                )
+            connection.execute(sa.insert(tokens), [each.row() for each in made])
+        return made
+
+    def _new(
+        self, role: Role, name: str, holdouts: Iterable[str] | None, days: float | None, by: str, account: str | None,
+        *, of: str = "analyst",
+    ) -> NewToken:  # fmt: skip
+        """Return a new token that is not stored yet."""
+        moment, identifier = self.records.clock(), secrets.token_hex(8)
         token = Token(
-            identifier, role, _checked(name), _scope(holdouts), stamp(moment), by, account or identifier,
+            identifier, role, _checked(name, of=of), _scope(holdouts), stamp(moment), by, account or identifier,
             _end(moment, days),
         )  # fmt: skip
-        row = {
-            **token.to_dict(),
-            "account": token.account,
-            "holdouts": None if token.holdouts is None else json.dumps(token.holdouts),
-        }
-        with self.records.writing() as connection:
-            connection.execute(sa.insert(tokens), {**row, "secret_hash": hashed(secret)})
-        return NewToken(token, f"eh_{token.id}_{secret}")
+        return NewToken(token, f"eh_{identifier}_{secrets.token_urlsafe(32)}")
 
     def sign_in(self, person: Person, rule: Rule) -> Token:
         """Return the token of a person who signed in with an account: a new one, or their own with the rule's rights.
@@ -280,9 +328,9 @@ def _readable(identifier: str) -> str:
     return identifier if identifier.isascii() and identifier.isalnum() else ""
 
 
-def _checked(name: str) -> str:
+def _checked(name: str, *, of: str = "analyst") -> str:
     try:
-        return checked_name(name)
+        return checked_name(name, of=of)
     except ValueError as fault:
         raise QueryRejected(f"{str(fault).removesuffix('.')}. No token was made.") from None
 

@@ -1,4 +1,4 @@
-"""The end of a competition is a job that is killed, with its server or alone: it goes on, and tells what it would have.
+"""A competition whose server and jobs are killed takes every submission once, and tells what it would have told.
 
 `EVERHOLD_KILLS` says how often: 20 times in the suite, 100 in the study that docs/guides/operate.md tells of.
 """
@@ -7,21 +7,39 @@ import json
 import os
 import random
 import signal
+import sys
+import threading
 import time
+from collections import Counter
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from server_processes import serving
 
 import everhold as eh
 from everhold.ledger import LedgerStore
+from everhold.ledger.store import all_entries
+from everhold_competitions.teams import TOLD_OF
 from everhold_server.principals import Role
 from everhold_server.tables import Records
 from everhold_server.token_store import TokenStore
 
 KILLS = int(os.environ.get("EVERHOLD_KILLS", "20"))
-TEAMS, ROWS = 20, 2_000
+TEAMS, ROWS = 20 if KILLS <= 20 else 50, 2_000
+SENDERS, PATIENCE = 4, 120.0
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are found by /proc"),
+]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def storage(request, tmp_path):
+    """The address of an empty storage."""
+    return f"sqlite:///{tmp_path}/s.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 
 def contest(storage, name):
@@ -61,15 +79,21 @@ def kill(server, *, alone, rng):
     return bool(children)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are found by /proc")
-def test_a_killed_job_goes_on_and_nothing_is_lost_doubled_or_half_told(tmp_path):
-    storage, rng, kills = f"sqlite:///{tmp_path}/s.db", random.Random(3), 0
-    contest(storage, "killed")
+def token(storage, role, name):
     with LedgerStore.open(storage, create=False) as store:
-        token = TokenStore(Records(store.database)).make(Role.STEWARD, "host", by="test").secret
-    with serving(tmp_path, ["serve", "--storage", storage, "--requests-a-minute", "0"], 1) as (server,):
-        with eh.connect(server.url, "killed", token=token) as holdout:
+        return TokenStore(Records(store.database)).make(role, name, by="test").secret
+
+
+def served(storage):
+    return ["serve", "--storage", storage, "--requests-a-minute", "0"]
+
+
+def test_a_killed_job_goes_on_and_nothing_is_lost_doubled_or_half_told(storage, tmp_path):
+    rng, kills = random.Random(3), 0
+    contest(storage, "killed")
+    host = token(storage, Role.STEWARD, "host")
+    with serving(tmp_path, served(storage), 1) as (server,):
+        with eh.connect(server.url, "killed", token=host) as holdout:
             send, seen = holdout._transport.connection._client.post, []
             while kills < KILLS:
                 said = send("/holdouts/killed/unseal", json={"confirm": "killed"})
@@ -93,3 +117,83 @@ def test_a_killed_job_goes_on_and_nothing_is_lost_doubled_or_half_told(tmp_path)
     with eh.Holdout.open(other, "killed") as whole:
         assert [row["sealed_low"] for row in whole.unseal().to_rows()] == [row["sealed_low"] for row in told.to_rows()]
         assert json.dumps(whole.competition.leaderboard().to_dict()) == json.dumps(board.to_dict())
+    sys.stdout.write(f"{kills} kills during the finals\n")
+
+
+class Sender(threading.Thread):
+    """A team that sends one file after the other until the server has been killed often enough, each until answered.
+
+    Attributes:
+        told: Answers, in order.
+    """
+
+    def __init__(self, url, name, secret, files, stopped):
+        super().__init__()
+        self.url, self.secret, self.files, self.stopped, self.told = url, secret, files, stopped, []
+        self.name, self.fault = name, None
+
+    def run(self):
+        for file in self.files:
+            if self.stopped.is_set():
+                return
+            until, said = time.monotonic() + PATIENCE, None
+            while said is None and time.monotonic() < until:
+                try:
+                    said = httpx.post(
+                        f"{self.url}/api/v1/holdouts/told/submissions", json={"predictions": file.tolist()},
+                        headers={"authorization": f"Bearer {self.secret}"}, timeout=30.0,
+                    )  # fmt: skip
+                except httpx.TransportError:
+                    time.sleep(0.02)
+            if said is None or said.status_code != 200:
+                self.fault = "no answer" if said is None else said.text
+                return
+            self.told.append(said.json())
+
+
+def test_submissions_are_received_once_and_told_what_the_ledger_has_while_the_server_is_killed(storage, tmp_path):
+    rng, most = np.random.default_rng(5), 40 * KILLS
+    labels = rng.integers(0, 2, ROWS)
+    terms = eh.Competition(feedback="score", public=0.3, teams=SENDERS, submissions=most)
+    eh.Holdout.create(
+        storage, "told", label="y", holdout={"x": rng.normal(size=ROWS), "y": labels}, competition=terms,
+        rows=eh.Rows(features="public"), planning=eh.Planning(allow_vacuous=True),
+    ).close()  # fmt: skip
+    stopped, chance, kills = threading.Event(), random.Random(4), 0
+    with serving(tmp_path, served(storage), 1) as (server,):
+        senders = []
+        for number in range(SENDERS):
+            right = rng.random((most, ROWS)) < 0.7
+            files = (np.where(each, labels, 1 - labels) for each in right)
+            secret = token(storage, Role.ANALYST, f"team {number}")
+            senders.append(Sender(server.url, f"team {number}", secret, files, stopped))
+        for each in senders:
+            each.start()
+        while kills < KILLS and any(each.is_alive() for each in senders):
+            answered = sum(len(each.told) for each in senders) + chance.randint(1, 5)
+            until = time.monotonic() + PATIENCE
+            while sum(len(each.told) for each in senders) < answered and time.monotonic() < until:
+                time.sleep(0.01)
+            time.sleep(chance.uniform(0.0, 0.2))
+            kill(server, alone=False, rng=chance)
+            kills += 1
+        stopped.set()
+        for each in senders:
+            each.join()
+        assert "Traceback" not in server.log
+    assert [each.fault for each in senders] == [None] * SENDERS
+    assert kills == KILLS
+    with eh.Holdout.open(storage, "told") as holdout:
+        received = Counter(row["team"] for row in holdout.competition.submissions())
+        assert received == {each.name: len(each.told) for each in senders}
+        public = all_entries(holdout.competition._session().public.executor.ledger)
+        told = {(of["team"], of["predictions"]): entry.answer
+                for entry in public if (of := entry.description.get(TOLD_OF)) is not None}  # fmt: skip
+        assert len(told) == len(public) == sum(received.values())
+        for each in senders:
+            for number, answer in enumerate(each.told, 1):
+                kept = told[each.name, answer["predictions"]]
+                assert (answer["number"], answer["answer"]["low"]) == (number, kept["low"])
+        assert len(holdout.unseal()) > 0
+        holdout.certificate()  # raises if the chain of entries was broken
+    sys.stdout.write(f"{kills} kills during {sum(received.values())} submissions\n")

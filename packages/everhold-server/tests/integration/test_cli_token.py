@@ -2,9 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 
-from everhold.holdout import Holdout
+from everhold import Competition, Holdout
+from everhold.sealing.intake.request import Rows
 from everhold_server.serving import token_store_of
 
 
@@ -70,20 +72,38 @@ def test_acts_on_the_storage_are_in_the_log(study, everhold):
     assert made["secret"] not in str(acts)
 
 
-def test_each_team_of_a_csv_gets_a_token_and_two_of_one_name_get_none(study, everhold):
-    (study / "teams.csv").write_text("team,city\nowls,Oslo\nlarks,Lima\n")
-    told = everhold("token", "register", "s.db", "teams.csv", "tokens.csv", "--holdout", "flights")
-    rows = [line.split(",") for line in (study / "tokens.csv").read_text().split()]
-    assert rows[0] == ["name", "token"]
+@pytest.fixture
+def contest(study):
+    with Holdout.create(
+        "s.db", "contest", label="y", rows=Rows(features="public"),
+        holdout={"x": np.arange(300.0), "y": np.arange(300) % 2}, competition=Competition(teams=4, submissions=2),
+    ):  # fmt: skip
+        yield study
+
+
+def test_each_team_of_a_csv_gets_a_token_all_of_them_or_none(contest, everhold):
+    def written(name, *teams):
+        (contest / name).write_text("\n".join(["team,city", *(f"{team},Oslo" for team in teams)]))
+        return name
+
+    def register(names, output="new.csv", holdout="contest", **expected):
+        return everhold("token", "register", "s.db", names, output, "--holdout", holdout, **expected)
+
+    told = register(written("teams.csv", "owls", "larks"), "tokens.csv")
+    rows = [line.split(",") for line in (contest / "tokens.csv").read_text().split()]
+    assert rows[0] == ["team", "token"]
     assert {recognised(token).name for _, token in rows[1:]} == {"owls", "larks"}
+    assert {recognised(token).holdouts for _, token in rows[1:]} == {("contest",)}
     assert rows[1][1] not in told.stdout + told.stderr
-    assert (study / "tokens.csv").stat().st_mode & 0o077 == 0
-    (study / "twice.csv").write_text("team\nowls\nOwls\n")
+    assert (contest / "tokens.csv").stat().st_mode & 0o077 == 0
     before = everhold("token", "list", "s.db", "--format", "json").stdout
-    for arguments, said in ((("twice.csv", "new.csv"), "'owls' twice"), (("teams.csv", "tokens.csv"), "there already")):
-        assert said in everhold("token", "register", "s.db", *arguments, code=2).stderr
-    (study / "formula.csv").write_text("team\n=1+1\n")
-    assert "cannot begin with" in everhold("token", "register", "s.db", "formula.csv", "new.csv", code=2).stderr
-    everhold("token", "register", "s.db", "teams.csv", "new.csv", "--holdout", "nowhere", code=4)
+    assert "there already" in register("teams.csv", "tokens.csv", code=2).stderr
+    for teams, said in (
+        (["wrens", "Wrens"], "looks like"), (["wrens", "0wls"], "looks like"), (["a", "b", "c"], "5 teams"),
+        (["=1+1"], "cannot begin with"), ([], "no names"),
+    ):  # fmt: skip
+        assert said in register(written("wrong.csv", *teams), code=5).stderr
+    register("teams.csv", holdout="nowhere", code=4)
+    assert "takes no submissions" in register("teams.csv", holdout="flights", code=5).stderr
     assert everhold("token", "list", "s.db", "--format", "json").stdout == before
-    assert not (study / "new.csv").exists()
+    assert not (contest / "new.csv").exists()

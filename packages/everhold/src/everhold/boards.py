@@ -165,7 +165,7 @@ def board(
 
     Half of the failure probability is for the intervals of the scores. The other half is for the order of each pair, by
     Holm's method: scores of 0 and 1 by exact sign tests on the items where two models differ, other ones by bets on the
-    differences. The ranks follow from the order.
+    differences. Whether a range is passed decides which, and never the results. The ranks follow from the order.
 
     Args:
         results: A table or file with a row for each item and a column of numbers for each model; other columns are left
@@ -173,8 +173,8 @@ def board(
         model: Of a long table, the column of models.
         item: Of a long table, the column of items.
         score: Of a long table, the column of scores.
-        low: Least score that is possible; 0 if all scores are 0 or 1.
-        high: Largest score that is possible.
+        low: Least score that is possible; None if no scores but 0 and 1 are.
+        high: Largest score that is possible; None likewise.
         lowest: Whether the lowest score is best.
         confidence: Probability with which everything holds.
 
@@ -189,9 +189,10 @@ def board(
     if not 0.0 < as_float(confidence) < 1.0:
         raise HoldoutRejected(f"confidence is {brief(confidence)}. Pass a number between 0 and 1.")
     names, table = _read(results, [model, item, score])
-    binary = bool(np.all((table == 0.0) | (table == 1.0)))
-    least, most = (0.0, 1.0) if binary and low is None and high is None else (as_float(low), as_float(high))
-    if not (math.isfinite(most - least) and least < most):
+    binary = low is None and high is None
+    least, most = (0.0, 1.0) if binary else (as_float(low), as_float(high))
+    unfit = binary and not np.all((table == 0.0) | (table == 1.0))
+    if unfit or not (math.isfinite(most - least) and least < most):
         raise HoldoutRejected(
             "Scores are numbers whose range is not known. Pass low= and high=, such as low=0, high=10."
         )
@@ -204,7 +205,6 @@ def board(
         )
     values = (table - least) / (most - least)
     beta, means = 1.0 - float(confidence), values.mean(axis=0)
-    binary = bool(np.all((values == 0.0) | (values == 1.0)))
     ends = [_ends(values[:, place], beta / 2.0 / len(names), binary=binary) for place in range(len(names))]
     better = _proved(-values if lowest else values, beta / 2.0, binary=binary)
     tiers = np.ones(len(names), dtype=int)

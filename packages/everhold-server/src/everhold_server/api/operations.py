@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -59,6 +60,7 @@ from everhold_server.api.holdouts import append_rows, one_more_sealing, rows_of
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Forbidden, Role, Steward, Viewer
+from everhold_server.registration import RegisterTeams
 from everhold_server.uploads import Brought, document_of
 from everhold_server.wire.answers import as_json, schema_of
 from everhold_server.wire.files import PARQUET_TYPE
@@ -84,7 +86,19 @@ def _gates(_: Request, holdouts: OpenHoldouts, principal: Principal, name: str, 
     return shown_gates(holdouts.whole(name, principal).perform(asked), principal)
 
 
-_SPECIAL: dict[str, Callable[..., Any]] = {"append": append_rows, "affected_holdouts": _affected, "gates": _gates}
+def register_teams(
+    request: Request, holdouts: OpenHoldouts, principal: Principal, name: str, asked: RegisterTeams, _: Any = None
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Register teams in the name of a steward, and return them with their tokens."""
+    account = None if principal.holdouts is None else principal.limited_as
+    made = holdouts.whole(name, principal).perform(replace(asked, by=principal.name, account=account))
+    noted(request, asked.act, **asked.facts(made))
+    return made
+
+
+_SPECIAL: dict[str, Callable[..., Any]] = {
+    "append": append_rows, "affected_holdouts": _affected, "gates": _gates, "register_teams": register_teams,
+}  # fmt: skip
 """Operations for which the service does more than to perform them."""
 
 _KINDS = {
@@ -99,7 +113,8 @@ _QUERIES, _ROWS = "request", "settings"  # parts of a form that hold the documen
 def operations_router() -> APIRouter:
     """Return a router with the routes of all operations, including those of installed extensions."""
     router = APIRouter(prefix="/holdouts/{name}")
-    for operation in (*OPERATIONS.values(), *COMPETITION_OPERATIONS):
+    more: tuple[type[HoldoutOperation[Any]], ...] = (*COMPETITION_OPERATIONS, RegisterTeams)
+    for operation in (*OPERATIONS.values(), *more):
         if operation.route and operation.verb not in _BY_HAND:
             method, path = operation.route.split(" ")
             summary, _, description = inspect.cleandoc(operation.__doc__ or "").partition("\n\n")

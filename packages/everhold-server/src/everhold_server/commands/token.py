@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import json
 import os
-from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 from urllib.parse import quote
 
 import typer
 
-from everhold.asking.budget import checked_name
 from everhold.cli.arguments import (
     FormatOption,
     StorageArgument,
@@ -128,56 +125,57 @@ def create(
 
 
 @group.command(name="register")
-@with_option_groups
-def register_names(
+def register_teams(
     storage: StorageArgument,
     names: Annotated[
         Path, typer.Argument(metavar="FILE", help="CSV whose first column has one name in each row, below its title.")
     ],
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="New CSV for the names and their secrets.")],
     *,
-    rights: RightOptions,
+    holdout: Annotated[str, typer.Option(help="The competition.")],
+    days: Annotated[float | None, typer.Option(help="How long the tokens last (for ever by default).")] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Make a token for each name of a CSV file, such as the teams of a competition.
+    """Make a token for each team of a competition, all of them or none.
 
     Example:
       everhold token register birds.db teams.csv tokens.csv --holdout birds
 
     The secrets are written to OUTPUT, for your eyes alone, and kept nowhere else.
-    Names are checked before the first token is made: each is there once.
 
     Exit codes:
       0  made
       1  a file cannot be read or written
-      2  wrong usage, a name is there twice, or OUTPUT is there already
+      2  wrong usage, or OUTPUT is there already
       4  no such holdout or storage
-      5  a name or a holdout cannot be used
+      5  a name cannot be used, is there twice, has a token already or is one too
+         many, or the holdout is no competition; no token was made
     """
-    with names.open(newline="", encoding="utf-8-sig") as file:
-        listed = [row[0].strip() for row in csv.reader(file) if row][1:]
-    twice = [name for name, count in Counter(map(str.casefold, listed)).items() if count > 1]
-    if not listed or twice:
-        found = f"has the name {twice[0]!r} twice" if twice else "has no names below its title"
-        raise Misuse(f"{names.name} {found}. Give each name once. No token was made")
-    with arguments_checked():
-        for name in listed:
-            checked_name(name, of="team")  # it is written to a CSV, too
+    from everhold_server.registration import RegisterTeams, names_in
+
+    listed = names_in(names.read_text(encoding="utf-8-sig"))
+    with output_file(output) as file, opened(storage, holdout) as competition, arguments_checked():
+        made = competition.perform(RegisterTeams(teams=listed, days=days))
+        written = csv.writer(file)
+        written.writerows([("team", "token"), *((each["team"], each["token"]) for each in made)])
+    show_record({"tokens": len(made), "file": str(output)}, form)
+
+
+@contextlib.contextmanager
+def output_file(output: Path) -> Iterator[TextIO]:
+    """Return a context with a new private file, which is removed if it fails.
+
+    Raises:
+        Misuse: If the file is there already.
+    """
     if output.exists():
         raise Misuse(f"{output} is there already. Name a new file. No token was made")
-    made: dict[str, Any] = {}
     try:
-        with os.fdopen(create_private(output), "w", newline="", encoding="utf-8") as file, _tokens(storage) as tokens:
-            written = csv.writer(file)
-            written.writerow(["name", "token"])
-            for name in listed:
-                made = tokens.make(name, role=rights.role.value, holdouts=rights.holdout, days=rights.days, part=None)
-                written.writerow([name, made["secret"]])
-                file.flush()
-    finally:
-        if not made:
-            output.unlink()
-    show_record({"tokens": len(listed), "file": str(output)}, form)
+        with os.fdopen(create_private(output), "w", newline="", encoding="utf-8") as file:
+            yield file
+    except BaseException:
+        output.unlink()
+        raise
 
 
 @group.command(name="list")
@@ -228,9 +226,6 @@ def revoke(
     show_record(_described(revoked), form)
 
 
-_HERE = "command line"
-
-
 @contextlib.contextmanager
 def _tokens(storage: str) -> Iterator[_Here | _There]:
     """Open the tokens of a local storage or of a service."""
@@ -266,8 +261,9 @@ class _Here:
             with opened(self._storage, each) as found, arguments_checked():
                 if part is not None:
                     found.allot(name, **part)
-        made = self._token_store.make(service_package().Role(role), name, holdouts=holdouts, days=days, by=_HERE)
-        self._write("make a token", of=made.token.id, role=role)
+        service = service_package()
+        made = self._token_store.make(service.Role(role), name, holdouts=holdouts, days=days, by=service.HERE.name)
+        self._note("make a token", of=made.token.id, role=role)
         return {**made.token.to_dict(), "secret": made.secret}
 
     def revoke(self, identifier: str) -> dict[str, Any]:
@@ -275,15 +271,12 @@ class _Here:
         revoked = self._token_store.revoke(identifier)
         if revoked is None:
             raise Misuse(f"There is no token {identifier!r}. Pass an id from 'everhold token list'.")
-        self._write("revoke a token", of=identifier)
+        self._note("revoke a token", of=identifier)
         return revoked.to_dict()
 
-    def _write(self, act: str, **facts: str) -> None:
-        row = {
-            "at": service_package().stamp(self._token_store.records.clock()), "request": "", "name": _HERE, "token": "",
-            "act": act, "holdout": None, "outcome": "done", "facts": json.dumps(facts, sort_keys=True),
-        }  # fmt: skip
-        service_package().AuditLog(self._token_store.records).insert([row])
+    def _note(self, act: str, **facts: str) -> None:
+        service = service_package()
+        service.AuditLog(self._token_store.records).insert_act(act, "", service.HERE, **facts)
 
 
 class _There:

@@ -9,20 +9,30 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
-from everhold.errors import EverholdError, HoldoutNotFound
+from everhold.errors import EverholdError, HoldoutNotFound, QueryRejected
 from everhold.ledger.schema import published
 from everhold_competitions.leaderboard import board_table
-from everhold_competitions.operations import CheckSubmission, ChooseFinal, ListSubmissions, Submit
-from everhold_server.api.contract import HoldoutName
-from everhold_server.api.operations import own_name, submission_in
+from everhold_competitions.operations import (
+    CheckSubmission,
+    ChooseFinal,
+    Disqualify,
+    ListSubmissions,
+    MoveDeadline,
+    Submit,
+)
+from everhold_server.api.contract import HoldoutName, warned_of
+from everhold_server.api.operations import own_name, register_teams, submission_in
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
-from everhold_server.principals import Analyst, Principal, Role, Viewer, kept
+from everhold_server.principals import Analyst, Principal, Role, Steward, Viewer, kept
+from everhold_server.registration import RegisterTeams, names_in
 from everhold_server.tables import stamp
 from everhold_server.web.pages import ENDINGS, Fields, Form, page, performed, place
 from everhold_server.web.views import SAID_OF, View, told_in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from everhold.holdout import Holdout
     from everhold_server.tables import Records
 
@@ -96,6 +106,52 @@ def _submit_page(
         submissions=view.whole.perform(ListSubmissions(team=own_name(None, view.principal, reads=True)))[::-1],
         said_of=SAID_OF, row_id=view.whole.schema.row_id, told=told_in_words(_contest(view)),
         over=view.whole.competition.is_over, by=view.whole.competition.leaderboard().by,
+    )  # fmt: skip
+
+
+@router.get("/holdouts/{name}/teams")
+def teams(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward) -> Response:
+    """Who submitted how often, with the forms to register teams, disqualify one, and move the deadline."""
+    return _teams_page(request, View.of(holdouts, name, principal), Fields())
+
+
+@router.post("/holdouts/{name}/teams")
+def moderate(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
+    """Register teams, disqualify one, or move the deadline."""
+    view, act = View.of(holdouts, name, principal), fields.text("act")
+    try:
+        with warned_of():
+            if act == "register":
+                asked = RegisterTeams(teams=_names(fields), days=fields.number("days"))
+                made = register_teams(request, holdouts, principal, name, asked)
+                return _teams_page(request, view, Fields(), made=made)
+            deadline = f"{fields.text('deadline')}+00:00"  # browsers send no offset
+            done = Disqualify(team=fields.text("team"), reason=fields.text("reason"))
+            moderation = MoveDeadline(deadline=deadline) if act == "deadline" else done
+            noted(request, moderation.act, **moderation.facts(view.whole.perform(moderation)))
+    except EverholdError as fault:
+        return _teams_page(request, view, fields, fault=fault.told)
+    return RedirectResponse(place("holdouts", name, "teams"), 303)
+
+
+def _names(fields: Fields) -> list[str]:
+    """Return the names of a form: the first column of a file below its title, and one in each line."""
+    path = fields.file("names_file")
+    try:
+        listed = [] if path is None else names_in(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError:
+        raise QueryRejected("The file is no text in UTF-8. Choose a CSV file.") from None
+    return [*listed, *filter(None, map(str.strip, fields.text("names").splitlines()))]
+
+
+def _teams_page(
+    request: Request, view: View, fields: Fields, *, made: Sequence[Mapping[str, Any]] = (), fault: str = ""
+) -> Response:
+    contest, competition = _contest(view), view.whole.competition
+    return page(
+        request, "teams.html", status=422 if fault else 200, view=view, contest=contest, fields=fields, made=made,
+        fault=fault, tab="teams", rows=competition.teams().to_rows(), ended=competition.is_ended,
+        address=request.app.state.settings.address,
     )  # fmt: skip
 
 

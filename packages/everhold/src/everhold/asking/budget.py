@@ -71,7 +71,8 @@ def refuse_look_alikes(name: str, others: Iterable[str], *, of: str) -> None:
     Raises:
         QueryRejected: If there is such a name.
     """
-    alike = next((other for other in others if _looks(other) == _looks(name)), None)
+    own = _looks(name)
+    alike = next((other for other in others if _looks(other) == own), None)
     if alike is not None:
         raise QueryRejected(f"The name {name!r} looks like that of the {of} {alike!r}. Choose another name.")
 

@@ -88,3 +88,15 @@ def test_results_that_cannot_be_ranked_are_refused(results, wanted, said):
     table = {name: np.array(column, dtype=kinds[name]) for name, column in results.items()}
     with pytest.raises(eh.HoldoutRejected, match=said):
         eh.board(table, **wanted)
+
+
+def test_the_declared_range_chooses_the_test_and_not_the_scores_seen():
+    """Both tests at the whole level, of which results choose one, would be right with twice the failures."""
+    seen = {"a": [1.0] * 30 + [0.0] * 10, "b": [1.0] * 12 + [0.0] * 28}
+    other = {**seen, "b": [*seen["b"][:-1], 1e-9]}
+    whole, nearly = (eh.board(each, low=0, high=1) for each in (seen, other))
+    assert [row.low for row in whole.rows] == pytest.approx([row.low for row in nearly.rows], abs=1e-6)
+    declared = eh.board(seen)
+    assert declared.rows[0].low > whole.rows[0].low + 0.01
+    with pytest.raises(eh.HoldoutRejected, match="range is not known"):
+        eh.board(other)

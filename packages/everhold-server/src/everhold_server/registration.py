@@ -1,0 +1,58 @@
+"""Registers the teams of a competition: an operation that makes a token for each of them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from everhold.operations.operation import HoldoutOperation, Param
+from everhold_server.audit import AuditLog
+from everhold_server.principals import Principal, Role
+from everhold_server.tables import Records
+from everhold_server.token_store import TokenStore
+
+if TYPE_CHECKING:
+    from everhold.asking.session import HoldoutSession
+
+HERE = Principal(Role.STEWARD, "command line")
+"""Who acts on the machine of the storage, and needs no token."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisterTeams(
+    HoldoutOperation[list[dict[str, Any]]], verb="register_teams", role=Role.STEWARD, act="register teams",
+    route="POST /teams", topic="competitions", status=201, part="teams",
+):  # fmt: skip
+    """Make a token for each team of a competition. The secrets are told this once and kept nowhere.
+
+    A team submits under its name with its token. Tokens are made for all of these teams, or for none.
+    """
+
+    teams: Annotated[Sequence[str], Param("Names of teams that have no token yet.", longest=1_000, example=["owls"])]
+    days: Annotated[float | None, Param("How long the tokens last (for ever by default).")] = None
+    by: Annotated[str, Param("Who makes them.", travels=False)] = HERE.name
+    account: Annotated[str | None, Param("The token whose limits theirs share.", travels=False)] = None
+
+    def perform(self, session: HoldoutSession) -> list[dict[str, Any]]:
+        """Make all tokens in one transaction."""
+        competition: Any = session.accessor("competition")
+        most, name = competition.terms.teams, session.executor.record.name
+        records = Records(session.executor.store.database)
+        made = TokenStore(records).register(
+            self.teams, name, most=most, days=self.days, by=self.by, account=self.account
+        )  # fmt: skip
+        told = [{"team": each.token.name, "id": each.token.id, "token": each.secret} for each in made]
+        if self.by == HERE.name:
+            AuditLog(records).insert_act(self.act, "", HERE, holdout=name, **self.facts(told))
+        return told
+
+    def facts(self, result: list[dict[str, Any]]) -> Mapping[str, Any]:
+        """Number of teams, and the public parts of their tokens."""
+        return {"teams": len(result), "of": [each["id"] for each in result]}
+
+
+def names_in(text: str) -> list[str]:
+    """Return the first column of a CSV file without its title."""
+    return [row[0].strip() for row in csv.reader(text.splitlines()) if row and row[0].strip()][1:]
