@@ -337,6 +337,15 @@ class Competition(Display):
         """
         if mechanism.planned_surprises is None or not has_public_levels(mechanism):
             return mechanism.expected_radius(at)
+        low, high = mechanism.yes_no_procedure.expected(at, self.final_nats(mechanism))
+        return (high - low) / 2.0 + mechanism.rounding
+
+    def final_nats(self, mechanism: Mechanism) -> float:
+        """Return ln(1 / level) of the last comparison of two teams, at the worst planned use as in `final_radius`."""
+        if isinstance(mechanism, Silent):
+            return float(mechanism.nats(mechanism.queries))
+        assert has_public_levels(mechanism)
+        assert mechanism.planned_surprises is not None
         told, cost = self.teams * self.submissions, mechanism.cells.cost
         fits, beyond = 0, min(self.teams * self.share(mechanism.planned_surprises), told) + 1
         while beyond - fits > 1:  # the last one that leaves room for the end
@@ -344,9 +353,7 @@ class Competition(Display):
             before = State(told - 1, middle - 1, 0, (middle - 1) * cost)
             room = mechanism.accounts.leaves_capacity(before, self.closing, [mechanism.procedure])
             fits, beyond = (middle, beyond) if room else (fits, middle)
-        nats = float(mechanism.nats(told + self.closing, fits, fits * cost / 1e6))
-        low, high = mechanism.yes_no_procedure.expected(at, nats)
-        return (high - low) / 2.0 + mechanism.rounding
+        return float(mechanism.nats(told + self.closing, fits, fits * cost / 1e6))
 
     def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
         """Return the terms as plain JSON data to be recorded, with the number of surprises that each team may cause."""

@@ -1,4 +1,4 @@
-"""Options of `everhold create` for a competition."""
+"""Options of `everhold create` and `everhold plan` for a competition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from everhold.display import at_most
 from everhold.queries.metrics.registry import METRICS
 
 if TYPE_CHECKING:
+    from everhold.cli.plan import SessionTerms
     from everhold.holdout import Holdout
+    from everhold_competitions.planning import CompetitionPlan
 
 _COMPETITION = "A competition"
 
@@ -29,10 +31,48 @@ class Feedback(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompetitionPlanOptions:
+    """Options of the command line for a planned competition, all unset without ``--teams``."""
+
+    panel: ClassVar[str] = _COMPETITION
+    title: ClassVar[str] = "The plan: final scores of a competition by its feedback"
+
+    teams: Annotated[int | None, typer.Option(help="Plan a competition of so many teams, with --rows.")] = None
+    submissions: Annotated[int, typer.Option(help="Submissions of each team.")] = 20
+    metric: Annotated[str, typer.Option(help="accuracy or error, whose widths are known before there are labels.")] = (
+        "accuracy"
+    )
+    feedback: Annotated[Feedback, typer.Option(help="What a submission is told before the end.")] = Feedback.NONE
+    public: Annotated[float | None, typer.Option(help="With --feedback score: share of the public rows.")] = None
+    spacing: Annotated[float, typer.Option(help="Distance of the true scores of two neighbours on the board.")] = 0.005
+
+    def planned(self, request: SessionTerms) -> CompetitionPlan | None:
+        """Return the plan of the competition, or None without teams.
+
+        Raises:
+            Misuse: If the number of rows is missing.
+        """
+        if self.teams is None:
+            if self.public is not None or self.feedback is not Feedback.NONE:
+                raise Misuse("--teams is missing. --feedback and --public plan a competition, so pass it.")
+            return None
+        if request.rows is None:
+            raise Misuse("--rows is missing. A competition is planned for a number of sealed rows, so pass it.")
+        from everhold_competitions.planning import plan_competition
+
+        return plan_competition(
+            rows=request.rows, teams=self.teams, submissions=self.submissions, metric=self.metric,
+            feedback=self.feedback.value, public=self.public, spacing=self.spacing, confidence=request.confidence,
+            surprises=request.surprises, disagreement=0.1 if request.disagreement is None else request.disagreement,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompetitionOptions:
     """Options of the command line for the terms of a competition, all unset without ``--feedback``."""
 
     panel: ClassVar[str] = _COMPETITION
+    plans: ClassVar[type[CompetitionPlanOptions]] = CompetitionPlanOptions
 
     feedback: Annotated[
         Feedback | None,

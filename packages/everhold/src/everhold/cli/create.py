@@ -21,6 +21,7 @@ from everhold.mechanisms import MECHANISMS
 from everhold.remote import is_address, remote_storage
 
 if TYPE_CHECKING:
+    from everhold.cli.plan import FurtherPlans
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
     from everhold.sealing.rows.row_store import SealableTable
@@ -338,7 +339,12 @@ class FurtherOptions(Protocol):
     """Options that a distribution adds to `everhold create`: a dataclass, see `everhold.cli.arguments`.
 
     Its entry point is of the group ``everhold.create_options``.
+
+    Attributes:
+        plans: Options that it adds to `everhold plan`, a dataclass, too.
     """
+
+    plans: ClassVar[type[FurtherPlans]]
 
     def settings(self) -> dict[str, Any]:
         """Given options, by the names of `Holdout.create`.
@@ -353,12 +359,16 @@ class FurtherOptions(Protocol):
 
 def register(app: typer.Typer) -> None:
     """Add the command `create`, with the options that distributions add."""
-    further: Registry[type[FurtherOptions]] = Registry("everhold.create_options", {}, _check)
-    app.command()(with_option_groups(create, dict(further)))
+    app.command()(with_option_groups(create, further_options()))
+
+
+def further_options() -> dict[str, type[FurtherOptions]]:
+    """Return the options that distributions add, by the names of their entry points."""
+    return dict(Registry[type[FurtherOptions]]("everhold.create_options", {}, _check))
 
 
 def _check(_: str, options: Any) -> str:
-    lacking = [name for name in ("settings", "advise", "__dataclass_fields__") if not hasattr(options, name)]
+    lacking = [name for name in ("settings", "advise", "plans", "__dataclass_fields__") if not hasattr(options, name)]
     return f"it has no {lacking[0]}" if lacking else ""
 
 

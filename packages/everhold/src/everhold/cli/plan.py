@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 import typer
 
@@ -233,6 +234,23 @@ class OutputOptions:
                 note(sentence)
 
 
+class FurtherPlans(Protocol):
+    """Options by which a distribution adds a plan to `everhold plan`: the `plans` of its options of `everhold create`.
+
+    Attributes:
+        title: Of the plan's picture.
+    """
+
+    title: ClassVar[str]
+
+    def planned(self, request: SessionTerms) -> Any | None:
+        """Return the plan, or None if no option asks for one.
+
+        Raises:
+            Misuse: If options do not fit together.
+        """
+
+
 def plan(
     *,
     request: SessionTerms,
@@ -243,6 +261,7 @@ def plan(
     ] = None,
     suite: SuiteOptions,
     growth: GrowthOptions,
+    extensions: Mapping[str, FurtherPlans],
     output: OutputOptions,
 ) -> None:
     r"""Compare all mechanisms, each at its best, for a study that you plan.
@@ -251,6 +270,7 @@ def plan(
       everhold plan --rows 50000 --queries 1000 --surprises 10 --radius 0.05
       everhold plan --rows 20000 --protocol study.toml
       everhold plan --cases 150 --runs 4 --challenges 300
+      everhold plan --teams 30 --submissions 100 --rows 5000 --feedback score --public .3
 
     The first table has the three ways to ask, for a yes-or-no query around 0.9:
     declared before, silent until the end, or told as you go; and the usual
@@ -267,7 +287,9 @@ def plan(
     cases and about new runs of these, or 'not provable'. A second table compares
     policies by simulated nights of an optimiser that tries as many changes: every
     change through the gate, or climb on open cases and ask once. It recommends the
-    one that ends highest, and says how often nothing can be proved.
+    one that ends highest, and says how often nothing can be proved. With --teams
+    it prints for each feedback of a competition how wide scores will be, and how
+    many pairs of teams the final board tells apart.
 
     A study protocol has widths before there are any data:
       queries = 500                  # not declared, such as models
@@ -285,7 +307,14 @@ def plan(
       2  the request is not valid, or no number of rows reaches the radius
       9  the file holds no dependence model, or the model does not suit the request
     """
-    if protocol is not None:
+    with arguments_checked():
+        further = next(
+            ((each.title, made) for each in extensions.values() if (made := each.planned(request)) is not None), None
+        )
+    if further is not None:
+        title, made = further
+        output.show(made, title=title, caption=made.explain())
+    elif protocol is not None:
         with arguments_checked():
             study = request.of_study(protocol, dependence)
         output.show(study, title="The plan: width of every kind of query", caption=study.explain())
@@ -528,5 +557,8 @@ def _say(
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command()(with_option_groups(plan))
+    from everhold.cli.create import further_options
+
+    plans = {name: options.plans for name, options in further_options().items()}
+    app.command()(with_option_groups(plan, plans))
     app.command()(with_option_groups(split))
