@@ -28,7 +28,7 @@ from everhold_server.token_store import TokenStore
 
 KILLS = int(os.environ.get("EVERHOLD_KILLS", "20"))
 TEAMS, ROWS = 20 if KILLS <= 20 else 50, 2_000
-SENDERS, PATIENCE = 4, 120.0
+SENDERS, PATIENCE = 4, 600.0
 
 pytestmark = [
     pytest.mark.slow,
