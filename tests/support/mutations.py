@@ -1722,11 +1722,71 @@ MUTATIONS = [
             "everhold/integration/test_studies.py::test_certificates_of_two_parts_name_the_same_whole_and_cannot_be_of_one_part",
         ),
     ),
+    Mutation(
+        "places",
+        "the file of a disqualified team is not to be beaten",
+        "everhold_competitions/session.py",
+        "        return next((each for each in reversed(self.leaders()) if each in on_board), None)\n",
+        "        return gates[-1].champion\n",
+        ("everhold-competitions/integration/test_ranking_of_leaders.py",),
+    ),
+    Mutation(
+        "places",
+        "leaders that a later one was not compared with are left out",
+        "everhold_competitions/session.py",
+        "found = [*found[: found.index(gate.first)], gate.first] if gate.first in found else [gate.first]",
+        "found = [*found, gate.first]",
+        (
+            "everhold-competitions/integration/test_ranking_of_leaders.py::test_a_file_of_a_former_leader_has_no_place_that_is_not_proved",
+        ),
+    ),
+    Mutation(
+        "sign-in",
+        "the audience of an identity token is checked",
+        "everhold_server/sign_in.py",
+        'aud={"essential": True, "value": self.client_id}, exp',
+        'aud={"essential": True}, exp',
+        ("everhold-server/integration/service/test_sign_in.py",),
+    ),
+    Mutation(
+        "sign-in",
+        "an identity token that is expired is refused",
+        "everhold_server/sign_in.py",
+        ' exp={"essential": True},',
+        "",
+        ("everhold-server/integration/service/test_sign_in.py",),
+    ),
+    Mutation(
+        "sign-in",
+        "a session that is expired is refused",
+        "everhold_server/sessions.py",
+        "row is None or row.expires <= stamp(moment) or",
+        "row is None or",
+        ("everhold-server/integration/service/test_sessions.py::test_a_session_ends_although_somebody_is_there",),
+    ),
+    Mutation(
+        "sign-in",
+        "a role needs a claim of one of its groups",
+        "everhold_server/sign_in.py",
+        "            if rule.group in person.groups:\n",
+        "            if True:\n",
+        (
+            "everhold-server/integration/service/test_sign_in.py::test_who_has_no_role_no_verified_name_or_the_name_of_another_is_told_why_and_not_let_in",
+        ),
+    ),
+    Mutation(
+        "sign-in",
+        "two teams of one name get no tokens",
+        "everhold_server/token_store.py",
+        '                refuse_look_alikes(name, known, of="team")\n',
+        "",
+        ("everhold-server/integration/test_cli_token.py::test_each_team_of_a_csv_gets_a_token_all_of_them_or_none",),
+    ),
 ]
 
 PROMISES = {
     "failing rows", "commit before answer", "seals", "secrets", "limits", "parts", "public rows",
-    "bounds for missing values", "places",
+    "bounds for missing values", "places", "sign-in",
 }  # fmt: skip
 """Headings of `MUTATIONS` that are promises of the README and the guides, and no lines of docs/theory/index.md."""
 

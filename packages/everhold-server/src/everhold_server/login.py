@@ -23,6 +23,8 @@ from everhold_server.uploads import Unusable
 from everhold_server.web.pages import page
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from everhold_server.token_store import Token, TokenStore
 
 LOGIN = APIRouter(include_in_schema=False)
@@ -98,26 +100,13 @@ def take_link(request: Request, link: str) -> Response:
 @LOGIN.get("/sign-in")
 def sign_in(request: Request) -> Response:
     """Send the visitor to the provider, or let in whom the proxy names."""
-    settings = request.app.state.settings
-    way = settings.sign_in
+    way = request.app.state.settings.sign_in
     if isinstance(way, OpenIDSignIn):
-        try:
-            url, begun = way.begin(settings.address)
-        except Unavailable as fault:
-            return _refused(request, str(fault), status=503)
-        response = RedirectResponse(url, 303)
-        response.set_cookie(
-            _sign_in_cookie(request), begun.cookie(), max_age=_SIGN_IN_LASTS, path="/", secure=settings.secure,
-            httponly=True, samesite="lax",
-        )  # fmt: skip
-        return response
+        return _or_refused(request, lambda: _begun(request, way))
     person = None if way is None else way.person(request.headers)
     if way is None or person is None:
         return _refused(request, "Nobody signs in with an account here, or the proxy did not say who you are.")
-    try:
-        return _welcome(request, way, person)
-    except (SignInRefused, QueryRejected) as fault:
-        return _refused(request, str(fault), status=403)
+    return _or_refused(request, lambda: _welcome(request, way, person))
 
 
 @LOGIN.get(CALLBACK)
@@ -127,13 +116,29 @@ def signed_in(request: Request) -> Response:
     way, begun = settings.sign_in, Begun.from_cookie(request.cookies.get(_sign_in_cookie(request), ""))
     if not isinstance(way, OpenIDSignIn) or begun is None:
         return _refused(request, "This sign-in was begun in another browser, or more than ten minutes ago.")
+    return _or_refused(request, lambda: _welcome(request, way, way.finish(settings.address, request.url.query, begun)))
+
+
+def _or_refused(request: Request, let_in: Callable[[], Response]) -> Response:
+    """Return the response of a step of a sign-in, or the login page with the reason why it is refused."""
     try:
-        person = way.finish(settings.address, request.url.query, begun)
-        return _welcome(request, way, person)
-    except (SignInRefused, QueryRejected) as fault:
-        return _refused(request, str(fault), status=403)
+        return let_in()
     except Unavailable as fault:
         return _refused(request, str(fault), status=503)
+    except (SignInRefused, QueryRejected) as fault:
+        return _refused(request, str(fault), status=403)
+
+
+def _begun(request: Request, way: OpenIDSignIn) -> Response:
+    """Return a redirect to the provider, with what comes back in a cookie."""
+    settings = request.app.state.settings
+    url, begun = way.begin(settings.address)
+    response = RedirectResponse(url, 303)
+    response.set_cookie(
+        _sign_in_cookie(request), begun.cookie(), max_age=_SIGN_IN_LASTS, path="/", secure=settings.secure,
+        httponly=True, samesite="lax",
+    )  # fmt: skip
+    return response
 
 
 def _welcome(request: Request, way: SignIn, person: Person) -> Response:
