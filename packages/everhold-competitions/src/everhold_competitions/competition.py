@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 
@@ -342,8 +342,8 @@ class Competition(Display):
 
     def final_nats(self, mechanism: Mechanism) -> float:
         """Return ln(1 / level) of the last comparison of two teams, at the worst planned use as in `final_radius`."""
-        if isinstance(mechanism, Silent):
-            return float(mechanism.nats(mechanism.queries))
+        if mechanism.traits.only_silent:
+            return float(cast("Silent", mechanism).nats(mechanism.queries))
         assert has_public_levels(mechanism)
         assert mechanism.planned_surprises is not None
         told, cost = self.teams * self.submissions, mechanism.cells.cost

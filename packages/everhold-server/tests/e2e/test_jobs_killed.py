@@ -1,6 +1,6 @@
 """A competition whose server and jobs are killed takes every submission once, and tells what it would have told.
 
-`EVERHOLD_KILLS` says how often: 20 times in the suite, 100 in the study that docs/guides/operate.md tells of.
+`EVERHOLD_KILLS` says how often: 20 times in the suite; docs/guides/operate.md tells of a study with more.
 """
 
 import json
