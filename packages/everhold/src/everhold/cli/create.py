@@ -21,7 +21,6 @@ from everhold.mechanisms import MECHANISMS
 from everhold.remote import is_address, remote_storage
 
 if TYPE_CHECKING:
-    from everhold.cli.plan import FurtherPlans
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
     from everhold.sealing.rows.row_store import SealableTable
@@ -341,10 +340,10 @@ class FurtherOptions(Protocol):
     Its entry point is of the group ``everhold.create_options``.
 
     Attributes:
-        plans: Options that it adds to `everhold plan`, a dataclass, too.
+        plans: Options that it adds to `everhold plan`, a dataclass, too; see `everhold.cli.plan.FurtherPlans`.
     """
 
-    plans: ClassVar[type[FurtherPlans]]
+    plans: ClassVar[type[Any]]
 
     def settings(self) -> dict[str, Any]:
         """Given options, by the names of `Holdout.create`.
