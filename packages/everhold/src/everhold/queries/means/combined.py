@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everhold.answers import Answer
+    from everhold.queries.interval_planner import Prepared
     from everhold.queries.query import CompileContext, QueryPlan
     from everhold.values.base import Clip
 
@@ -459,9 +460,12 @@ class BoundedMean(DerivedQuery):
             raise QueryRejected(
                 f"Missing values of {in_words(self.asked)} are bounded, which takes two means. Leave guess out."
             )
-        bound, said = self.bind(compiler.schema), "count as the lowest and as the highest"
+        bound = self.bind(compiler.schema)
         bound.check(compiler, guess=None, tolerance=tolerance)
         first, *others = compiler.prepare(bound.parts, None, together=True)
-        clip = replace(compiler.left_out(self.columns, self.given), said=said)
-        first = replace(first, bound=with_clips(first.bound, [*kept_clips(first.bound.facts), clip]))
-        return Derived([first, *others], compiler.schema, compiler.mechanism, bound)
+        return Derived([self.noted(first, compiler), *others], compiler.schema, compiler.mechanism, bound)
+
+    def noted(self, part: Prepared, compiler: CompileContext) -> Prepared:
+        """Return a part with a note that missing values are bounded."""
+        clip = replace(compiler.left_out(self.columns, self.given), said="count as the lowest and as the highest")
+        return replace(part, bound=with_clips(part.bound, [*kept_clips(part.bound.facts), clip]))

@@ -23,7 +23,7 @@ from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
 from everhold.guarantees.intervals.joint import Units
 from everhold.guarantees.intervals.parts import units_of
 from everhold.queries.makers import as_rowwise, ratio
-from everhold.queries.means.combined import ShareQuery, in_ends
+from everhold.queries.means.combined import BoundedMean, ShareQuery, in_ends
 from everhold.queries.means.mean import condition, parsed, rows_that_meet
 from everhold.queries.means.plans import BoundDerived, Derived, Estimate, JointMeans, OneMean, estimate_between, widest
 from everhold.queries.metrics.query import largest_group
@@ -109,7 +109,7 @@ class ContrastQuery(Query["Answer"]):
     ) -> OneMean | Contrast:
         """Compile a difference as one query, with bets on both arms, if the mechanism takes it, else arm by arm."""
         one = None
-        if self.how == "difference" and tolerance is None:
+        if self.how == "difference" and tolerance is None and not self._with_bounds(compiler):
             shares = [share.placed(compiler) for share in self.parts(compiler.schema)]
             arms = [arm for share in shares if (arm := share.as_one(compiler)) is not None]
             if len(arms) == len(shares):
@@ -117,11 +117,35 @@ class ContrastQuery(Query["Answer"]):
                 one = difference_of_arms(compiler, arms, shown=self._shown, width=at_one - at_zero, guess=guess)
         return self.compile_apart(compiler, guess=guess, tolerance=tolerance) if one is None else one
 
+    def _with_bounds(self, compiler: CompileContext) -> list[BoundedMean]:
+        """Return the mean of each arm with bounds for missing values, or an empty list if no rule asks for them."""
+        schema = compiler.schema
+        arms = (
+            [BoundedMean.of(share.part, schema, share.whole) for share in self.parts(schema)] if schema.missing else []
+        )
+        return [arm for arm in arms if arm is not None]
+
     def compile_apart(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> Contrast:
-        """Compile the arms separately: one query for each arm if the mechanism takes ratios, else two means each."""
-        schema = compiler.schema
+        """Compile the arms separately: one query for each arm if the mechanism takes ratios, else two means each.
+
+        With bounds for missing values it is three means each: the lowest, the highest, and the share of the arm.
+        """
+        schema, name = compiler.schema, WORDS[self.how][0]
+        if arms := self._with_bounds(compiler):
+            treated, control = (arm.bind(schema) for arm in arms)
+            size, ends = len(treated.parts), self._checked(treated.shown, *treated.description["ends"])
+            whole = BoundDerived(
+                name, {"kind": name.partition(" ")[2]}, (*treated.parts, *control.parts),
+                lambda told: self._of(treated.combine(told[:size]), control.combine(told[size:]), ends), self._shown,
+            )  # fmt: skip
+            whole.check(compiler, guess=guess, tolerance=tolerance)
+            means = compiler.prepare(whole.parts, None, together=True)
+            means[0], means[size] = (
+                arm.noted(means[place], compiler) for arm, place in zip(arms, (0, size), strict=True)
+            )
+            return Contrast(means, schema, compiler.mechanism, whole)
         asked = [share.placed(compiler) for share in self.parts(schema)]
         ones = [one for share in asked if (one := share.as_one(compiler)) is not None]
         plain = [share.bind(schema) for share in asked]
@@ -135,7 +159,6 @@ class ContrastQuery(Query["Answer"]):
                 return self._of(in_ends(told[0], *ends), in_ends(told[1], *ends), ends)
             return self._of(plain[0].combine(told[:2]), plain[1].combine(told[2:]), ends)
 
-        name = WORDS[self.how][0]
         bound = BoundDerived(name, {"kind": name.partition(" ")[2]}, parts, combine, self._shown)
         bound.check(compiler, guess=guess, tolerance=tolerance)
         if as_ratios:
@@ -152,18 +175,22 @@ class ContrastQuery(Query["Answer"]):
         return f"{what} where {self.arm} is {self.treated} {between} where it is {self.control}{among}"
 
     def _ends(self, share: ShareQuery, schema: Schema) -> tuple[float, float]:
-        """Return the outcomes that row values 0 and 1 of the event stand for.
+        """Return the outcomes that row values 0 and 1 of the event stand for."""
+        event = share.part.bind(schema)
+        return self._checked(event.shown, event.at_zero, event.at_one)
+
+    def _checked(self, shown: str, at_zero: float, at_one: float) -> tuple[float, float]:
+        """Check both ends of an event, and return them.
 
         Raises:
             QueryRejected: If it is a ratio of what may be negative. Nothing is charged.
         """
-        event = share.part.bind(schema)
-        if self.how == "ratio" and min(event.at_zero, event.at_one) < 0.0:
+        if self.how == "ratio" and min(at_zero, at_one) < 0.0:
             raise QueryRejected(
-                f"The range of {event.shown} goes below 0, and a ratio of means needs values of at least 0. Pass "
+                f"The range of {shown} goes below 0, and a ratio of means needs values of at least 0. Pass "
                 "low=0 or more, or ask risk_difference(...)."
             )
-        return event.at_zero, event.at_one
+        return at_zero, at_one
 
     def _of(self, treated: Estimate, control: Estimate, ends: tuple[float, float]) -> Estimate:
         """Return the estimate of all differences or ratios of values in both intervals, rounded outwards."""

@@ -44,9 +44,9 @@ def parsed(text: str, schema: Schema) -> Expression:
     if bounded := columns_needed(expression, schema.missing, "bounds"):
         names = " and ".join(map(repr, sorted(bounded)))
         raise QueryRejected(
-            f"{brief(text)} reads {names}, and missing values there are bounded in shares and means that are asked "
-            "alone, not in this query. Ask for a share or a mean, of each arm with given=..., or write which rows are "
-            f"meant, as in {have_values(bounded)!r}."
+            f"{brief(text)} reads {names}, and missing values there are bounded in shares, means and contrasts that "
+            "are asked alone, not in this query. Ask for one of these, or write which rows are meant, as in "
+            f"{have_values(bounded)!r}."
         )
     return with_values(expression, schema.missing)
 

@@ -42,8 +42,9 @@ class Rows:
         missing: What counts for rows that have no value in a column that a query reads. ``"refuse"``: such a query is
             refused, unless it says so itself. ``"drop"``: a mean, a share or a comparison of arms is about the rows
             that have a value. ``"bounds"``: the interval of a share or a mean runs from that with all missing values
-            at their lowest to that with all at their highest. A value: it counts for missing ones in columns that can
-            hold it. Or one of these by column, as in ``{"bp": "drop", "visits": 0}``.
+            at their lowest to that with all at their highest, and so it does in each arm of a
+            comparison. A value: it counts for missing ones in columns that can hold it. Or one of these by column, as
+            in ``{"bp": "drop", "visits": 0}``.
         equal_rows: Equal rows in both sets are no copies: a design that repeats its settings, or the same features with
             labels drawn anew. Otherwise more of them than chance gives are refused.
     """
