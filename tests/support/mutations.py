@@ -721,8 +721,8 @@ MUTATIONS = [
         "S11",
         "an unsealed gain has the level of its success",
         "everhold/gates/cases/units.py",
-        "claim, nats = claims[0], nats + math.log(len(claims))",
-        "claim = claims[0]",
+        "nats += -math.log(_OF_GAIN) if guarded else math.log(len(claims))",
+        "nats += -math.log(_OF_GAIN) if guarded else 0.0",
         ("everhold/unit/gates/test_unsealed_gains.py",),
     ),
     Mutation(
