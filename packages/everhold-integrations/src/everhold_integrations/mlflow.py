@@ -7,7 +7,9 @@ from MLflow's class, whose import needs matplotlib and more: logging answers nee
 from __future__ import annotations
 
 import math
+import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from everhold.queries.metrics.label_query import LabelQuery
 
 _METRICS: Mapping[str, Callable[[Any], LabelQuery]] = {"accuracy": accuracy, "error": error, "brier": brier}
-_SETTINGS = ("storage", "holdout", "metric", "name", "analyst")
+_SETTINGS = ("storage", "holdout", "rows", "metric", "name", "analyst")
 
 
 def log_answer(answer: Answer, name: str, *, step: int | None = None, run_id: str | None = None) -> dict[str, float]:
@@ -77,7 +79,11 @@ class HoldoutEvaluator:
     served models and endpoints are refused: MLflow traces their inputs, and a trace would contain sealed rows.
 
     ``evaluator_config`` has ``holdout``, the name. It may have ``storage``, ``metric`` (``"accuracy"``, ``"error"`` or
-    ``"brier"``), the ``name`` of the logged metric, and the ``analyst`` who asks.
+    ``"brier"``), the ``name`` of the logged metric, and the ``analyst`` who asks. ``storage`` may be the address of a
+    service: then predictions travel in place of the estimator, so the features have to be public, and ``rows`` is a
+    data frame or a file with them and the row ids. The token is in the environment variable ``EVERHOLD_TOKEN``.
+
+    The ledger keeps the registered name and version of the model, and the run that logged it, beside the answer.
     """
 
     @classmethod
@@ -102,7 +108,8 @@ class HoldoutEvaluator:
         guess = _score(metric, estimator, dataset)
         with Holdout.open(settings.get("storage", DEFAULT_STORAGE), settings["holdout"]) as opened:
             holdout = opened if settings.get("analyst") is None else opened.analyst(settings["analyst"])
-            answer = holdout.ask(_METRICS[metric](estimator), guess=guess, strict=True)
+            query = _METRICS[metric](_subject(holdout, estimator, metric, settings.get("rows")))
+            answer = holdout.ask(query, guess=guess, strict=True, models=[_tracked(model, run_id)])
         metrics = log_answer(answer, settings.get("name", f"holdout_{metric}"), run_id=run_id)
         made: Any = EvaluationResult  # has no types
         result: EvaluationResult = made(metrics=metrics, artifacts={}, run_id=run_id)
@@ -117,6 +124,77 @@ def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
             f"{fault}. evaluator_config may have {', '.join(_SETTINGS)}, and metric is one of {', '.join(_METRICS)}."
         )
     return settings
+
+
+def compare_versions(
+    first: str, second: str, *, holdout: str, storage: str = DEFAULT_STORAGE, metric: str = "accuracy",
+    margin: float | None = None, rows: Any = None, guess: float = 0.0,
+) -> Any:  # fmt: skip
+    """Ask how much larger the score of one logged model is than that of another, row by row: one query.
+
+    The ledger keeps the registered names, versions and runs of both, and the service's page *Compare* shows the answer.
+
+    Args:
+        first: Address of a model, such as ``"models:/churn/4"``.
+        second: The same.
+        holdout: Name of the holdout.
+        storage: As for `Holdout.open`, also the address of a service.
+        metric: ``"accuracy"``, ``"error"`` or ``"brier"``.
+        margin: By how much the first model may be worse and still be called not worse.
+        rows: As for `HoldoutEvaluator`.
+        guess: Of the difference.
+
+    Returns:
+        The answer, or with a margin a `MarginVerdict`, see `Holdout.compare`.
+
+    Raises:
+        QueryRejected: If the models cannot be compared. Nothing was charged.
+    """
+    from everhold.asking.model_scores import compare_elsewhere
+
+    _checked({"metric": metric})
+    loaded = [mlflow.pyfunc.load_model(address) for address in (first, second)]
+    with Holdout.open(storage, holdout) as opened:
+        both = [_METRICS[metric](_subject(opened, _estimator(model), metric, rows)) for model in loaded]
+        ask = partial(opened.ask, models=[_tracked(model, None) for model in loaded])
+        return compare_elsewhere(ask, (both[0], both[1]), metric, margin=margin, guess=guess)
+
+
+def _subject(holdout: Holdout, estimator: Any, metric: str, rows: Any) -> Any:
+    """Return what is asked about: the estimator itself, or in a service its predictions for the public rows.
+
+    Raises:
+        QueryRejected: If they cannot be predicted.
+    """
+    schema = holdout.schema
+    if not holdout.is_served:
+        return estimator
+    if rows is None or schema.row_id is None:
+        raise QueryRejected(
+            "An estimator is not sent to a service. Seal rows with public features and row ids, and pass rows=, a data "
+            "frame or a file of the features with the ids."
+        )
+    import pandas as pd
+
+    if isinstance(rows, str | os.PathLike):
+        rows = (pd.read_parquet if str(rows).endswith(".parquet") else pd.read_csv)(rows)
+    named = getattr(estimator, "feature_names_in_", None)
+    columns = [name for name in schema.columns if name not in (schema.row_id, schema.label)]
+    if absent := [name for name in (schema.row_id, *(columns if named is None else named)) if name not in rows]:
+        raise QueryRejected(f"rows has no column {absent[0]!r}. Pass the features of the sealed rows and their ids.")
+    table = rows[columns].to_numpy() if named is None else rows[list(named)]
+    predicted = probabilities(estimator, table) if metric == "brier" else estimator.predict(table)
+    told = "prediction" if schema.row_id != "prediction" else "predicted"
+    return pd.DataFrame({schema.row_id: rows[schema.row_id].to_numpy(), told: predicted})
+
+
+def _tracked(model: Any, run_id: str | None) -> dict[str, str]:
+    """Return the name and version under which a logged model was first registered, and the run that logged it."""
+    found = mlflow.MlflowClient().search_model_versions(f"source_path = 'models:/{model.model_id}'")
+    named = min(found, key=lambda each: each.creation_timestamp, default=None)
+    facts = {} if named is None else {"name": named.name, "version": str(named.version)}
+    run = model.metadata.run_id or run_id
+    return facts if run is None else {**facts, "run": run}
 
 
 def _estimator(model: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -18,6 +19,7 @@ from everhold.arguments import as_whole, brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.families.grid import GridFamily
+from everhold.mechanisms import MECHANISMS
 from everhold.queries.makers import difference
 from everhold.queries.query import Query, RowwiseQuery
 from everhold.search_results import FEW_ROWS
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from everhold.holdout import Holdout
+    from everhold.mechanisms.traits import Traits
 
 from everhold_integrations.optuna_spaces import declared_space, suggested
 
@@ -66,7 +69,9 @@ class SealedObjective:
         objective: From a trial to a query such as ``accuracy(model)``. For a better guess than the training estimate,
             return it too, as in ``(accuracy(model), cross_validated)``. Or a space that is declared on the holdout,
             such as `declared_space` makes: each trial suggests a point, which is answered for nothing.
-        holdout: The open holdout; one for each process.
+        holdout: The open holdout; one for each process. Of a service, ``Holdout.open("https://...", name)``, with the
+            token in the environment variable ``EVERHOLD_TOKEN``; it takes rules, and predictions if features are
+            public.
         keep: Queries that are left for the end of the study: a silent comparison of each of its best trials costs one.
         silent: Ask silently: nothing is told before the study is unsealed, and the value of a trial is its guess. By
             default so with fewer than 3,000 sealed rows, where told answers say little, and in `Holdout.study`, for
@@ -114,7 +119,7 @@ class SealedObjective:
             trial.study.stop()
             raise TrialPruned("The remaining budget is kept for the end of the study. Nothing was charged.")
         returned = self._objective(trial)
-        answer = self._ask(returned)
+        answer = self._ask(returned, {"study": trial.study.study_name, "trial": str(trial.number)})
         for name in ATTRIBUTES:
             trial.set_user_attr(f"everhold_{name}", getattr(answer, name, None))
         if self._is_silent(returned) and not answer.refused:
@@ -133,32 +138,37 @@ class SealedObjective:
         """Return how many further trials may ask, besides running trials with smaller numbers."""
         if self._is_free or _goes_on(self._holdout):
             return 1
-        left, mechanism = self._holdout.remaining, self._holdout.mechanism
+        left, traits = self._holdout.remaining, self._traits
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         ahead = sum(before is None or trial.number < before for trial in running)
-        kept = 0 if mechanism.traits.unsealable else self._keep  # silent queries are charged nothing
-        price = max(mechanism.traits.most_charged, 1)
+        kept = 0 if traits.unsealable else self._keep  # silent queries are charged nothing
+        price = max(traits.most_charged, 1)
         spare = [
             left["queries"] - self._keep,
             *(n // price - kept for name, n in left.items() if name != "queries"),
         ]
         return min(spare) - ahead
 
-    def _ask(self, returned: Asked) -> Any:
+    @cached_property
+    def _traits(self) -> Traits:
+        """Traits of the mechanism that answers, also in a service."""
+        return MECHANISMS[self._holdout.status()["mechanism"]].traits
+
+    def _ask(self, returned: Asked, trial: Mapping[str, str]) -> Any:
         if isinstance(returned, Answer):
             return returned
         query, guess = _query_of(returned)
         silent = self._is_silent(returned)
         if silent:
             _guess_of(returned)
-        return self._holdout.ask(query, guess=guess, silent=silent)
+        return self._holdout.ask(query, guess=guess, silent=silent, models=[trial])
 
     def _is_silent(self, returned: Asked) -> bool:
         """Whether a trial is asked silently: as was said, else where told answers would say little."""
-        if self._silent is not None or isinstance(returned, Answer) or self._is_free or self._holdout.is_served:
+        if self._silent is not None or isinstance(returned, Answer) or self._is_free:
             return bool(self._silent)
-        few = self._holdout.schema.rows < FEW_ROWS or self._holdout.is_silent
-        return few and self._holdout.mechanism.traits.unsealable and _query_of(returned)[1] is not None
+        few = self._holdout.schema.rows < FEW_ROWS or (not self._holdout.is_served and self._holdout.is_silent)
+        return few and self._traits.unsealable and _query_of(returned)[1] is not None
 
     def unseal_best(
         self, study: Study, *, best: int = 10, query: Callable[[FrozenTrial], Asked] | None = None
@@ -185,7 +195,11 @@ class SealedObjective:
         trials = _best(study, best)
         queries = [self._same_query(trial, query or self._objective) for trial in _watched(trials)]
         pairs = [_apart(other, queries[0]) for other in queries[1:]]
-        compared = [pair is not None and not self._holdout.ask(pair, silent=True).refused for pair in pairs]
+        tracked = [{"study": study.study_name, "trial": str(trial.number)} for trial in trials]
+        compared = [
+            pair is not None and not self._holdout.ask(pair, silent=True, models=[trial, tracked[0]]).refused
+            for pair, trial in zip(pairs, tracked[1:], strict=True)
+        ]
         told = self._holdout.unseal()
         answers = [self._holdout.ask(own) for own in queries]
         asked = [pair if known else None for pair, known in zip(pairs, compared, strict=True)]

@@ -32,6 +32,7 @@ from everhold.operations.reports import (
 )
 from everhold.operations.transport import LocalTransport
 from everhold.queries.query import Query, RowwiseQuery
+from everhold.remote import is_address, remote_storage
 from everhold.sealing.configuration import ALIKE, DEALT, check_settings, drawn_from_rows
 from everhold.sealing.storage import (
     DEFAULT_STORAGE,
@@ -235,7 +236,8 @@ class Holdout:
         """Open a sealed holdout and check that its rows are the ones that were sealed.
 
         Args:
-            storage: As for `create`.
+            storage: As for `create`, or the address of a service, such as ``"https://holdout.example"``: see
+                `everhold.connect`. Its token is in the environment variable ``EVERHOLD_TOKEN``.
             name: Name of the holdout.
             recover: Continue with a database that was set back to an older copy, and count what it lost as spent; if
                 the file of the newest head is lost, too, all that is left. If there is a backup, restore the newest one
@@ -252,6 +254,12 @@ class Holdout:
             Unavailable: If the engine cannot be reached.
             ValueError: If the engine is of another kind than the one that was sealed.
         """
+        if is_address(storage):
+            if recover or engine is not None:
+                raise QueryRejected(
+                    "A ledger is recovered, and an engine named, where the service runs. Leave both out."
+                )
+            return cast("Self", remote_storage(str(storage)).connect(str(storage), name))
         url = storage_url(storage)
         store = LedgerStore.open(url, create=False)
         try:
@@ -410,8 +418,10 @@ class Holdout:
         at, costs nothing and is not recorded. Whatever anybody has asked before is free.
 
         Raises:
-            QueryRejected: If there is no allotment of that name.
+            QueryRejected: If there is no allotment of that name, or a service has the rows.
         """
+        if self.is_served:
+            raise QueryRejected("A service knows the analyst by the token. Leave the name out, and pass their token.")
         return type(self)(LocalTransport(self._session("analyst").of_analyst(name)))
 
     @names_keywords(GateTerms, USUAL_GATE)
@@ -497,16 +507,18 @@ class Holdout:
     @overload
     def ask(
         self, query: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False,
-        silent: bool = False, as_of: int | None = None,
+        silent: bool = False, as_of: int | None = None, models: Sequence[Mapping[str, str]] | None = None,
     ) -> Answer: ...  # fmt: skip
     @overload
     def ask(
         self, query: Query[Result], *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False, silent: bool = False, as_of: int | None = None,
+        models: Sequence[Mapping[str, str]] | None = None,
     ) -> Result: ...  # fmt: skip
     def ask(
         self, query: Query[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False, silent: bool = False, as_of: int | None = None,
+        models: Sequence[Mapping[str, str]] | None = None,
     ) -> Any:  # fmt: skip
         """Ask one query of any kind.
 
@@ -523,6 +535,8 @@ class Holdout:
                 are told openly, for nothing. Only with a mechanism that can be unsealed, such as ``"guess_and_check"``.
             as_of: Number of an arrival: the stored answer about the rows that had come with it, which is free. 0 for
                 the rows of the holdout's creation.
+            models: The models that the query is about, as a tracker knows them, such as ``[{"name": "churn",
+                "version": "4", "run": run_id}]``. Ledger, pages and certificate show them beside a new query.
 
         Returns:
             The answer, committed to the ledger before it is returned. A repeated query returns the stored answer,
@@ -537,8 +551,10 @@ class Holdout:
                 charged yet.
         """
         return self._transport.perform(
-            Ask(query=query, guess=guess, tolerance=tolerance, strict=strict, silent=silent, as_of=as_of)
-        )
+            Ask(
+                query=query, guess=guess, tolerance=tolerance, strict=strict, silent=silent, as_of=as_of, models=models
+            )
+        )  # fmt: skip
 
     def append(
         self, rows: RowSource | None = None, training: RowSource | None = None, *, until: str | None = None

@@ -16,8 +16,9 @@ from everhold.queries.metrics.registry import METRICS
 from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst
-from everhold_server.web.pages import ENDINGS, Fields, Form, page, performed
-from everhold_server.web.views import SAID_OF, View
+from everhold_server.uploads import RequestContent
+from everhold_server.web.pages import ENDINGS, Chosen, Fields, Form, page, performed
+from everhold_server.web.views import SAID_OF, View, compared
 from everhold_server.wire.reading import query_from
 
 if TYPE_CHECKING:
@@ -187,9 +188,18 @@ _SIDES = ("first", "second")
 
 
 @router.get("/holdouts/{name}/compare")
-def compare_form(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst) -> Response:
-    """The form."""
-    return _compare_page(request, View.of(holdouts, name, principal), Fields())
+def compare_form(
+    request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, first: Chosen = "",
+    second: Chosen = "", margin: Chosen = "",
+) -> Response:  # fmt: skip
+    """The form, and what answers say of two models of a tracker. That is free."""
+    view, fault, rows = View.of(holdouts, name, principal), "", None
+    fields = Fields(RequestContent({"margin": margin.encode()}, {}))
+    try:
+        rows = compared(view, first, second, fields.number("margin", 0.0) or 0.0) if first and second else None
+    except EverholdError as wrong:
+        fault = wrong.told
+    return _compare_page(request, view, fields, fault=fault, chosen=(first, second), found=rows)
 
 
 @router.post("/holdouts/{name}/compare")
@@ -233,10 +243,12 @@ def _both_written(fields: Fields, tables: Any) -> dict[str, Any]:
 
 def _compare_page(
     request: Request, view: View, fields: Fields, *, answer: Any = None, fault: str = "",
-    warned: Sequence[str] = (),
+    warned: Sequence[str] = (), chosen: tuple[str, str] = ("", ""), found: Any = None,
 ) -> Response:  # fmt: skip
+    models = dict.fromkeys(model for models, _ in view.tracked for model in models)
     return page(
-        request, "compare.html", status=422 if fault else 200, view=view, fields=fields, metrics=METRICS.compared,
+        request, "compare.html", status=422 if fault else 200, view=view, models=[*models], chosen=chosen, found=found,
+        fields=fields, metrics=METRICS.compared,
         answer=answer, rows=[] if answer is None else answer.to_rows(), fault=fault, endings=ENDINGS, said_of=SAID_OF,
         tab="compare", warned=warned,
     )  # fmt: skip

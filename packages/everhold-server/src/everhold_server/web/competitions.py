@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
@@ -27,7 +27,7 @@ from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Principal, Role, Steward, Viewer, kept
 from everhold_server.registration import RegisterTeams, names_in
 from everhold_server.tables import stamp
-from everhold_server.web.pages import ENDINGS, Fields, Form, page, performed, place
+from everhold_server.web.pages import ENDINGS, Chosen, Fields, Form, page, performed, place
 from everhold_server.web.views import SAID_OF, View, told_in_words
 
 if TYPE_CHECKING:
@@ -153,10 +153,6 @@ def _teams_page(
         fault=fault, tab="teams", rows=competition.teams().to_rows(), ended=competition.is_ended,
         address=request.app.state.settings.address,
     )  # fmt: skip
-
-
-Chosen = Annotated[str, Query(max_length=1_000)]
-"""A team that is chosen to be compared with another one."""
 
 
 @router.get("/holdouts/{name}/leaderboard")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from fastapi import Depends
+from fastapi import Depends, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.datastructures import Headers, MutableHeaders
@@ -131,6 +131,9 @@ def _environment() -> Environment:
 
 _ENVIRONMENT = _environment()
 
+
+Chosen = Annotated[str, Query(max_length=2_000)]
+"""A team, a model or a number that a form sends in the address of its page."""
 
 ENDINGS = ".csv,.tsv,.parquet,.arrow"
 """File name endings that a browser offers for a table; the kind of a file is seen in the file."""

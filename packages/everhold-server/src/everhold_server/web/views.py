@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from everhold.asking.model_scores import verdict_at
 from everhold.asking.reports.holdout_ledger import with_names
 from everhold.certificate.numbers import counted
 from everhold.display import at_most
 from everhold.errors import DependenceError, QueryRejected
 from everhold.ledger.acts import CHECKED, VERDICTS
+from everhold.queries.metrics.registry import METRICS
 from everhold_competitions.competition import LEADER, NOTHING, SCORE
 from everhold_server.api.holdouts import status_for
 from everhold_server.principals import Role
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from everhold_server.open_holdouts import OpenHoldouts
     from everhold_server.principals import Principal
 
-_SHOWN = ("sequence", "asked_at", "asked", "value", "low", "high", "source", "charged", "analyst", "estimate")
+_SHOWN = ("sequence", "asked_at", "asked", "value", "low", "high", "source", "charged", "analyst", "estimate", "models")
 _DISTANCES = (1, 2, 5, 10, 20, 50, 100)
 _MOST_SETS = 10
 _ABOUT_CASES = "cases: "
@@ -155,6 +158,12 @@ class View:
             return self.whole.ledger.model_names()
         return {} if self.mine is None else self.whole.ledger.model_names(asked_by=self.principal.name)
 
+    @cached_property
+    def tracked(self) -> list[tuple[list[str], dict[str, Any]]]:
+        """Answers about models of a tracker that this principal may see, each after the models in words."""
+        named = zip(self.whole.ledger.models(self.rows), self.rows, strict=True)
+        return [(models, row) for models, row in named if models]
+
     def gates(self) -> list[dict[str, Any]]:
         """Public facts of every gate with its promotions, empty for a competition.
 
@@ -182,6 +191,41 @@ def _gate_of(view: View, gate: Mapping[str, Any]) -> dict[str, Any]:
         "champions": _reigns(champions, view.status["ledger_head"]["sequence"]), "cases": cases,
         "rows_left": gate.get("rows_left"), "rows": _rows_of(view.status) if "rows_left" in gate else None,
     }  # fmt: skip
+
+
+_DIGEST = re.compile(r" of predictions [0-9a-f]{8}")
+
+
+def compared(view: View, first: str, second: str, margin: float) -> list[dict[str, Any]]:
+    """Return for each metric what answers say of the difference of two models of a tracker, and the verdict.
+
+    All intervals hold at once. So the difference lies between the ends of the two answers, and within the answer to
+    their paired comparison, if that was asked.
+    """
+    known = {metric.title or name: metric.greater for name, metric in METRICS.own.items() if metric.ordered}
+    told: dict[str, dict[str, tuple[float, float]]] = {}
+    for models, row in view.tracked:
+        texts = [_DIGEST.sub("", text) for text in str(row["asked"]).split(" minus ")]
+        about, low, high = {*models}, row["low"], row["high"]
+        if None in (low, high) or len({*texts}) != 1 or texts[0].partition(" among ")[0] not in known:
+            continue
+        if len(models) == len(texts) == 1 and about <= {first, second}:
+            told.setdefault(texts[0], {})["first" if models == [first] else "second"] = (low, high)
+        elif len(models) == len(texts) == 2 and about == {first, second}:
+            told.setdefault(texts[0], {})["paired"] = (low, high) if models[0] == first else (-high, -low)
+    rows = []
+    for metric, each in told.items():
+        paired, one, other = (each.get(name) for name in ("paired", "first", "second"))
+        within = [] if paired is None else [paired]
+        if one is not None and other is not None:
+            within.append((one[0] - other[1], one[1] - other[0]))
+        if within:
+            low, high = max(low for low, _ in within), min(high for _, high in within)
+            verdict = verdict_at(margin, low, high, greater=known[metric.partition(" among ")[0]])
+            sides = [None if side is None else {"low": side[0], "high": side[1]} for side in (one, other)]
+            rows.append({"metric": metric, "first": sides[0], "second": sides[1], "low": low, "high": high,
+                         "paired": paired is not None, "verdict": verdict})  # fmt: skip
+    return rows
 
 
 def _rows_of(status: Mapping[str, Any]) -> int:

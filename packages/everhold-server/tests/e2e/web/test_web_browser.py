@@ -5,9 +5,9 @@ from itertools import product
 from urllib.parse import quote
 
 import pytest
-from web_samples import chromium, model, rows, seal, seal_races, serving, written
+from web_samples import IDS, TRUTH, chromium, mechanism, model, rows, seal, seal_races, serving, written
 
-from everhold import Holdout, Planning
+from everhold import Holdout, Planning, Rows, accuracy, difference
 from everhold_server.principals import Role
 from everhold_server.web.pages import _ENVIRONMENT
 
@@ -18,7 +18,8 @@ PAGES = (
     "/holdouts/months/arrivals", "/holdouts/months/over-time", "/public/race", "/holdouts/race/submit",
     "/holdouts/raced", "/holdouts/raced/leaderboard", "/holdouts/raced/leaderboard?first=owls&second=wrens",
     "/holdouts/raced/submit", "/holdouts/raced/certificate", "/holdouts/raced/unseal", "/public/raced", "/plan",
-    "/plan/protocol", "/verify", "/tokens", "/audit", "/holdouts/nowhere",
+    "/holdouts/tracked/compare?first=churn version 3 of run a1&second=churn version 4 of run b2&margin=0.02",
+    "/holdouts/tracked", "/plan/protocol", "/verify", "/tokens", "/audit", "/holdouts/nowhere",
 )  # fmt: skip
 DOORS = {
     "login.html": {"link": "", "why": "", "form": True, "way": "the university"},
@@ -49,6 +50,14 @@ def service(tmp_path_factory):
     ) as made:
         made.ask("dep_delay > 5")
         made.append(rows(22), until="2026-02-01")
+    models = [{"name": "churn", "version": "3", "run": "a1"}, {"name": "churn", "version": "4", "run": "b2"}]
+    sealed = {"id": IDS, "y": TRUTH}
+    with Holdout.create(
+        storage, "tracked", holdout=sealed, label="y", mechanism=mechanism(), rows=Rows(row_id="id", features="public")
+    ) as made:
+        asked = [accuracy(model(0.9, 0)), accuracy(model(0.6, 1))]
+        for query, guess, which in zip((*asked, difference(*asked)), (0.9, 0.6, 0.3), ([0], [1], [0, 1]), strict=True):
+            made.ask(query, guess=guess, models=[models[number] for number in which])
     with serving(storage) as (app, address):
         for name in ("race", "raced"):
             app.state.published.put(name, public=True, by="test")

@@ -148,15 +148,21 @@ class MarginVerdict(Display):
             margin: Not negative.
             greater: Whether a higher score is a better one.
         """
-        low, high = answer.low, answer.high
-        if low is None or high is None:
+        if answer.low is None or answer.high is None:
             return cls("undecided", margin, answer)
-        least, most = (low, high) if greater else (-high, -low)  # of how much better the first one is
-        return cls("not worse" if least > -margin else "worse" if most < -margin else "undecided", margin, answer)
+        return cls(verdict_at(margin, answer.low, answer.high, greater=greater), margin, answer)
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``{"verdict", "margin"}`` with the fields of the answer."""
         return {"verdict": self.verdict, "margin": self.margin, **self.answer.to_dict()}
+
+
+def verdict_at(
+    margin: float, low: float, high: float, *, greater: bool
+) -> Literal["not worse", "worse", "undecided"]:  # fmt: skip
+    """Return the verdict on the first of two models, from the interval of its score minus that of the second."""
+    least, most = (low, high) if greater else (-high, -low)  # of how much better the first one is
+    return "not worse" if least > -margin else "worse" if most < -margin else "undecided"
 
 
 def _checked_margin(margin: float, query: Any, *, silent: bool) -> tuple[float, bool]:

@@ -138,7 +138,9 @@ class QueryExecutor:
     place: AmongArrivals = _OF_THE_CREATION
     growth: Trees | None = None
 
-    def ask(self, plan: QueryPlan[Result], *, strict: bool = False) -> Result:
+    def ask(
+        self, plan: QueryPlan[Result], *, strict: bool = False, beside: Mapping[str, Any] | None = None
+    ) -> Result:  # fmt: skip
         """Answer a query: its entries in order, as far as public state says that they are surely paid for.
 
         Repeats are answered from one plain read. What is evaluated in no time is reserved, evaluated, answered and
@@ -147,15 +149,16 @@ class QueryExecutor:
         Args:
             plan: The query.
             strict: Raise `BudgetExhausted` instead of returning a refusal.
+            beside: Facts for the descriptions of new entries, which are no part of the queries' identity.
 
         Raises:
             QueryRejected: If one of its entries is new and the study was unsealed. Nothing is charged.
             Outdated: If the query is about something that changed since it was compiled; nothing was answered.
         """
         drafts = plan.asked
-        if self.analyst is not None or any(ANALYST in draft.description for draft in drafts):
+        if self.analyst is not None or beside or any(ANALYST in draft.description for draft in drafts):
             # The analyst's name is in the descriptions, and no part of the queries' identity.
-            name = {} if self.analyst is None else {ANALYST: self.analyst}
+            name = {**(beside or {}), **({} if self.analyst is None else {ANALYST: self.analyst})}
             unnamed = ({key: of for key, of in draft.description.items() if key != ANALYST} for draft in drafts)
             drafts = [EntryDraft(draft.fingerprint, own | name) for draft, own in zip(drafts, unnamed, strict=True)]
         work = Execution(self, plan, drafts)

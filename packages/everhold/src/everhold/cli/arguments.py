@@ -14,7 +14,7 @@ import typer
 
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format
-from everhold.remote import ADDRESS_VARIABLE, is_address, remote_storage
+from everhold.remote import ADDRESS_VARIABLE, is_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -138,8 +138,10 @@ def opened(storage: str, name: str | None, analyst: str | None = None) -> Holdou
         raise Misuse(
             "--analyst is only for a storage. A service knows the analyst by the token, so leave --analyst out."
         )
+    from everhold.holdout import Holdout
+
     with arguments_checked():
-        return remote_storage(storage).connect(storage, name)
+        return Holdout.open(storage, name)
 
 
 def opened_here(storage: str, name: str | None, analyst: str | None = None) -> Holdout:

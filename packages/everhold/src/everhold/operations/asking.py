@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from everhold.errors import QueryRejected
 from everhold.operations.operation import AnyQuery, HoldoutOperation, Param, Role
 from everhold.progress import progress
+from everhold.values.tracked_models import MODELS, check_tracked
 
 if TYPE_CHECKING:
     from everhold.answers import Answer, QuotedPrice
@@ -76,9 +77,16 @@ class Ask(HoldoutOperation[Any], verb="ask", role=Role.ANALYST, act="ask", route
         Param("Number of an arrival: the stored answer about the rows that had come with it. Free.", least=0,
               most=2**31),
     ] = None  # fmt: skip
+    models: Annotated[
+        Sequence[Mapping[str, str]] | None,
+        Param("The models that the query is about, as your tracker knows them: name and version in a registry, run, "
+              "study and trial. The ledger keeps them beside a new query.", longest=10,
+              example=[{"name": "churn", "version": "4", "run": "7f3a"}]),
+    ] = None  # fmt: skip
 
     def perform(self, session: HoldoutSession) -> Any:
         """Compile the query, and let the executor answer."""
+        beside = {MODELS: check_tracked(self.models)} if self.models else {}
         session.check_queries()
         executor = session.asked_of(self.as_of)
         compiler = executor.compiler.silently() if self.silent or session.silent else executor.compiler
@@ -87,7 +95,7 @@ class Ask(HoldoutOperation[Any], verb="ask", role=Role.ANALYST, act="ask", route
             from everhold.asking.arrivals.growth import check_asked
 
             check_asked(executor.ledger, plan)
-        return executor.ask(plan, strict=self.strict)
+        return executor.ask(plan, strict=self.strict, beside=beside)
 
     def facts(self, result: Any) -> Mapping[str, Any]:
         """Outcome in a word, and the query's hash."""

@@ -28,6 +28,7 @@ from everhold.queries.query import ExecutionResult, Query, rows_of
 from everhold.queries.selection.choice import Choice as BestOf
 from everhold.sealing.duplicates.resealing import also_sealed_as
 from everhold.values.base import clips_in_words, kept_clips
+from everhold.values.tracked_models import tracked_in_words
 from everhold.values.units import MeanUnits, measure_of
 
 if TYPE_CHECKING:
@@ -403,7 +404,7 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
 
 
 def asked_in_words(entry: Entry, *, failing: bool = True) -> str:
-    """Describe a query in words, with its clipping and, if told, the share of rows on which its model fails.
+    """Describe a query in words, with its models, its clipping and, if told, the share of rows on which one fails.
 
     Args:
         entry: The query's entry of the ledger.
@@ -411,4 +412,5 @@ def asked_in_words(entry: Entry, *, failing: bool = True) -> str:
     """
     fails = FailingRows.kept(entry.answer) if failing else None
     parts = str(entry.description["shown"]), str(fails) if fails else "", clips_in_words(kept_clips(entry.description))
-    return "; ".join(filter(None, parts))
+    shown, *more = parts
+    return "; ".join(filter(None, (shown, tracked_in_words(entry.description), *more)))

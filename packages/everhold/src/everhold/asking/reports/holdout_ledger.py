@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.ledger.acts import ANALYST, GATE, VERDICTS, Accounts
 from everhold.ledger.store import all_entries
+from everhold.values.tracked_models import MODELS, model_in_words
 from everhold.values.units import MeanUnits
 
 if TYPE_CHECKING:
@@ -45,10 +46,18 @@ class HoldoutLedger:
 
     def readings(self, rows: Sequence[Mapping[str, Any]]) -> list[MeanUnits | None]:
         """Return the units of each row of the transcript, or None for a row without one number, such as a choice."""
+        return list(map(MeanUnits.kept, self._descriptions(rows)))
+
+    def models(self, rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+        """Return the models of each row of the transcript in words, as a tracker knows them."""
+        return [list(map(model_in_words, each.get(MODELS, ()))) for each in self._descriptions(rows)]
+
+    def _descriptions(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Return what the ledger says of the query of each row of the transcript, nothing of a row that it lacks."""
         numbers = [row["sequence"] for row in rows] or [1]
         found = self._executor.ledger.entries(min(numbers) - 1, max(numbers) - min(numbers) + 1)
-        kept = {each.sequence: MeanUnits.kept(each.description) for each in found}
-        return [kept.get(row["sequence"]) for row in rows]
+        kept = {each.sequence: each.description for each in found}
+        return [kept.get(row["sequence"], {}) for row in rows]
 
     def model_names(self, *, asked_by: str | None = None) -> dict[str, str]:
         """Return the names of the models of gates and extensions, by their SHA-256.

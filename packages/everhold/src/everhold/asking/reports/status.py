@@ -16,6 +16,7 @@ from everhold.ledger.acts import ANALYST, Accounts, Declarations, told_as
 from everhold.mechanisms import PublicLevels, has_public_levels
 from everhold.planning.request import USUAL_VALUE
 from everhold.sealing.configuration import ALIKE, public_facts
+from everhold.values.tracked_models import MODELS, tracked_in_words
 from everhold.values.units import in_own_units
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def transcript_of(session: HoldoutSession, every: Sequence[Entry]) -> Transcript
         return as_row(entry, told[entry.sequence]) if entry.sequence in told else _NOT_KEPT
 
     entries, in_charge = [entry for entry in every if not entry.is_act], session.in_charge()
-    named = any(ANALYST in entry.description for entry in entries)
+    named, tracked = (any(field in entry.description for entry in entries) for field in (ANALYST, MODELS))
     names = session.model_names(every) if in_charge else {}
     if executor.analyst is not None:
         entries = [entry for entry in entries if entry.description.get(ANALYST) == executor.analyst]
@@ -66,6 +67,7 @@ def transcript_of(session: HoldoutSession, every: Sequence[Entry]) -> Transcript
             **(dict(zip(UNSEALED, unsealed(entry), strict=True)) if told else {}),
             "charged": entry.charged,
             **({ANALYST: entry.description.get(ANALYST)} if named else {}),
+            **({MODELS: tracked_in_words(entry.description) or None} if tracked else {}),
             **({ABOUT: meant} if any(about) else {}),
         }
         for entry, meant in zip(entries, about, strict=True)

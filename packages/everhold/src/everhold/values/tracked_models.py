@@ -1,0 +1,56 @@
+"""Models as a tracker knows them, such as a registered version of MLflow or a trial of Optuna."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+
+MODELS = "models"
+"""Field of an entry's description, beside what identifies the query: the models that it is about, as a tracker knows
+them."""
+
+TRACKED = ("name", "version", "run", "study", "trial")
+"""What is said of a model: its registered name and version, the run that made it, or a study and its trial."""
+
+_LONGEST = 250  # of a registered name
+
+
+def check_tracked(models: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return what is said of models in one order, as the ledger keeps it.
+
+    Raises:
+        QueryRejected: If one has no facts, other ones, or such as cannot be printed. Nothing was charged.
+    """
+    if isinstance(models, str | Mapping) or not isinstance(models, Sequence):
+        raise QueryRejected(f"models is {brief(models)}. Pass a list with one mapping for each model.")
+    for model in models:
+        known = isinstance(model, Mapping) and model.keys() <= {*TRACKED} and len(model) > 0
+        if not known or not all(map(_is_sound, model.values())):
+            raise QueryRejected(
+                f"A model is {brief(model)}. Pass {', '.join(TRACKED[:-1])} or {TRACKED[-1]}, each as a printable text "
+                f"of at most {_LONGEST} characters."
+            )
+    return [{fact: model[fact] for fact in TRACKED if fact in model} for model in models]
+
+
+def _is_sound(fact: object) -> bool:
+    return isinstance(fact, str) and 0 < len(fact) <= _LONGEST and fact.isprintable()
+
+
+def tracked_in_words(description: Mapping[str, Any]) -> str:
+    """Return the models of an entry's description in words, empty if no tracker is named.
+
+    Examples:
+        >>> tracked_in_words({"models": [{"name": "churn", "version": "4", "run": "7f3a"}]})
+        'churn version 4 of run 7f3a'
+    """
+    return " and ".join(map(model_in_words, description.get(MODELS, ())))
+
+
+def model_in_words(model: Mapping[str, str]) -> str:
+    """Return what is said of one model in words."""
+    said = {"name": "", "version": "version ", "run": "of run ", "trial": "trial ", "study": "of the study "}
+    return " ".join(words + model[fact] for fact, words in said.items() if fact in model)
