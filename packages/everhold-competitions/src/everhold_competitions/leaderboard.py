@@ -168,11 +168,16 @@ class Leaderboard(Display):
 
     @property
     def by(self) -> str:
-        """What teams are ranked by, in words: the metric's common name, its unit, and what is better."""
+        """What teams are ranked by, as a sentence."""
+        return f"Ranked by {self.measure}."
+
+    @property
+    def measure(self) -> str:
+        """The metric's common name, its range and unit, and what is better, in words."""
         board, shown = self.for_people(), self.shown or {}
         unit = f", in {shown['unit']}" if shown.get("unit") else ""
         better = "higher" if board.higher_is_better else "lower"
-        return f"Ranked by {board.metric}{shown.get('range', '')}{unit}: {better} is better."
+        return f"{board.metric}{shown.get('range', '')}{unit} ({better} is better)"
 
     def between(self, first: str, second: str) -> Comparison:
         """Return the comparison of two teams of a final board, in this order.

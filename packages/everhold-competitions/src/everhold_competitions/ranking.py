@@ -81,12 +81,12 @@ def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
     """Return the facts of a competition that a certificate states, with the final leaderboard once there is one."""
     board = leaderboard(contest)
     rows = [
-        {**row, "submissions": board[row["team"]].submissions} for row in board.to_dict()["rows"]
+        {**row, "submissions": board[row["team"]].submissions} for row in board.for_people().to_dict()["rows"]
     ] if board.final else []  # fmt: skip
     accounts = Accounts.from_state(contest.executor.ledger.head().state)
     return {
         "feedback": contest.competition.feedback,
-        "metric": contest.competition.in_words,
+        "metric": board.measure,
         "teams": contest.competition.teams,
         "submissions": contest.competition.submissions,
         "acts": accounts.of(Submissions).entries,

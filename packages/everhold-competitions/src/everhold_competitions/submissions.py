@@ -278,6 +278,19 @@ class HoldoutCompetition(HoldoutAccessor):
 
         return {} if self._competition is None else {"competition": certified_competition(self._session())}
 
+    def as_listed(self, query: dict[str, Any]) -> dict[str, Any]:
+        """Return a query with the metric's common name, and positive numbers of a loss, as on boards."""
+        if self._competition is None or not (shown := self._competition.on_boards(None))["turned"]:
+            return query
+        asked = query["asked"].replace(self._competition.metric["score"], shown["name"])
+
+        def turned(told: Mapping[str, Any]) -> dict[str, Any]:
+            numbers = {"value": told["value"], "low": told["high"], "high": told["low"]}
+            return {name: 0.0 - end if isinstance(end, float) else end for name, end in numbers.items()}
+
+        told = {"unsealed": turned(query["unsealed"])} if "unsealed" in query else {}
+        return {**query, **turned(query), **told, "asked": asked}
+
     def model_names(self, entries: Sequence[Entry]) -> dict[str, str]:
         """Return names of submissions, by the SHA-256 of their predictions."""
         names: dict[str, str] = {}

@@ -29,7 +29,7 @@ def test_people_read_positive_numbers_of_the_common_name_and_programs_what_they_
     lines = {line["team"]: line for line in BOARD.lines()}
     assert (lines["owls"]["score"], lines["owls"]["low"], lines["owls"]["high"]) == (3.0, 2.8, 3.4)
     assert [line["place"] for line in lines.values()] == ["1", "2-3", "2-3", "4"]
-    assert BOARD.by == "Ranked by RMSE, in units of delay: lower is better."
+    assert BOARD.by == "Ranked by RMSE, in units of delay (lower is better)."
     assert BOARD.to_dict()["rows"][0]["score"] == -3.0
     assert BOARD.for_people().for_people() == BOARD.for_people()
     page = BOARD.to_html()

@@ -67,6 +67,10 @@ class HoldoutAccessor:
         """Return facts by name for the certificate's section ``account``. The certificate knows the names."""
         return {}
 
+    def as_listed(self, query: dict[str, Any]) -> dict[str, Any]:
+        """Return a query of the certificate's list with its answer, in the words and units of the extension."""
+        return query
+
     def model_names(self, entries: Sequence[Entry]) -> dict[str, str]:
         """Return names of models by the SHA-256 of their predictions."""
         return {}

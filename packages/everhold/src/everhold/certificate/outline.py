@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.form import RARE_SOURCES, SIGNATURE, SOURCES, TIMESTAMP
-from everhold.certificate.numbers import at_least, at_most, percent, shown
+from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
 from everhold.certificate.rows import ARRIVED, FAMILIES_ARRIVED, about_rows, arrival_items, group_items
 from everhold.certificate.summary import bounds_of, margin_of, unit_of
 from everhold.certificate.words import engine_name, is_endless
@@ -395,7 +395,7 @@ def _competition_items(competition: Mapping[str, Any] | None) -> Iterator[tuple[
         place = "no place" if row["rank"] is None else f"place {shown(row['rank'])}"
         ends = "" if row["low"] is None else f" between {at_least(row['low'])} and {at_most(row['high'])}"
         score = "unknown" if row["score"] is None else f"{shown(row['score'])},{ends}"
-        yield f"team {row['team']!r}", f"{place}, score {score}, of {shown(row['submissions'])} submissions"
+        yield f"team {row['team']!r}", f"{place}, score {score}, of {counted(row['submissions'], 'submission')}"
 
 
 _SOURCES = {

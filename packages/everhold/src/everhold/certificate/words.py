@@ -443,7 +443,7 @@ _GATES_OF_CASES = (
 )
 
 
-_SHARES_OF_BOARDS = ("accuracy", "error", "brier", "Brier score")
+_SHARES_OF_BOARDS = ("accuracy", "error", "error rate", "brier", "Brier score")
 """Metrics of boards whose scores are means over [0, 1], of which a promise can name the half-width."""
 
 _BOARD = (
@@ -454,7 +454,7 @@ _BOARD = (
 
 def board_promise(competition: Mapping[str, Any] | None, *, value: str, holds: str) -> str | None:
     """Return the promise of a board whose scores are no means over [0, 1], or None for any other board."""
-    if competition is None or competition["metric"] in _SHARES_OF_BOARDS:
+    if competition is None or competition["metric"].partition(" (")[0] in _SHARES_OF_BOARDS:
         return None
     return _BOARD.format(value=value, holds=holds)
 

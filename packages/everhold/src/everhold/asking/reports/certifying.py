@@ -65,6 +65,7 @@ def certificate_of(
     added: dict[str, Any] = {}
     for accessor in session.accessors(head):
         added |= accessor.certificate_facts(head, checked.counts)
+        listed = listed and list(map(accessor.as_listed, listed))
     by_default = queries and "competition" not in added  # whose board says more than its latest pairs
     account = CertifiedAccount(
         head=head, counts=checked.counts, since=checked.since, extensions=added, queries=listed,
