@@ -27,8 +27,6 @@ SCORE: Final = "score"
 FEEDBACK = (NOTHING, LEADER, SCORE)
 """Feedback that a submission may get before the end."""
 
-METRICS_WITHOUT_RANGE = tuple(name for name, metric in METRICS.own.items() if not metric.settings)
-"""Metrics that need a name alone."""
 _LOSSES = ("absolute", "squared", "log")
 _OF_RISK = {"loss", "low", "high"}
 _AS_SCORES = {"absolute": "neg_mean_absolute_error", "squared": "neg_mean_squared_error", "log": "neg_log_loss"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -15,7 +16,9 @@ from everhold.dependence import Groups
 from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
 from everhold.families.protocol import from_toml, protocol_from
 from everhold.mechanisms import answering
-from everhold_competitions.competition import FEEDBACK, METRICS_WITHOUT_RANGE
+from everhold.queries.metrics.registry import METRICS
+from everhold.sealing.storage import check_name
+from everhold_competitions.competition import FEEDBACK
 from everhold_server.api.arguments import families_of
 from everhold_server.api.contract import HoldoutName, warned_of
 from everhold_server.api.holdouts import HoldoutSettings, listed, one_more_sealing, seal
@@ -30,8 +33,45 @@ from everhold_server.web.views import SAID_OF, View, dependence_of, handed_in
 router = APIRouter()
 
 _LATEST = 25
-_TEXTS = ("name", "label", "row_id", "mechanism", "feedback", "metric", "public_by", "deadline", "rules")
+_TEXTS = ("name", "label", "row_id", "mechanism", "feedback", "public_by", "deadline", "rules")
 _WHOLES = ("queries", "surprises", "teams", "submissions", "surprises_per_team", "largest_group")
+_LABELS = {
+    "name": "name",
+    "holdout": "rows to seal",
+    "training": "open training rows",
+    "label": "column with the truth",
+    "row_id": "column that names rows",
+    "classes": "classes of the truth",
+    "groups": "column of groups",
+    "queries": "adaptive queries",
+    "surprises": "surprises",
+    "confidence": "probability, in %",
+    "mechanism": "mechanism",
+    "largest_group": "most rows of one group",
+    "metric": "metric",
+    "teams": "most teams",
+    "submissions": "submissions per team",
+    "surprises_per_team": "surprises per team",
+    "grows": "Rows will be appended later",
+    "declared": "declared families, in TOML",
+    "public": "public rows, in percent",
+    "public_by": "public rows come first by",
+    "deadline": "deadline",
+    "low": "lowest label",
+    "high": "highest label",
+    "floor": "least divisor, as a share",
+    "threshold": "threshold",
+    "rate": "false positive rate",
+    "bins": "bins",
+}
+"""Names of the form's fields, by those that `Holdout.create` and its messages use."""
+_OF_METRICS = ("low", "high", "floor", "threshold", "rate", "bins")
+_METRICS = {
+    name: metric.common or name.removeprefix("neg_").replace("_", " ")
+    for name, metric in METRICS.own.items()
+    if metric.ordered and not isinstance(metric.like, str) and name != "failing_rows"
+}
+"""Metrics of competitions with the names that boards show."""
 _FEEDBACK = dict(zip(FEEDBACK, ("nothing, until the end", "whether it leads, by proof", "its score"), strict=True))
 
 
@@ -69,14 +109,27 @@ def create(request: Request, holdouts: Holdouts, principal: Steward, fields: For
             settings = _settings(fields)
             seal(request, holdouts, principal, settings, fields.chosen)
     except EverholdError as fault:
-        return _form(request, fields, fault=fault.told, status=422)
+        fault.unchanged = "nothing was created"
+        return _form(request, fields, fault=_ARGUMENT.sub(_label_of, fault.told), status=422)
     return RedirectResponse(place("holdouts", settings.name), 303)
+
+
+_ARGUMENT = re.compile(r"^(\w+)(?= (?:is|has|limits|says|gives)\b)|\b(\w+)=(?:True\b|\.\.\.)?(?=[ ,.]|$)")
+
+
+def _label_of(argument: re.Match[str]) -> str:
+    """Return the label of the field that a message names as an argument, or the message's own word for another."""
+    name = argument[1] or argument[2]
+    return repr(_LABELS[name]) if name in _LABELS else argument[0]
 
 
 def _form(request: Request, fields: Fields, *, fault: str = "", status: int = 200) -> Response:
     return page(
         request, "new_holdout.html", status=status, fields=fields, fault=fault, endings=ENDINGS,
-        mechanisms=sorted(answering()), feedback=_FEEDBACK, metrics=METRICS_WITHOUT_RANGE,
+        mechanisms=sorted(answering()), feedback=_FEEDBACK, metrics=_METRICS, labels=_LABELS,
+        of_metrics={
+            each: [word for name, word in _METRICS.items() if each in METRICS[name].settings] for each in _OF_METRICS
+        },
     )  # fmt: skip
 
 
@@ -87,7 +140,10 @@ def _settings(fields: Fields) -> HoldoutSettings:
     request: dict[str, Any] = {name: value for name, value in (texts | wholes).items() if value is not None}
     if (classes := fields.some("classes")) is not None:
         request["classes"] = "open" if classes == "open" else [each.strip() for each in classes.split(",")]
-    request["confidence"] = (fields.number("confidence", 95.0) or 0.0) / 100.0
+    check_name(fields.text("name"))
+    if fields.file("holdout") is None:
+        raise HoldoutRejected("holdout is missing. Choose a file with the rows.")
+    request["confidence"] = _percent(fields, "confidence", most=99.9999, otherwise=95.0) / 100.0
     request["features"] = "public" if fields.ticked("features_public") else "sealed"
     if fields.ticked("grows"):
         request["grows"] = True
@@ -96,15 +152,36 @@ def _settings(fields: Fields) -> HoldoutSettings:
         request["dependence"] = Groups(groups).to_dict()
     if "feedback" in request:
         request.pop("queries", None)
-        if public := fields.number("public", 0.0):
-            request["public"] = public / 100.0
+        request["metric"] = _metric(fields)
+        if fields.text("public"):
+            request["public"] = _percent(fields, "public", most=50.0) / 100.0
     try:
         return HoldoutSettings(**request)
     except ValidationError as fault:
-        wrong = ", ".join(dict.fromkeys(str(error["loc"][0]) for error in fault.errors()))
-        raise HoldoutRejected(
-            f"The form cannot be used: {wrong} is missing or wrong. Read what the form says beside each field."
-        ) from None
+        wrong = fault.errors()[0]
+        found = "missing" if wrong["type"] == "missing" else brief(wrong["input"])
+        raise HoldoutRejected(f"{wrong['loc'][0]} is {found}. {wrong['msg']}.") from None
+
+
+def _percent(fields: Fields, name: str, *, most: float, otherwise: float = 0.0) -> float:
+    """Return a field that is a part in percent."""
+    found = fields.number(name, otherwise) or 0.0
+    if not 0.0 < found <= most:
+        raise HoldoutRejected(f"{name} is {found:g}. Pass a number above 0 and of at most {most:g}.")
+    return found
+
+
+def _metric(fields: Fields) -> str | dict[str, Any]:
+    """Return the metric of a competition: its name, or with numbers that define it.
+
+    Raises:
+        HoldoutRejected: If a number does not belong to the metric.
+    """
+    name = fields.text("metric") or "accuracy"
+    numbers = {each: number for each in _OF_METRICS if (number := fields.number(each)) is not None}
+    if strange := [each for each in numbers if name not in METRICS or each not in METRICS[name].settings]:
+        raise HoldoutRejected(f"{strange[0]} is {numbers[strange[0]]:g}, and {name} has none. Leave it empty.")
+    return {"score": name, **numbers} if numbers else name
 
 
 def _declared(fields: Fields) -> dict[str, Any]:

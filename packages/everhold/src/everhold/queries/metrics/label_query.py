@@ -399,7 +399,9 @@ def _in_order(
         return predictions.placed(schema, ids(), rows_are=rows_are, span=span)
     table, others = prediction_table(predictions), tuple if span is None else span.ids
     if table is not None:
-        predictions = table.in_order(schema.row_id, ids(), rows_are=rows_are, others=others)
+        predictions = table.in_order(
+            schema.row_id, ids(), rows_are=rows_are, others=others, numbers=schema.label_kind != "string"
+        )
     return predictions if span is None else span.cut(predictions)
 
 

@@ -6,6 +6,7 @@ messages may say what is wrong with them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -52,8 +53,9 @@ class PredictionTable:
     counted: bool = True
 
     def in_order(
-        self, row_id: str | None, ids: Sequence[Any], *, rows_are: str, others: Callable[[], Sequence[Any]] = tuple
-    ) -> Any:
+        self, row_id: str | None, ids: Sequence[Any], *, rows_are: str, others: Callable[[], Sequence[Any]] = tuple,
+        numbers: bool = False,
+    ) -> Any:  # fmt: skip
         """Return the predictions, one for each row in the order of the rows.
 
         Args:
@@ -61,15 +63,19 @@ class PredictionTable:
             ids: Public ids of the rows, numbers or text, each once; not needed without a name.
             rows_are: The name of the rows in messages, "sealed" or "training".
             others: Reads the ids of further rows, whose predictions are left out.
+            numbers: Whether all predictions have to be numbers.
 
         Raises:
-            QueryRejected: If an id is missing, twice or unknown, or the predictions cannot be told. Nothing is charged.
+            QueryRejected: If an id is missing, twice or unknown, the predictions cannot be told, or one is missing or
+                no number. Nothing is charged.
         """
         self._check_named(row_id)
         if row_id is None and not self.counted:
             raise QueryRejected(_NOT_COUNTED)
-        values = self.columns[self._values_column(row_id)]
+        column = self._values_column(row_id)
+        values = self.columns[column]
         values = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+        self._check_cells(column, values, numbers=numbers)
         if row_id is None:
             return values
         order, count = self.order(row_id, ids, rows_are=rows_are, others=others), len(self.columns[row_id])
@@ -138,6 +144,28 @@ class PredictionTable:
             f"{self.name} has the columns {listed(self.columns)}{unnamed}. Pass one column of predictions, as in "
             f"{_example(row_id)}, or name it with --column."
         )
+
+    def _check_cells(self, column: str, values: NDArray[Any], *, numbers: bool) -> None:
+        """Check that no prediction is missing, and that all are numbers where they have to be.
+
+        Raises:
+            QueryRejected: If one is not. Names its row in the table, and quotes it.
+        """
+        given, kind = np.ma.getdata(values), values.dtype.kind
+        wrong = missing = np.ma.getmaskarray(values)
+        if kind in "OTU" and values.ndim == 1:
+            items = given.tolist()
+            wrong = missing = missing | [_is_missing(item) for item in items]
+            if numbers:
+                wrong = missing | [not _is_finite(item) for item in items]
+        if values.ndim == 1 and wrong.any():
+            place = int(np.argmax(wrong))
+            found = "no prediction" if missing[place] else brief(given[place].item() if kind == "U" else given[place])
+            raise QueryRejected(
+                f"{self.name} has {found} in row {place + 1:,} of the column {column!r}. Pass "
+                f"{'a number' if numbers else 'a prediction'} in each row.",
+                row=place + 1,
+            )
 
     def _ids(self, row_id: str, *, text: bool) -> list[Any]:
         """Return the ids as text or as numbers: 7 and 7.0 are one id, "7" and "07" are two."""
@@ -236,6 +264,14 @@ def _table(names: Sequence[Any], column: Any) -> PredictionTable:
 def _is_missing(value: object) -> bool:
     """Return whether an id is None, nan or a missing value of pandas."""
     return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
+
+
+def _is_finite(value: object) -> bool:
+    """Return whether a value is a finite number, or a text that is one."""
+    try:
+        return math.isfinite(float(value))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
 
 
 def _example(row_id: str | None) -> str:

@@ -146,8 +146,16 @@ def check_names(columns: Mapping[str, ColumnKind]) -> None:
         raise HoldoutRejected(f"A column is named {POSITION!r}, which is reserved. Rename that column.")
 
 
-def check_same_columns(holdout: Mapping[str, ColumnKind], training: Mapping[str, ColumnKind]) -> None:
+def check_same_columns(
+    holdout: Mapping[str, ColumnKind], training: Mapping[str, ColumnKind],
+    cell_of: Callable[[str], str] = lambda _: "",
+) -> None:  # fmt: skip
     """Check that both sides have the same columns, in whatever order.
+
+    Args:
+        holdout: Kinds of the columns of the rows to seal.
+        training: Kinds of those of the training rows.
+        cell_of: From a column that is text on one side alone to words that name its first cell without a number.
 
     Raises:
         HoldoutRejected: If not.
@@ -169,7 +177,7 @@ def check_same_columns(holdout: Mapping[str, ColumnKind], training: Mapping[str,
     ]
     raise HoldoutRejected(
         "The holdout rows and the training rows have different columns: "
-        f"{' and '.join(faults)}. Give both the same names and types.",
+        f"{' and '.join(faults)}. {''.join(map(cell_of, other[:1]))}Give both the same names and types.",
         missing=missing,
         added=added,
         different=other,

@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from everhold.arguments import brief
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.progress import progress
@@ -26,7 +27,7 @@ from everhold.sealing.intake.checks import (
 from everhold.sealing.intake.duckdb_files import column_kinds, file_pattern, limit_memory, spilling_into
 from everhold.sealing.intake.reading import check_size, read_together, reading_errors_hidden
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
-from everhold.values.expressions.tree import quoted
+from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,21 @@ if TYPE_CHECKING:
 
     from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.intake.request import SealRequest
-    from everhold.values.expressions import ColumnKind
+
+
+def _first_text(connection: duckdb.DuckDBPyConnection, name: str, kind: ColumnKind, open_kind: ColumnKind) -> str:
+    """Return a sentence that names the first cell that is no number. It quotes open rows and never sealed ones."""
+    if {kind, open_kind} != {ColumnKind.NUMBER, ColumnKind.STRING}:
+        return ""
+    is_open = open_kind is ColumnKind.STRING
+    rows = connection.view("training_source" if is_open else "holdout_source")
+    numbered = rows.project(f"row_number() OVER () AS place, {quoted(name)} AS cell")
+    found = numbered.filter("cell IS NOT NULL AND try_cast(cell AS DOUBLE) IS NULL").limit(1).fetchall()
+    if not found:
+        return ""
+    ((place, cell),) = found
+    shown = brief(cell) if is_open else "no number"
+    return f"Row {place:,} of the {'training rows' if is_open else 'rows to seal'} has {shown} in {name!r}. "
 
 
 def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
@@ -56,7 +71,10 @@ def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
         check_names(columns)
         limit_memory(connection, len(columns))
         if training is not None:
-            check_same_columns(columns, column_kinds(connection.view("training_source")))
+            open_columns = column_kinds(connection.view("training_source"))
+            check_same_columns(
+                columns, open_columns, lambda name: _first_text(connection, name, columns[name], open_columns[name])
+            )
         sets = list(sources)
         counts = {}
         for done, what in enumerate(sets, 1):
