@@ -197,7 +197,7 @@ HOSTILE = [
     (changed(lambda lines: [*lines, lines[1]]), "1 ids more than once"),
     (changed(lambda lines: [*lines, "999999,1"]), "1 ids that no sealed row has"),
     (changed(lambda lines: [*lines[:-1], f"{lines[-1].split(',')[0]},nan"]), "bad.csv|nan|lack|kind"),
-    (changed(lambda lines: [*lines[:-1], f"{lines[-1].split(',')[0]},"]), "lack 1 rows"),
+    (changed(lambda lines: [*lines[:-1], f"{lines[-1].split(',')[0]},"]), "has no prediction in row"),
     (changed(lambda lines: [*lines[:-1], f"{lines[-1].split(',')[0]},7"]), "are no labels"),
     (changed(lambda lines: [lines[0], *(line.replace(",", ",0.") for line in lines[1:])]), "are no labels"),
     (changed(lambda lines: ["id,prediction,other", *(f"{line},1" for line in lines[1:])]), "one column"),

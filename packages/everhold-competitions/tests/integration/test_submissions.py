@@ -248,7 +248,7 @@ def test_groups_of_rows_are_wider_and_hold(tmp_path):
 HOSTILE = [
     ({"id": IDS, "prediction": np.where(TRUTH == 1, np.nan, 0.0)}, "nan or infinite"),
     ({"id": IDS, "prediction": TRUTH * 0.3}, "are no labels"),
-    ({"id": IDS, "prediction": np.array(["yes", "no"])[TRUTH]}, "are texts, and the labels are 0 and 1"),
+    ({"id": IDS, "prediction": np.array(["yes", "no"])[TRUTH]}, "in row 1 of the column 'prediction'"),
     ({"id": IDS[:-1], "prediction": TRUTH[:-1]}, "not at all"),
     ({"id": np.append(IDS[:-1], IDS[0]), "prediction": TRUTH}, "more than once"),
     ({"id": np.append(IDS[:-1], "zebra"), "prediction": TRUTH}, "no sealed row has"),

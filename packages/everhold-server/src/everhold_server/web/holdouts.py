@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -35,36 +34,6 @@ router = APIRouter()
 _LATEST = 25
 _TEXTS = ("name", "label", "row_id", "mechanism", "feedback", "public_by", "deadline", "rules")
 _WHOLES = ("queries", "surprises", "teams", "submissions", "surprises_per_team", "largest_group")
-_LABELS = {
-    "name": "name",
-    "holdout": "rows to seal",
-    "training": "open training rows",
-    "label": "column with the truth",
-    "row_id": "column that names rows",
-    "classes": "classes of the truth",
-    "groups": "column of groups",
-    "queries": "adaptive queries",
-    "surprises": "surprises",
-    "confidence": "probability, in %",
-    "mechanism": "mechanism",
-    "largest_group": "most rows of one group",
-    "metric": "metric",
-    "teams": "most teams",
-    "submissions": "submissions per team",
-    "surprises_per_team": "surprises per team",
-    "grows": "Rows will be appended later",
-    "declared": "declared families, in TOML",
-    "public": "public rows, in percent",
-    "public_by": "public rows come first by",
-    "deadline": "deadline",
-    "low": "lowest label",
-    "high": "highest label",
-    "floor": "least divisor, as a share",
-    "threshold": "threshold",
-    "rate": "false positive rate",
-    "bins": "bins",
-}
-"""Names of the form's fields, by those that `Holdout.create` and its messages use."""
 _OF_METRICS = ("low", "high", "floor", "threshold", "rate", "bins")
 _METRICS = {
     name: metric.common or name.removeprefix("neg_").replace("_", " ")
@@ -110,26 +79,15 @@ def create(request: Request, holdouts: Holdouts, principal: Steward, fields: For
             seal(request, holdouts, principal, settings, fields.chosen)
     except EverholdError as fault:
         fault.unchanged = "nothing was created"
-        return _form(request, fields, fault=_ARGUMENT.sub(_label_of, fault.told), status=422)
+        return _form(request, fields, fault=fault.told, status=422)
     return RedirectResponse(place("holdouts", settings.name), 303)
-
-
-_ARGUMENT = re.compile(r"^(\w+)(?= (?:is|has|limits|says|gives)\b)|\b(\w+)=(?:True\b|\.\.\.)?(?=[ ,.]|$)")
-
-
-def _label_of(argument: re.Match[str]) -> str:
-    """Return the label of the field that a message names as an argument, or the message's own word for another."""
-    name = argument[1] or argument[2]
-    return repr(_LABELS[name]) if name in _LABELS else argument[0]
 
 
 def _form(request: Request, fields: Fields, *, fault: str = "", status: int = 200) -> Response:
     return page(
         request, "new_holdout.html", status=status, fields=fields, fault=fault, endings=ENDINGS,
-        mechanisms=sorted(answering()), feedback=_FEEDBACK, metrics=_METRICS, labels=_LABELS,
-        of_metrics={
-            each: [word for name, word in _METRICS.items() if each in METRICS[name].settings] for each in _OF_METRICS
-        },
+        mechanisms=sorted(answering()), feedback=_FEEDBACK, metrics=_METRICS, registry=METRICS,
+        of_metrics=_OF_METRICS,
     )  # fmt: skip
 
 

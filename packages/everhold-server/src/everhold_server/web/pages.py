@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -114,6 +115,16 @@ def _interval(row: Any) -> str:
     return "–" if low is None or high is None else f"{at_least(low)} to {at_most(high)}"
 
 
+_ARGUMENT = re.compile(r"^(\w+)(?= (?:is|has|limits|says|gives)\b)|\b(\w+)=(?:True\b|\.\.\.)?(?=[ ,.]|$)")
+
+
+def _in_labels(message: str, labels: Mapping[str, str]) -> str:
+    """Return a message that names fields by their labels where it names arguments."""
+    return _ARGUMENT.sub(
+        lambda found: repr(labels[name]) if (name := found[1] or found[2]) in labels else found[0], message
+    )
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
@@ -122,7 +133,7 @@ def _environment() -> Environment:
     made.filters |= {
         "number": _shown, "percent": _percent, "moment": _moment, "interval": _interval, "at_most": at_most,
         "at_least": at_least, "printable": printable, "left": left_in_words, "short": lambda text: text[:_SHORT_HASH],
-        "sentence": lambda text: text[:1].upper() + text[1:],
+        "in_labels": _in_labels, "sentence": lambda text: text[:1].upper() + text[1:],
     }  # fmt: skip
     made.filters |= {"printable_lines": printable_lines, "in_words": moment_in_words}
     made.globals |= {"place": place}

@@ -68,13 +68,11 @@ def _token_request(fields: Fields) -> TokenRequest:
     try:
         part = None if queries is None else Part(queries=queries, charges=charges)
         allotments = {} if part is None else dict.fromkeys(named, part)
+        role = Role(fields.text("role") or Role.ANALYST.value)
         return TokenRequest(
-            name=fields.text("name"),
-            role=Role(fields.text("role") or Role.ANALYST.value),
-            holdouts=named or None,
-            days=fields.number("days"),
+            name=fields.text("name"), role=role, holdouts=named or None, days=fields.number("days"),
             allotments=allotments,
-        )
+        )  # fmt: skip
     except (ValidationError, ValueError):
         raise QueryRejected(
             "The form cannot be used. Pass a name of at most 100 characters, a role, and a number of days."
@@ -82,27 +80,15 @@ def _token_request(fields: Fields) -> TokenRequest:
 
 
 def _tokens(
-    request: Request,
-    principal: Principal,
-    token_store: TokenStore,
-    *,
-    fields: Fields | None = None,
-    made: Any = None,
-    fault: str = "",
-) -> Response:
+    request: Request, principal: Principal, token_store: TokenStore, *, fields: Fields | None = None,
+    made: Any = None, fault: str = "",
+) -> Response:  # fmt: skip
     names = [each["name"] for each in listed(request.app.state.holdouts, principal)]
     return page(
-        request,
-        "tokens.html",
-        status=422 if fault else 200,
-        tokens=api.tokens(principal, token_store)["tokens"],
-        made=made,
-        fault=fault,
-        fields=fields or Fields(),
-        roles=list(Role),
-        names=names,
+        request, "tokens.html", status=422 if fault else 200, tokens=api.tokens(principal, token_store)["tokens"],
+        made=made, fault=fault, fields=fields or Fields(), roles=list(Role), names=names,
         address=request.app.state.settings.address,
-    )
+    )  # fmt: skip
 
 
 @router.get("/audit")
@@ -167,8 +153,7 @@ def unseal(request: Request, name: HoldoutName, holdouts: Holdouts, principal: S
 
 def _unseal(request: Request, holdouts: OpenHoldouts, view: View, *, told: Any = None, fault: str = "") -> Response:
     """Return the page of unsealing: what would happen, or what was told."""
-    losing: list[str] = []
-    why_not = ""
+    losing, why_not = list[str](), ""
     jobs = request.app.state.jobs.of(view.name)
     job = next((each for each in jobs if each.verb == Unseal.verb and not view.status["closed"]), None)
     try:
@@ -177,15 +162,6 @@ def _unseal(request: Request, holdouts: OpenHoldouts, view: View, *, told: Any =
     except EverholdError as reason:
         why_not = reason.told
     return page(
-        request,
-        "unseal.html",
-        status=422 if fault else 200,
-        view=view,
-        losing=losing,
-        job=job,
-        why_not=why_not,
-        told=told,
-        fault=fault,
-        tab="unseal",
-        rows=[] if told is None else view.named(told.to_rows()),
-    )
+        request, "unseal.html", status=422 if fault else 200, view=view, losing=losing, job=job, why_not=why_not,
+        told=told, fault=fault, tab="unseal", rows=[] if told is None else view.named(told.to_rows()),
+    )  # fmt: skip

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import service_samples
 from app_samples import ADDRESS, bearing, http_client, log_in, make, token
-from web_samples import HOSTILE, IDS, ROWS, SECRET, TRUTH, model, rows, seal, written
+from web_samples import HOSTILE, IDS, ROWS, SECRET, TRUTH, model, rows, seal, seal_races, written
 
-from everhold import Groups, Holdout, MarkovChain, seal_cases
+from everhold import Groups, Holdout, MarkovChain, seal_cases, verify_certificate
 from everhold.queries import KINDS, Form
+from everhold.queries.metrics.registry import METRICS
 from everhold.sealing.intake.request import Planning, Rows
 from everhold_competitions.competition import Competition
 from everhold_server.principals import Role
@@ -377,6 +378,90 @@ def test_public_rows_are_sealed_in_the_form_and_scored_without_a_guess(send, see
     assert "The interval of this file" in told
     assert "The public score is 1" in told
     assert "proves nothing" in see("/holdouts/open/leaderboard").text
+
+
+TERMS = {"name": "cells", "label": "late", "confidence": "95", "queries": "40", "surprises": "3"}
+HELD = {**TERMS, "feedback": "none", "teams": "3", "submissions": "3", "features_public": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"teams": "1"}, "'most teams' is 1. Pass a whole number from 2"),
+        ({"submissions": "many"}, "'submissions per team' is 'many'. Pass a number."),
+        ({"feedback": "score", "public": "80"}, "'public rows, in percent' is 80. Pass a number above 0 and of at"),
+        ({"low": "0"}, "'lowest label' is 0, and accuracy has none. Leave it empty."),
+        ({"deadline": "soon"}, "'deadline' is 'soon'. Pass a time"),
+        ({"largest_group": "3"}, "'most rows of one group' is only for holdouts that grow"),
+        ({"name": "a/b"}, "The name 'a/b' cannot be used. Pass up to 64 letters"),
+        ({"confidence": "120"}, "'probability, in %' is 120."),
+    ],
+)
+def test_what_is_wrong_with_the_seal_form_is_said_by_the_label_of_the_field(send, tmp_path, fields, said):
+    given = [("holdout", ("h.csv", written(tmp_path / "h.csv", rows(7)).read_bytes(), "text/csv"))]
+    page = Elements(send("/seal", {**HELD, **fields}, files=given).text).text
+    assert said in page
+    assert "Nothing was created. Choose the files again." in page
+    assert "'rows to seal' is missing" in Elements(send("/seal", HELD).text).text
+
+
+def test_a_cell_of_open_rows_is_quoted_and_of_sealed_ones_only_named(send, tmp_path):
+    right, wrong = ({**rows(seed), "late": [*map(str, rows(seed)["late"])]} for seed in (7, 8))
+    wrong["late"][16] = "maybe"
+    right, wrong = (written(tmp_path / f"{n}.csv", each).read_bytes() for n, each in enumerate((right, wrong)))
+    for sealed, training, said in (
+        (right, wrong, "Row 17 of the training rows has 'maybe' in 'late'"),
+        (wrong, right, "Row 17 of the rows to seal has no number in 'late'"),
+    ):
+        given = [(name, ("h.csv", each, "text/csv")) for name, each in (("holdout", sealed), ("training", training))]
+        page = Elements(send("/seal", TERMS, files=given).text).text
+        assert said in page
+        assert ("maybe" in page) is (training is wrong)
+
+
+def test_every_metric_of_boards_is_in_the_seal_form_with_its_numbers(send, see, tmp_path):
+    names = {each["value"] for tag, each in Elements(see("/seal").text).found if tag == "option" and "value" in each}
+    wanted = {name for name, metric in METRICS.own.items() if metric.ordered} - {"neg_brier_score", "failing_rows"}
+    assert wanted <= names
+    assert "Lower labels and predictions count as this: R², MAE" in see("/seal").text
+    given = [("holdout", ("h.csv", written(tmp_path / "h.csv", rows(9)).read_bytes(), "text/csv"))]
+    fields = {
+        **HELD, "name": "errors", "label": "dep_delay", "metric": "neg_root_mean_squared_error", "low": "0",
+        "high": "60",
+    }  # fmt: skip
+    incomplete = send("/seal", {**fields, "low": ""}, files=given)
+    assert "Pass 'lowest label' and 'highest label'" in Elements(incomplete.text).text
+    assert send("/seal", fields, files=given).status_code == 303
+    assert "Ranked by RMSE of labels from 0 to 60, in units of dep_delay" in see("/holdouts/errors/leaderboard").text
+    lines = ["p", *["1"] * len(rows(9)["late"])]
+    lines[17] = "maybe"
+    handed_in = [("predictions", ("p.csv", "\n".join(lines).encode(), "text/csv"))]
+    page = send("/holdouts/errors/submit", {"team": "owls", "act": "submit"}, files=handed_in).text
+    assert "has 'maybe' in row 17 of the column 'p'. Pass a number in each row." in Elements(page).text
+
+
+def test_the_certificate_of_a_competition_shows_the_metric_as_the_board_does(tmp_path):
+    storage = f"sqlite:///{tmp_path}/s.db"
+    seal_races(storage)
+    with Holdout.open(storage, "raced") as held:
+        board, certificate = held.competition.leaderboard().for_people(), held.certificate()
+    page = certificate.to_html()
+    assert verified(certificate, tmp_path)
+    assert "The winner is 'owls'" in page.replace("&#x27;", "'").replace("&#39;", "'")
+    assert "RMSE of labels from 0 to 60, in units of delay (lower is better)" in page
+    assert "neg_root" not in page
+    account = certificate.to_dict()["account"]
+    assert [(row["team"], row["score"], row["low"]) for row in account["competition"]["rows"]] == [
+        (row.team, row.score, row.low) for row in board.standings
+    ]
+    first = account["queries"][0]
+    assert first["asked"].startswith("RMSE of submission 1 of owls")
+    assert 0.0 < first["unsealed"]["low"] < first["unsealed"]["value"] < first["unsealed"]["high"]
+
+
+def verified(certificate, folder):
+    certificate.save(folder / "c.html")
+    return verify_certificate(folder / "c.html").ok
 
 
 def test_a_competition_is_public_only_once_its_steward_says_so(app, send):

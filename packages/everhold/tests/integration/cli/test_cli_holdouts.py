@@ -193,7 +193,7 @@ WRONG_FILES = {
     "an id is empty": (lines_of("id,late", lambda i: f"{i or ''},1"), "1 empty ids"),
     "several columns": (lines_of("id,a,b", lambda i: f"{i},1,0"), "Pass one column of predictions"),
     "probabilities": (lines_of("id,late", lambda i: f"{i},0.3"), "Ask brier(...) about probabilities"),
-    "a prediction is empty": (lines_of("id,late", lambda i: f"{i},{'' if i == 5 else 1}"), "lack 1 rows"),
+    "a prediction is empty": (lines_of("id,late", lambda i: f"{i},{'' if i == 5 else 1}"), "has no prediction in row"),
 }
 
 
