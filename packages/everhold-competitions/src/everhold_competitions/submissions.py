@@ -280,9 +280,10 @@ class HoldoutCompetition(HoldoutAccessor):
 
     def as_listed(self, query: dict[str, Any]) -> dict[str, Any]:
         """Return a query with the metric's common name, and positive numbers of a loss, as on boards."""
-        if self._competition is None or not (shown := self._competition.on_boards(None))["turned"]:
+        score = None if self._competition is None else self._competition.score
+        if self._competition is None or score is None or not score[0].startswith("neg_"):
             return query
-        asked = query["asked"].replace(self._competition.metric["score"], shown["name"])
+        asked = query["asked"].replace(score[0], self._competition.on_boards(None)["name"])
 
         def turned(told: Mapping[str, Any]) -> dict[str, Any]:
             numbers = {"value": told["value"], "low": told["high"], "high": told["low"]}
