@@ -70,13 +70,9 @@ def answer_of(state: TaskState) -> str:
 
 
 def sealed_accuracy(
-    name: str,
-    *,
-    storage: str | Path = DEFAULT_STORAGE,
-    answer: Callable[[TaskState], str] = answer_of,
-    guess: float | None = None,
-    analyst: str | None = None,
-) -> Scorer:
+    name: str, *, storage: str | Path = DEFAULT_STORAGE, answer: Callable[[TaskState], str] = answer_of,
+    guess: float | None = None, analyst: str | None = None,
+) -> Scorer:  # fmt: skip
     """Return a scorer of cases with sealed targets, which logs the answers and the holdout's accuracy.
 
     Samples are joined with cases by their id. They have no target, unless they are open cases, which are training rows
@@ -157,15 +153,8 @@ def _told(holdout: Holdout, cases: Iterable[tuple[Any, str, bool]], guess: float
     left = {f"{what}_left": float(n) for what, n in answer.remaining.items()}
     if answer.value is None or answer.low is None or answer.high is None:
         return {**unanswered, "missing": 0.0, **left}
-    drawn = float(answer.source == "holdout")
-    return {
-        "accuracy": answer.value,
-        "low": answer.low,
-        "high": answer.high,
-        "from_holdout": drawn,
-        "missing": 0.0,
-        **left,
-    }
+    told = {"accuracy": answer.value, "low": answer.low, "high": answer.high}
+    return {**told, "from_holdout": float(answer.source == "holdout"), "missing": 0.0, **left}
 
 
 def answers_of(log: EvalLog, holdout: Holdout, *, opened: bool = False) -> Mapping[str, Any]:
@@ -198,13 +187,11 @@ def _table(schema: Schema, cases: Iterable[tuple[Any, str, bool]]) -> dict[str, 
     ids, said = [], []
     for case, answer, _ in cases:
         ids.append(case)
-        said.append(_shortened(answer) if schema.label_kind == "string" else _number(answer))
+        is_long = len(answer) > MOST_CHARACTERS
+        short = f"{answer[: MOST_CHARACTERS - 1]}…" if is_long else answer
+        said.append(short if schema.label_kind == "string" else _number(answer))
     kind = str if schema.label_kind == "string" else np.float64
     return {_id(schema): ids, "answer": np.array(said, dtype=kind)}
-
-
-def _shortened(answer: str) -> str:
-    return answer if len(answer) <= MOST_CHARACTERS else f"{answer[: MOST_CHARACTERS - 1]}…"
 
 
 def _number(answer: str) -> float:

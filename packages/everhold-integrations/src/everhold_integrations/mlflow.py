@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mlflow.models import EvaluationResult
-    from numpy.typing import NDArray
 
     from everhold.queries.metrics.label_query import LabelQuery
 
@@ -183,9 +182,8 @@ def _subject(holdout: Holdout, estimator: Any, metric: str, rows: Any) -> Any:
     if absent := [name for name in (schema.row_id, *(columns if named is None else named)) if name not in rows]:
         raise QueryRejected(f"rows has no column {absent[0]!r}. Pass the features of the sealed rows and their ids.")
     table = rows[columns].to_numpy() if named is None else rows[list(named)]
-    predicted = probabilities(estimator, table) if metric == "brier" else estimator.predict(table)
     told = "prediction" if schema.row_id != "prediction" else "predicted"
-    return pd.DataFrame({schema.row_id: rows[schema.row_id].to_numpy(), told: predicted})
+    return pd.DataFrame({schema.row_id: rows[schema.row_id].to_numpy(), told: _predicted(metric, estimator, table)})
 
 
 def _tracked(model: Any, run_id: str | None) -> dict[str, str]:
@@ -219,12 +217,11 @@ def _score(metric: str, estimator: Any, dataset: Any) -> float | None:
         return None
     named = getattr(estimator, "feature_names_in_", None)
     table = np.asarray(features) if named is None else features[list(named)]
-    score = float(np.mean(_row_scores(metric, estimator, table, np.asarray(labels))))
+    said, truth = _predicted(metric, estimator, table), np.asarray(labels)
+    score = float(np.mean((said - truth) ** 2 if metric == "brier" else (said == truth) != (metric == "error")))
     return score if math.isfinite(score) else None
 
 
-def _row_scores(metric: str, estimator: Any, table: Any, labels: NDArray[Any]) -> NDArray[Any]:
-    if metric == "brier":
-        return np.asarray((probabilities(estimator, table) - labels) ** 2)
-    right = np.asarray(estimator.predict(table) == labels)
-    return ~right if metric == "error" else right
+def _predicted(metric: str, estimator: Any, table: Any) -> Any:
+    """Return what a metric reads of an estimator: its predicted classes, or probabilities of label 1."""
+    return probabilities(estimator, table) if metric == "brier" else np.asarray(estimator.predict(table))

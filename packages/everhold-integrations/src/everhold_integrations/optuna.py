@@ -136,7 +136,8 @@ class SealedObjective:
 
     def _spare(self, study: Study, before: int | None = None) -> int:
         """Return how many further trials may ask, besides running trials with smaller numbers."""
-        if self._is_free or _goes_on(self._holdout):
+        here = not self._holdout.is_served and self._holdout._executor.analyst is None
+        if self._is_free or (here and self._holdout.mechanism.endless):  # it answers beyond its plan, without a limit
             return 1
         left, traits = self._holdout.remaining, self._traits
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
@@ -266,13 +267,6 @@ class BestTrials(Display):
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one dictionary for each trial."""
         return [dict(row) for row in self.rows]
-
-
-def _goes_on(holdout: Holdout) -> bool:
-    """Return whether a holdout answers beyond its plan and no allotment limits the analyst."""
-    if holdout.is_served or holdout._executor.analyst is not None:
-        return False
-    return holdout.mechanism.endless
 
 
 def _guess_of(returned: Asked) -> float:

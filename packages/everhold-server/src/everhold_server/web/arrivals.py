@@ -167,13 +167,8 @@ def _labels(texts: Sequence[str], across: Sequence[float]) -> list[tuple[str, st
     chosen = sorted({*range(0, len(texts) - 1, every), len(texts) - 1})
     if len(chosen) > 1 and chosen[-1] - chosen[-2] < every:
         chosen.pop(-2)
-    return [(_place(across[place]), _anchor(place, len(texts)), texts[place]) for place in chosen]
-
-
-def _anchor(place: int, count: int) -> str:
-    if count == 1:
-        return "middle"
-    return "start" if place == 0 else "end" if place == count - 1 else "middle"
+    anchors = {0: "start", len(texts) - 1: "end"} if len(texts) > 1 else {}
+    return [(_place(across[place]), anchors.get(place, "middle"), texts[place]) for place in chosen]
 
 
 def _place(value: float) -> str:

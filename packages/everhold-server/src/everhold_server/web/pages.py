@@ -183,7 +183,7 @@ class Fields:
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise _rejected(f"{name.replace('_', ' ')} is {brief(written)}", "Pass a number")
+            raise QueryRejected(f"{name} is {brief(written)}. Pass a number.")
         return value
 
     def whole(self, name: str, otherwise: int | None = None) -> int | None:
@@ -192,7 +192,7 @@ class Fields:
         if value is None:
             return otherwise
         if value != int(value):
-            raise _rejected(f"{name.replace('_', ' ')} is {value:g}", "Pass a whole number")
+            raise QueryRejected(f"{name} is {value:g}. Pass a whole number.")
         return int(value)
 
     def file(self, name: str) -> Path | None:
@@ -214,10 +214,6 @@ class Fields:
             files={name: path for name in self.files if (path := self.file(name)) is not None},
             texts={name: text for name, text in self.received.texts.items() if text.strip()},
         )
-
-
-def _rejected(problem: str, advice: str) -> QueryRejected:
-    return QueryRejected(f"{problem}. {advice}.")
 
 
 async def _sent(brought: Brought) -> Fields:

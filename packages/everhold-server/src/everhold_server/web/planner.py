@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from everhold.errors import EverholdError
 from everhold.families.protocol import from_toml, protocol_from
-from everhold.families.study import StudyPlan, plan_study
+from everhold.families.study import plan_study
 from everhold_server.api.arguments import families_of
 from everhold_server.api.contract import warned_of
 from everhold_server.planners import Planner, Planners
@@ -57,35 +57,24 @@ _MOST_WRITTEN = 4_000
 
 @router.get("/plan/protocol")
 def study(
-    request: Request,
-    _: Viewer,
-    rows: Annotated[int, Query(ge=1, le=10**9)] = 20_000,
+    request: Request, _: Viewer, rows: Annotated[int, Query(ge=1, le=10**9)] = 20_000,
     protocol: Annotated[str, Query(max_length=_MOST_WRITTEN)] = _EXAMPLE,
-) -> Response:
+) -> Response:  # fmt: skip
     """Widths of a study protocol, which is written in TOML."""
     made, fault = None, ""
     try:
-        made = _studied(protocol, rows)
+        said = from_toml(protocol)
+        families = said.get("families")
+        if isinstance(families, dict) and all(isinstance(each, dict) for each in families.values()):
+            families_of(families)  # refuses too many of them
+        with warned_of():
+            made = plan_study(protocol_from(said), rows=rows)
     except (EverholdError, ValueError) as reason:
         fault = reason.told if isinstance(reason, EverholdError) else str(reason)
     return page(
         request, "plan_protocol.html", status=422 if fault else 200, rows=rows, protocol=protocol, fault=fault,
         lines=[] if made is None else made.to_rows(), explanation="" if made is None else made.explain(),
     )  # fmt: skip
-
-
-def _studied(written: str, rows: int) -> StudyPlan:
-    """Return the plan of a study protocol written in TOML.
-
-    Raises:
-        ValueError: If its numbers make no sense.
-    """
-    said = from_toml(written)
-    families = said.get("families")
-    if isinstance(families, dict) and all(isinstance(each, dict) for each in families.values()):
-        families_of(families)  # refuses too many of them
-    with warned_of():
-        return plan_study(protocol_from(said), rows=rows)
 
 
 async def _planned(request: Request, planners: Planners, asked: dict[str, Any]) -> dict[str, Any]:
@@ -96,14 +85,9 @@ async def _planned(request: Request, planners: Planners, asked: dict[str, Any]) 
         return {**shared, "fault": str(fault), "plan": None, "lines": [], "warned": []}
     notes = found["notes"]
     every = [{**line, "note": notes[line["mechanism"]]} for line in found["plan"]["lines"]]
-    lines = sorted((line for line in every if line["radius"] is not None), key=_width)[:_LINES]
-    return {
-        **shared, "fault": "", "plan": found, "lines": lines, "warned": found["warnings"],
-    }  # fmt: skip
-
-
-def _width(line: dict[str, Any]) -> float:
-    return math.inf if line["expected"] is None else float(line["expected"])
+    known = [line for line in every if line["radius"] is not None]
+    lines = sorted(known, key=lambda line: math.inf if line["expected"] is None else line["expected"])[:_LINES]
+    return {**shared, "fault": "", "plan": found, "lines": lines, "warned": found["warnings"]}
 
 
 def _sliders(asked: dict[str, Any]) -> list[dict[str, Any]]:
