@@ -1705,6 +1705,24 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        "secrets",
+        "a message about a file names a sealed cell and quotes none",
+        "everhold/sealing/intake/files.py",
+        'brief(cell) if is_open else "no number"',
+        "brief(cell)",
+        (
+            "everhold-server/e2e/web/test_web_pages.py::test_a_cell_of_open_rows_is_quoted_and_of_sealed_ones_only_named",
+        ),
+    ),
+    Mutation(
+        "places",
+        "two models are apart by what both of their intervals leave",
+        "everhold_server/web/views.py",
+        "within.append((one[0] - other[1], one[1] - other[0]))",
+        "within.append((one[0] - other[0], one[1] - other[1]))",
+        ("everhold-server/e2e/web/test_web_pages.py::test_two_models_of_a_tracker_are_compared_for_nothing",),
+    ),
+    Mutation(
         "parts",
         "whole groups go to one part",
         "everhold/sealing/intake/dealing.py",

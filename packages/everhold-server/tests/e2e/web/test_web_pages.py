@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import service_samples
 from app_samples import ADDRESS, bearing, http_client, log_in, make, token
-from web_samples import HOSTILE, IDS, ROWS, SECRET, TRUTH, model, rows, seal, seal_races, written
+from web_samples import HOSTILE, IDS, ROWS, SECRET, TRUTH, mechanism, model, rows, seal, seal_races, written
 
-from everhold import Groups, Holdout, MarkovChain, seal_cases, verify_certificate
+from everhold import Groups, Holdout, MarkovChain, accuracy, difference, seal_cases, verify_certificate
+from everhold.display import at_least, at_most
 from everhold.queries import KINDS, Form
 from everhold.queries.metrics.registry import METRICS
 from everhold.sealing.intake.request import Planning, Rows
@@ -462,6 +463,28 @@ def test_the_certificate_of_a_competition_shows_the_metric_as_the_board_does(tmp
 def verified(certificate, folder):
     certificate.save(folder / "c.html")
     return verify_certificate(folder / "c.html").ok
+
+
+def test_two_models_of_a_tracker_are_compared_for_nothing(tmp_path):
+    storage = f"sqlite:///{tmp_path}/s.db"
+    known = {"rows": Rows(row_id="id", features="public"), "mechanism": mechanism()}
+    with Holdout.create(storage, "models", holdout={"id": IDS, "y": TRUTH}, label="y", **known) as made:
+        one, other = (
+            made.ask(accuracy(model(right, seed)), guess=right, models=[{"name": "churn", "version": str(seed)}])
+            for right, seed in ((0.9, 1), (0.6, 2))
+        )
+        path = "/holdouts/models/compare?first=churn version 1&second=churn version 2"
+        apart = f"{at_least(one.low - other.high)} to {at_most(one.high - other.low)}"
+        page = Elements(seen(make(storage), path).text).text
+        assert apart in page
+        assert "the two answers" in page
+        made.ask(difference(accuracy(model(0.9, 1)), accuracy(model(0.6, 2))), guess=0.3, models=[
+            {"name": "churn", "version": "1"}, {"name": "churn", "version": "2"},
+        ])  # fmt: skip
+        page = Elements(seen(make(storage), path).text).text
+        assert "their paired comparison" in page
+        assert apart not in page
+        assert len(made.transcript()) == 3
 
 
 def test_a_competition_is_public_only_once_its_steward_says_so(app, send):
