@@ -14,8 +14,6 @@ from everhold.extensions import Registry
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from everhold.holdout import Holdout
-
 ADDRESS_VARIABLE = "EVERHOLD_URL"
 """Environment variable: the address that is used where none is given."""
 
@@ -23,11 +21,11 @@ ADDRESS_VARIABLE = "EVERHOLD_URL"
 class RemoteStorage(Protocol):
     """Protocol of a storage at an address, whose holdouts are elsewhere."""
 
-    def connect(self, address: str, name: str) -> Holdout:
-        """Open the holdout of this name. Its operations are performed at the address."""
+    def connect(self, address: str, name: str) -> Any:
+        """Open the `Holdout` of this name. Its operations are performed at the address."""
 
-    def create(self, address: str, name: str, *, holdout: Path, training: Path | None, **settings: Any) -> Holdout:
-        """Seal rows of files at the address. Takes the settings of `Holdout.create`."""
+    def create(self, address: str, name: str, *, holdout: Path, training: Path | None, **settings: Any) -> Any:
+        """Seal rows of files at the address, and open the new `Holdout`. Takes the settings of `Holdout.create`."""
 
     def holdouts(self, address: str) -> list[dict[str, Any]]:
         """List the public facts of each holdout that the caller may see at the address."""

@@ -458,7 +458,8 @@ def _create(
 ) -> Holdout:
     """Seal the rows here, or in a service."""
     if is_address(storage) and isinstance(holdout, Path) and (training is None or isinstance(training, Path)):
-        return remote_storage(storage).create(storage, name, holdout=holdout, training=training, **settings)
+        created: Holdout = remote_storage(storage).create(storage, name, holdout=holdout, training=training, **settings)
+        return created
     from everhold.asking.creation import settings_from
     from everhold.holdout import Holdout
 
