@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +52,7 @@ ROOT: tuple[APIRouter, ...] = (HEALTH, LOGIN)
 """Routers that are mounted without a prefix."""
 
 _HOUR = 3_600.0
+_THREADS = 16
 
 
 def make_app(settings: Settings) -> FastAPI:
@@ -68,6 +71,8 @@ def make_app(settings: Settings) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        # Endpoints have the threads of anyio: those that wait keep no authentication and no act of the audit log out.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
         planners.start()
         jobs.start()
         with contextlib.closing(store), contextlib.closing(holdouts):

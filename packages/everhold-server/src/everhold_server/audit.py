@@ -15,7 +15,6 @@ import json
 import secrets
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import sqlalchemy as sa
 
 from everhold.errors import EverholdError
@@ -75,7 +74,7 @@ class AuditLog:
                 together, self._waiting = self._waiting, []
                 fault: Exception | None = None
                 try:
-                    await anyio.to_thread.run_sync(self.insert, [row for row, _ in together])
+                    await asyncio.to_thread(self.insert, [row for row, _ in together])
                 except Exception as failed:
                     fault = failed
                 for _, done in together:

@@ -11,12 +11,12 @@ no browser adds it by itself.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-import anyio
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 
@@ -25,19 +25,16 @@ from everhold_server.problems import problem
 from everhold_server.sessions import Sessions, cookie_name, csrf_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from everhold_server.settings import Settings
     from everhold_server.token_store import Token
 
-Found = TypeVar("Found")
-
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 CSRF_HEADER, CSRF_FIELD = "x-csrf-token", "csrf"
 
-_THREADS = 16
 _MOST_OF_FORM = 2**20  # bytes that are read to find the field
 _MOST_OF_FIRST_PART = 2**12
 
@@ -48,7 +45,6 @@ class AuthenticationMiddleware:
     def __init__(self, app: ASGIApp, sessions: Sessions, failures: RateLimiter, settings: Settings) -> None:
         self.app, self.sessions, self.settings = app, sessions, settings
         self._failures = failures
-        self._threads: anyio.CapacityLimiter | None = None  # its own: endpoints that wait must not keep others out
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one request."""
@@ -71,7 +67,7 @@ class AuthenticationMiddleware:
         kind, _, text = sent[0].partition(" ")
         token: Token | None = None
         if len(sent) == 1 and kind.lower() == "bearer":
-            token = await self._threaded(self.sessions.token_store.authenticate, text.strip())
+            token = await asyncio.to_thread(self.sessions.token_store.authenticate, text.strip())
         if token is not None:
             scope["state"]["principal"] = token.principal()
             return None
@@ -89,17 +85,12 @@ class AuthenticationMiddleware:
 
     async def _browser(self, scope: Scope, headers: Headers) -> None:
         secret = cookie_parser("; ".join(headers.getlist("cookie"))).get(cookie_name(self.settings))
-        session = None if not secret else await self._threaded(self.sessions.find, secret)
+        session = None if not secret else await asyncio.to_thread(self.sessions.find, secret)
         if session is not None and (subject := session.token.subject) is not None:
             way = self.settings.sign_in
             session = session if way is not None and way.vouches_for(subject, headers) else None
         if secret is not None and session is not None:
             scope["state"].update(principal=session.token.principal(session.id), csrf=csrf_of(secret))
-
-    async def _threaded(self, function: Callable[[str], Found], text: str) -> Found:
-        if self._threads is None:
-            self._threads = anyio.CapacityLimiter(_THREADS)
-        return await anyio.to_thread.run_sync(function, text, limiter=self._threads)
 
     async def _forged(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[ASGIApp | None, Receive]:
         """Return the refusal of a request that another site forged, or None, and the body to read on."""

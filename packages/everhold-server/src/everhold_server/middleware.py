@@ -267,7 +267,7 @@ class _WaitingLine:
     """Requests of one token that are being handled, and those that wait."""
 
     def __init__(self) -> None:
-        self.length, self.turns = 0, anyio.Semaphore(_MOST_AT_ONCE)
+        self.length, self.turns = 0, anyio.Semaphore(_MOST_AT_ONCE, fast_acquire=True)
 
 
 def too_many(wait: float) -> ASGIApp:
@@ -320,16 +320,15 @@ class SecurityHeadersMiddleware:
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app
         secure = {"strict-transport-security": f"max-age={_YEAR}"} if settings.secure else {}
-        self._headers = {**_ALWAYS, **secure}
+        self._headers = [(name.encode(), value.encode()) for name, value in {**_ALWAYS, **secure}.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one request."""
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in self._headers.items():
-                    headers.setdefault(name, value)
+                own = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(each for each in self._headers if each[0] not in own)]
             await send(message)
 
         await self.app(scope, receive, sending if scope["type"] == "http" else send)

@@ -43,6 +43,7 @@ SIGNED_IN_FOR = timedelta(hours=12)
 _USED_EVERY = timedelta(minutes=1)
 _NO_SECRET = hashlib.sha256(b"").hexdigest()
 _MOST_HOLDOUTS = 1_000
+_OF_ID = sa.select(tokens).where(tokens.c.id == sa.bindparam("id"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +243,7 @@ class TokenStore:
         begins, _, rest = text.partition("_")
         identifier, _, secret = rest.partition("_")
         with self.records.reading() as connection:
-            row = connection.execute(sa.select(tokens).where(tokens.c.id == _readable(identifier))).first()
+            row = connection.execute(_OF_ID, {"id": _readable(identifier)}).first()
         expected = _NO_SECRET if row is None else row.secret_hash
         right = hmac.compare_digest(hashed(secret), expected) and begins == "eh" and bool(secret)
         token = None if row is None else _token(row)
@@ -267,7 +268,7 @@ class TokenStore:
     def find(self, identifier: str) -> Token | None:
         """Return the token with this public identifier, or None."""
         with self.records.reading() as connection:
-            row = connection.execute(sa.select(tokens).where(tokens.c.id == _readable(identifier))).first()
+            row = connection.execute(_OF_ID, {"id": _readable(identifier)}).first()
         return None if row is None else _token(row)
 
     def revoke(self, identifier: str) -> Token | None:

@@ -35,7 +35,7 @@ from everhold.queries.predictions.files import read_untrusted
 from everhold.sealing.storage import rows_folder
 from everhold.strict_json import JsonFault, read_json
 from everhold_server.mcp.server import count_values
-from everhold_server.principals import Viewer
+from everhold_server.principals import current_principal
 
 if TYPE_CHECKING:
     from everhold.queries.predictions.arrays import PredictionTable
@@ -163,8 +163,9 @@ def _document(model: type[Document], written: bytes) -> Document:
         raise RequestValidationError(found) from None
 
 
-async def _received(request: Request, _: Viewer) -> AsyncIterator[RequestContent]:
+async def _received(request: Request) -> AsyncIterator[RequestContent]:
     """Yield the content of a request's body, read only once the principal is known."""
+    current_principal(request)
     settings = request.app.state.settings
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if _JSON.fullmatch(kind.decode("latin-1")):
@@ -333,8 +334,9 @@ def _unusable(problem: str) -> Unusable:
     return Unusable(f"{problem}. Send what the API's page (/api/v1/docs) describes.")
 
 
-async def _received_file(request: Request, _: Viewer) -> AsyncIterator[Path]:
+async def _received_file(request: Request) -> AsyncIterator[Path]:
     """Yield the path of a body that is one text file, JSON or HTML."""
+    current_principal(request)
     endings = {b"application/json": "json", b"text/html": "html"}
     kind, _options = parse_options_header(request.headers.get("content-type", ""))
     if kind.lower() not in endings:
@@ -366,7 +368,8 @@ def document_of(model: type[Document]) -> Callable[..., Awaitable[Document]]:
     The framework itself reads a body before it asks who sent it, and as large as it comes.
     """
 
-    async def document(request: Request, _: Viewer) -> Any:
+    async def document(request: Request) -> Any:
+        current_principal(request)
         kind, _options = parse_options_header(request.headers.get("content-type", ""))
         if not _JSON.fullmatch(kind.decode("latin-1")):
             raise NotTaken(

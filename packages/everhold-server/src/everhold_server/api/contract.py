@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold_server.principals import Principal
 
+_UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
 _DEEPEST, _MOST_ITEMS = 40, 2 * MOST_VALUES  # of which names are one half
 
 HoldoutName = Annotated[
@@ -79,17 +81,13 @@ def _checked(value: Any) -> Any:
             )
         if isinstance(item, float) and not math.isfinite(item):
             raise QueryRejected("The request has a number that is not finite. Send finite numbers.")
-        if isinstance(item, str) and ("\0" in item or not _writable(item)):
+        if isinstance(item, str) and _UNPRINTABLE.search(item):
             raise QueryRejected("The request has a text that is not printable. Send printable text.")
         if isinstance(item, dict):
             left += [(part, depth + 1) for pair in item.items() for part in pair]
         elif isinstance(item, list):
             left += [(part, depth + 1) for part in item]
     return value
-
-
-def _writable(text: str) -> bool:
-    return not any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 Plain = Annotated[Any, AfterValidator(_checked)]

@@ -58,7 +58,6 @@ from everhold_server.api.contract import (
 )
 from everhold_server.api.holdouts import append_rows, one_more_sealing, rows_of
 from everhold_server.audit import noted
-from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Forbidden, Role, Steward, Viewer
 from everhold_server.registration import RegisterTeams
 from everhold_server.uploads import Brought, document_of
@@ -114,7 +113,8 @@ def operations_router() -> APIRouter:
     """Return a router with the routes of all operations, including those of installed extensions."""
     router = APIRouter(prefix="/holdouts/{name}")
     more: tuple[type[HoldoutOperation[Any]], ...] = (*COMPETITION_OPERATIONS, RegisterTeams)
-    for operation in (*OPERATIONS.values(), *more):
+    every = sorted((*OPERATIONS.values(), *more), key=lambda each: each.verb != "ask")  # routes are tried in this order
+    for operation in every:
         if operation.route and operation.verb not in _BY_HAND:
             method, path = operation.route.split(" ")
             summary, _, description = inspect.cleandoc(operation.__doc__ or "").partition("\n\n")
@@ -158,7 +158,8 @@ def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) ->
     path, fields, files = _sorted(operation)
     reads, as_file = operation.route.startswith("GET "), files or any(each.holds(*_IN_A_FORM) for each in fields)
 
-    def endpoint(request: Request, name: str, principal: Principal, holdouts: OpenHoldouts, **given: Any) -> Response:
+    def endpoint(request: Request, name: str, principal: Principal, **given: Any) -> Response:
+        holdouts: OpenHoldouts = request.app.state.holdouts
         received: RequestContent | None = given.pop("received", None)
         document = given.pop("document", None)
         whole = operation.role is not Role.ANALYST or operation.actor
@@ -192,7 +193,6 @@ def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) ->
         inspect.Parameter("request", positional, annotation=Request),
         inspect.Parameter("name", positional, annotation=HoldoutName),
         inspect.Parameter("principal", positional, annotation=_ROLES[operation.role]),
-        inspect.Parameter("holdouts", positional, annotation=Holdouts),
         *(inspect.Parameter(each.name, positional, annotation=_in_path(each)) for each in path),
     ]
     if reads:

@@ -36,6 +36,7 @@ RESULT = "result"
 """Names the class of an object."""
 
 _INFINITE, _FACTS, _CERTIFICATE = "infinite", "facts", "certificate"
+_PLAIN = frozenset({str, int, bool, type(None)})
 _NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _HOMES = (
     "everhold.answers",
@@ -152,6 +153,7 @@ def _is_installed(module: str) -> bool:
     return find_spec(module.partition(".")[0]) is not None
 
 
+@cache
 def _name(kind: type[Any]) -> str:
     return _snake(kind.__name__)
 
@@ -161,6 +163,8 @@ def _snake(name: str) -> str:
 
 
 def _told(value: Any, place: str, infinite: dict[str, str]) -> Any:
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Certificate):
         return {RESULT: _CERTIFICATE, "document": value.to_dict()}
     if isinstance(value, float) and not math.isfinite(value):
