@@ -63,7 +63,15 @@ def canonical(value: object) -> str:
     try:
         text = _ENCODER.encode(value)
         text.encode()
-        plain = _has_text_keys(value)
+        plain, left = True, [value]
+        while left and plain:  # keys that are no text would become text, and sort differently when read again
+            item = left.pop()
+            if isinstance(item, dict):
+                plain = all(isinstance(key, str) for key in item)
+                item = item.values()
+            elif not isinstance(item, list | tuple):
+                continue
+            left += [each for each in item if type(each) not in _WITHOUT_KEYS]
     except (TypeError, ValueError, RecursionError):  # the original message may quote a secret state
         plain = False
     if not plain:
@@ -72,18 +80,6 @@ def canonical(value: object) -> str:
             "texts, finite numbers, booleans and None."
         )
     return text
-
-
-def _has_text_keys(value: object) -> bool:
-    """Return whether all keys are text. Other keys would become text, and sort differently when read again."""
-    if isinstance(value, dict):
-        for key in value:
-            if not isinstance(key, str):
-                return False
-        value = value.values()
-    elif not isinstance(value, list | tuple):
-        return True
-    return all(_has_text_keys(item) for item in value if type(item) not in _WITHOUT_KEYS)
 
 
 def canonical_object(text: object, *, sealed: bool = False) -> dict[str, Any] | None:
@@ -165,9 +161,12 @@ class EntryIndex:
     _latest: set[bytes] = field(default_factory=set, repr=False)
 
     def __contains__(self, fingerprint: str) -> bool:
-        wanted = np.array([bytes.fromhex(fingerprint)], _KIND)
-        place = int(self._sorted.searchsorted(wanted)[0])
-        return bytes.fromhex(fingerprint) in self._latest or bool(np.any(self._sorted[place : place + 1] == wanted))
+        wanted = bytes.fromhex(fingerprint)
+        if wanted in self._latest or not len(self._sorted):
+            return wanted in self._latest
+        sought = np.array([wanted], _KIND)
+        place = int(self._sorted.searchsorted(sought)[0])
+        return bool(np.any(self._sorted[place : place + 1] == sought))
 
     def up_to(self, sequence: int, queries_hash: str, later: str) -> EntryIndex | None:
         """Return the index extended to a later head, or None if its queries are not those the head was written for.

@@ -11,8 +11,8 @@ import hmac
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger.chain import canonical
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 HEAD_FILE = "ledger.head"
 
 _PLACE = 512  # bytes: one sector, which disks write whole
+_MOST_CHECKED = 16
 _BINARY = getattr(os, "O_BINARY", 0)
 _sync = getattr(os, "fdatasync", os.fsync)  # the file keeps its length, so its content is all that has to be durable
 RECOVER = "Restore the newest backup, or run 'everhold ledger recover', which counts what was lost as spent."
@@ -67,6 +68,10 @@ class Reached:
             accounts.lost.generation, head.sequence, head.entry_hash, asked, head.charged, accounts.closed,
             state.get("labels", 0), state.get("asked", 0),
         )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all attributes by name, as the file holds them."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
         """Check that a database has come at least this far, through the same entry.
@@ -109,6 +114,9 @@ class HeadFile:
     path: Path
     holdout: str
     _key: bytes = field(repr=False)
+    _checked: dict[bytes, Reached] = field(
+        default_factory=dict, repr=False, compare=False
+    )  # places, once their seals are
 
     @classmethod
     def of(cls, folder: Path, *, holdout: str, seal_key: bytes) -> HeadFile:
@@ -124,7 +132,7 @@ class HeadFile:
         try:
             descriptor = create_private(self.path)
             try:
-                os.write(descriptor, self._place(canonical(asdict(reached))) + bytes(_PLACE))
+                os.write(descriptor, self._place(canonical(reached.to_dict())) + bytes(_PLACE))
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -148,7 +156,7 @@ class HeadFile:
             content = self.path.read_bytes()
         except OSError:
             return None
-        found = max(self._opened(content[:_PLACE]), self._opened(content[_PLACE : 2 * _PLACE]))
+        found = max(self._opened(content))
         return None if found is _NOTHING else found
 
     def advance(self, reached: Reached) -> None:
@@ -162,10 +170,10 @@ class HeadFile:
             try:
                 keep_others_out(descriptor)
                 content = os.read(descriptor, 2 * _PLACE)
-                first, second = self._opened(content[:_PLACE]), self._opened(content[_PLACE:])
+                first, second = self._opened(content)
                 if max(first, second) < reached:
                     os.lseek(descriptor, 0 if first < second else _PLACE, os.SEEK_SET)  # the older one
-                    os.write(descriptor, self._place(canonical(asdict(reached))))
+                    os.write(descriptor, self._place(canonical(reached.to_dict())))
                     _sync(descriptor)
             finally:
                 os.close(descriptor)
@@ -177,12 +185,19 @@ class HeadFile:
         seal = hmac.digest(self._key, f"{self.holdout}\n{text}".encode(), "sha256").hex()
         return f"{text}\n{seal}\n".encode().ljust(_PLACE)
 
-    def _opened(self, place: bytes) -> Reached:
-        """Read one place of the file. A place without this key's seal counts as nothing."""
-        text = place.split(b"\n", 1)[0].decode(errors="replace")
-        if not hmac.compare_digest(place, self._place(text)):
-            return _NOTHING
-        return Reached(**json.loads(text))  # it is what was written
+    def _opened(self, content: bytes) -> list[Reached]:
+        """Return what both places of the file say. A place without this key's seal counts as nothing."""
+        both = []
+        for place in (content[:_PLACE], content[_PLACE : 2 * _PLACE]):
+            if (found := self._checked.get(place)) is None:
+                text = place.split(b"\n", 1)[0].decode(errors="replace")
+                sealed = hmac.compare_digest(place, self._place(text))
+                found = Reached(**json.loads(text)) if sealed else _NOTHING  # it is what was written
+                if len(self._checked) >= _MOST_CHECKED:
+                    self._checked.clear()
+                self._checked[place] = found
+            both.append(found)
+        return both
 
 
 def _in_words(fault: OSError) -> EverholdError:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -339,7 +339,9 @@ class Ledger:
         for before in (EntryIndex(),) if remembered is None else (remembered, EntryIndex()):
             if before.sequence > at.sequence:  # it was set back, which is judged by the head file
                 continue
-            later = "".join(queries_in_order(connection, self.holdout, before.sequence, at.sequence))
+            later = ""
+            if before.sequence < at.sequence:
+                later = "".join(queries_in_order(connection, self.holdout, before.sequence, at.sequence))
             if (index := before.up_to(at.sequence, at.queries_hash, later)) is not None:
                 if index is not before and self.database.indexes.get(self.holdout) is remembered:
                     self.database.indexes[self.holdout] = index
@@ -475,8 +477,7 @@ def sealed(numbers: Numbers, *, key: bytes, holdout: str, query: str) -> str:
         query: Fingerprint of the query.
     """
     nonce = os.urandom(_NONCE)
-    cipher, bound = _bound_to(key, holdout, query)
-    inside = cipher.encrypt(nonce, _PLAIN.pack(*numbers), bound)
+    inside = _cipher(key).encrypt(nonce, _PLAIN.pack(*numbers), f"{holdout}\n{query}".encode())
     return base64.b64encode(nonce + inside).decode()
 
 
@@ -488,8 +489,7 @@ def opened(envelope: object, *, key: bytes, holdout: str, query: str) -> Numbers
     """
     try:
         content = base64.b64decode(str(envelope), validate=True)
-        cipher, bound = _bound_to(key, holdout, query)
-        plain = cipher.decrypt(content[:_NONCE], content[_NONCE:], bound)
+        plain = _cipher(key).decrypt(content[:_NONCE], content[_NONCE:], f"{holdout}\n{query}".encode())
         mean, low, high = _PLAIN.unpack(plain)
     except (binascii.Error, InvalidTag, ValueError, struct.error):
         raise IntegrityError(
@@ -500,9 +500,10 @@ def opened(envelope: object, *, key: bytes, holdout: str, query: str) -> Numbers
     return mean, low, high
 
 
-def _bound_to(key: bytes, holdout: str, query: str) -> tuple[AESGCM, bytes]:
-    """Return the cipher of a holdout's envelopes, and what binds an envelope to its query."""
-    return AESGCM(hmac.digest(key, _LABEL, "sha256")), f"{holdout}\n{query}".encode()
+@lru_cache
+def _cipher(key: bytes) -> AESGCM:
+    """Return the cipher of all envelopes under a steward's key."""
+    return AESGCM(hmac.digest(key, _LABEL, "sha256"))
 
 
 _read = json.JSONDecoder().raw_decode  # for what carries a seal, and so is the text that was written

@@ -253,9 +253,8 @@ class GuessAndCheck(PublicLevels):
 
         No query is left when the tolerance has no room for another answer.
         """
-        has_room = bool(self.margin.answers(self.next_nats(state))[0])
         return {
-            "queries": max(self.queries - state.asked, 0) if has_room else 0,
+            "queries": max(self.queries - state.asked, 0) if self.surely_answers(state, 1) else 0,
             "surprises": max(self.surprises - state.charged, 0),
         }
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms.base import Mechanism
     from everhold.mechanisms.records import Evaluations, State
 
+_MOST_LATEST = 16
 _SAYS_NOTHING = 0.5  # half-width of an interval of everything
 _AHEAD = 5  # surprises
 MOST_AT_ONCE = 10_000
@@ -190,8 +191,26 @@ class PublicLevels(ChecksGuesses):
         return nats - math.log(self.tree.failing_rows)
 
     def next_nats(self, state: State, count: int = 1) -> NDArray[np.float64]:
-        """Return ln(1 / level) of the next queries if none is a surprise, shape (count,)."""
-        return self.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
+        """Return ln(1 / level) of the next queries if none is a surprise, shape (count,), read-only."""
+        return self._next(state, count)[0]
+
+    def _next(self, state: State, count: int) -> tuple[NDArray[np.float64], int]:
+        """Return `next_nats` and how many of these queries are surely answered. One answer asks for it four times."""
+        key = state.asked, state.charged, state.labels, count
+        if (found := self._latest.get(key)) is None:
+            nats = self.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
+            nats.flags.writeable = False
+            room = self.margin.answers(nats)
+            found = nats, len(room) if np.all(room) else int(np.argmin(room))
+            if len(self._latest) >= _MOST_LATEST:
+                self._latest.clear()
+            self._latest[key] = found
+        return found
+
+    @cached_property
+    def _latest(self) -> dict[tuple[int, ...], tuple[NDArray[np.float64], int]]:
+        """What `_next` computed lately."""
+        return {}
 
     def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
         """Return the interval procedure of each query. A slack does not change the procedures of challenges."""
@@ -239,8 +258,7 @@ class PublicLevels(ChecksGuesses):
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
         """Return how many queries of the next step can be answered, whichever of them are surprises (S9)."""
-        room = self.margin.answers(self.next_nats(state, min(most, MOST_AT_ONCE)))
-        return len(room) if np.all(room) else int(np.argmin(room))
+        return self._next(state, min(most, MOST_AT_ONCE))[1]
 
     def quote(
         self, state: State, *, guess: float | None = None, procedure: Procedure | None = None,

@@ -410,9 +410,11 @@ class IntervalPlanner:
             return self.procedure_apart(bound, own_guess=own_guess, guess=at)
         needs, schema = needs_of(bound, self.mechanism, self.schema), self.schema
         if self.evaluator.training is not None:
-            rows, group_by = self.evaluator.training.counting(bound), self.mechanism.dependence.unit_column
-            schema = replace(schema, training_rows=rows.rows)
+            rows = self.evaluator.training.counting(bound)
+            if rows.rows != schema.training_rows:
+                schema = replace(schema, training_rows=rows.rows)
             if needs != "total" and seen is None:
+                group_by = self.mechanism.dependence.unit_column
                 _, (seen,) = rows.evaluate([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
         expected = at if own_guess else None
         independent = self.mechanism.traits.unsealable and self.mechanism.dependence.independent

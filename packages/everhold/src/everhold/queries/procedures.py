@@ -119,7 +119,6 @@ def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, unseen:
         ValueError: If it is a ratio and no procedure takes it; see `takes_ratios`.
     """
     independent, trained = mechanism.dependence.independent, unseen or (schema.training_rows > 0 and bound.trained)
-    in_units = mechanism.dependence.unit_column is not None
     if bound.pair is not None and bound.pair.how == "ratio":
         if not takes_ratios(mechanism) or not trained:
             raise ValueError(
@@ -128,7 +127,7 @@ def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, unseen:
         return "pairs" if independent else "group_pairs"
     if not mechanism.traits.unsealable or not trained or (independent and bound.yes_no):
         return "total"
-    return "cells" if independent else "groups" if in_units else "total"
+    return "cells" if independent else "total" if mechanism.dependence.unit_column is None else "groups"
 
 
 def procedure_for(

@@ -75,24 +75,22 @@ class UnchangedFile:
             self._checked = self._check()
         try:
             yield
-        except Exception:
-            self._check_since(self._checked, "read")
-            raise
-        self._check_since(self._checked, "read")
+        finally:
+            if _state(self._path) != self._checked:
+                raise self._changed("read", "verify the ledger, then ask again") from None
 
     def _check(self) -> tuple[int, ...]:
         before = _state(self._path)
         check_fingerprint(self._path, self._expected, what=self._what)
-        self._check_since(before, "checked")
+        if _state(self._path) != before:
+            raise self._changed("checked", "try again")
         return before
 
-    def _check_since(self, before: tuple[int, ...], done: str) -> None:
-        if _state(self._path) != before:
-            then = "verify the ledger, then ask again" if done == "read" else "try again"
-            raise IntegrityError(
-                f"The file {self._path.name} of the sealed {self._what} rows was changed "
-                f"while it was {done}. Leave it alone, and {then}."
-            ) from None
+    def _changed(self, while_it_was: str, then: str) -> IntegrityError:
+        return IntegrityError(
+            f"The file {self._path.name} of the sealed {self._what} rows was changed while it was {while_it_was}. "
+            f"Leave it alone, and {then}."
+        )
 
 
 def _state(path: Path) -> tuple[int, ...]:

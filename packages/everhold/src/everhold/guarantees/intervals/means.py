@@ -127,20 +127,18 @@ class ClopperPearson(OfMeans):
 
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
         """See `OfMeans.span`; means that are no whole number of rows are rounded outwards."""
-        low, high, nats = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (low, high, nats)))
-        least = self.rows - np.floor(low * self.rows + 1e-9)  # counted in noes
-        return 1.0 - self._upper(least, nats), self._upper(np.ceil(high * self.rows - 1e-9), nats)
-
-    def _upper(self, ones: NDArray[np.float64], nats: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the upper limits for each number of ones."""
-        n, tail = self.rows, np.exp(-np.maximum(nats, _FEWEST_NATS)) / 2.0
+        n = self.rows
+        noes, ones = n - np.floor(np.multiply(low, n) + 1e-9), np.ceil(np.multiply(high, n) - 1e-9)
+        ones, nats = np.broadcast_arrays(np.stack(np.broadcast_arrays(noes, ones)), np.asarray(nats, dtype=np.float64))
+        tail = np.exp(-np.maximum(nats, _FEWEST_NATS)) / 2.0
         inner = np.clip(ones, 0.0, n - 1.0)
         exact = 1.0 - scipy.special.betaincinv(n - inner, inner + 1.0, tail)
         exact = np.where(ones >= n - 1.0, np.where(ones >= n, 1.0, 1.0 - tail / n), exact)
         far = (nats > _MOST_NATS) | np.isnan(exact)
         if np.any(far):
             exact = np.where(far, binomial_interval(ones / n, ones / n, rows=n, log_inverse_level=nats)[1], exact)
-        return np.minimum(exact + _OUTWARDS * (exact - ones / n) + _ROUNDING, 1.0)
+        upper = np.minimum(exact + _OUTWARDS * (exact - ones / n) + _ROUNDING, 1.0)
+        return 1.0 - upper[0], upper[1]  # the lower limit is an upper one, counted in noes
 
 
 @dataclass(frozen=True)

@@ -326,7 +326,7 @@ class EmbeddedRows:
             part = part_of(start, stop)
             for place, found in enumerate(arrays):
                 if found.dtype == np.bool_:
-                    sums[place] += exact_sums(found.astype(np.int64), part, parts, unit=1) * unit
+                    sums[place] += np.bincount(part, weights=found, minlength=parts).astype(np.int64) * unit
                 else:
                     sums[place] += exact_sums(found, part, parts, unit=unit)
         return sums
