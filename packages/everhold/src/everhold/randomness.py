@@ -111,6 +111,19 @@ class SecureNoise(_ExactNoise):
             yield from struct.unpack(f"{about}Q", os.urandom(8 * about))
 
 
+class NoNoise(_ExactNoise):
+    """Noise of a mechanism that draws none: every draw is an error."""
+
+    __slots__ = ()
+
+    def words(self, size: int, *, stream: str) -> NDArray[np.uint64]:
+        """Raise TypeError."""
+        raise TypeError(f"The mechanism has public levels and draws noise for {stream!r}. Change its traits.")
+
+    def _source(self, stream: str, about: int) -> Iterator[int]:
+        yield from self.words(about, stream=stream).tolist()
+
+
 class KeyedNoise(_ExactNoise):
     """Exact noise from a secret key: the same key gives the same noise, and without it nobody can tell it from chance.
 

@@ -26,7 +26,7 @@ from everhold.queries.interval_planner import MemberLevels, never_declared, no_p
 from everhold.queries.procedures import AskedBefore
 from everhold.queries.query import IN_ONE_TRANSACTION, ExecutionResult, Pricing
 from everhold.queries.query_compiler import QueryCompiler
-from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
+from everhold.randomness import KeyedNoise, Noise, NoNoise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import bound_state, state_from
 from everhold.sealing.rows.code_trials import declared_code
 from everhold.values.base import CLIPS, clips_in_words, kept_clips
@@ -379,7 +379,9 @@ class Execution:
     ) -> tuple[State, list[Outcome]]:
         """Let the mechanism answer the entries at these places, and count the answers in the accounts in place."""
         executor, drafts = self.executor, [self.drafts[place] for place in places]
-        noise = noise_for(executor.record, state, [draft.fingerprint for draft in drafts], key=executor.key)
+        noise: Noise = NoNoise()
+        if not executor.mechanism.traits.public_levels:
+            noise = noise_for(executor.record, state, [draft.fingerprint for draft in drafts], key=executor.key)
         state, made = self.plan.answer(state, seen, rows, noise)
         if (arrived := executor.place.rows) is not None:
             made = [replace(each, answer={**each.answer, "rows": list(arrived)}) for each in made]

@@ -311,11 +311,17 @@ class BatchStep:
         )  # fmt: skip
         run.sealed[:, 0] = run.totals / mechanism.steps
         for procedure, places in alike(procedures):
-            if isinstance(procedure, OfMeans):
-                run._evaluate_means(procedure, places)
-            else:
+            if not isinstance(procedure, OfMeans):
                 for place in places.tolist():
                     run._evaluate(procedure, place)
+                continue
+            levels_here, means, rounding = run.nats[places], run.sealed[places, 0], mechanism.rounding
+            low, high = procedure.span(means, means, levels_here)
+            run.sealed[places, 1], run.sealed[places, 2] = low - rounding, high + rounding
+            if not queries.silent:
+                guesses = queries.guesses[places] / mechanism.steps
+                run.released[places] = np.transpose(mechanism.intervals.of_guesses(procedure, guesses, levels_here))
+                run.surprise[places] = run._sticks_out(places)
         if queries.margins is not None:
             run._evaluate_challenges(queries.margins)
         if queries.silent or not (failing := [each for each in queries.failing or () if each is not None]):
@@ -326,16 +332,6 @@ class BatchStep:
         )
         run.surprise[having] |= shares.surprise
         return replace(run, failing=shares, with_failing=having)
-
-    def _evaluate_means(self, procedure: OfMeans, places: NDArray[np.intp]) -> None:
-        """Evaluate queries whose intervals are functions of the sealed mean."""
-        mechanism, nats, means = self.mechanism, self.nats[places], self.sealed[places, 0]
-        low, high = procedure.span(means, means, nats)
-        self.sealed[places, 1], self.sealed[places, 2] = low - mechanism.rounding, high + mechanism.rounding
-        if not self.queries.silent:
-            told = mechanism.intervals.of_guesses(procedure, self.queries.guesses[places] / mechanism.steps, nats)
-            self.released[places] = np.transpose(told)
-            self.surprise[places] = self._sticks_out(places)
 
     def _sticks_out(self, places: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return where the sealed interval is not inside the interval that an honest guess would be told."""

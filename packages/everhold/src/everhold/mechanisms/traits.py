@@ -26,7 +26,7 @@ class Traits:
         sells_tolerances: It is a `everhold.queries.query.SellsTolerances`.
         statistics: "package.module:function" that prepares a statistic of all rows with a price; empty for none.
         beyond_the_plan: It may go on after the planned queries.
-        public_levels: Every query has a level that public facts decide (S8); it is a
+        public_levels: Every query has a level that public facts decide (S8), and no answer draws noise; it is a
             `everhold.mechanisms.public_levels.PublicLevels`.
         batch_is_one_step: A batch is answered at the levels of its start (S9).
     """

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from everhold.asking.arrivals.growth import current
+from everhold.asking.arrivals.growth import current, with_present_rows
 from everhold.operations.operation import HoldoutOperation, Role
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class LocalTransport:
             QueryRejected: If it is an act of the steward, and an analyst asks for it.
         """
         if operation.role is not Role.STEWARD or not operation.act:
-            return _performed(self.session, operation)
+            return with_present_rows(self.session, partial(operation.perform, self.session))
         self.session.executor.check_steward(operation.act)
         return operation.perform(self.session)
 
@@ -91,8 +92,3 @@ class LocalTransport:
     def close(self) -> None:
         """Close the database and the engine."""
         self.session.executor.close()
-
-
-@current
-def _performed(session: HoldoutSession, operation: HoldoutOperation[Result]) -> Result:
-    return operation.perform(session)

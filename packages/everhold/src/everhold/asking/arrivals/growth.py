@@ -324,6 +324,7 @@ def _part(
 # Objects that go on with the rows that are there after another process appended some.
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+Result = TypeVar("Result")
 
 _TRIES = 5
 
@@ -333,21 +334,26 @@ def growth_of(executor: QueryExecutor) -> Growth | None:
     return cast("Growth | None", executor.growth)
 
 
-def current(method: Method) -> Method:
-    """Decorate a method so that it is repeated with the present rows where another process appended some.
+def with_present_rows(holder: SeesArrivals, act: Callable[[], Result]) -> Result:
+    """Return what an act gives, done again with the present rows where another process appended some.
 
-    Within one call a model predicts the same rows once.
+    Within one act a model predicts the same rows once.
     """
+    with predicted_once():
+        for _ in range(_TRIES):
+            try:
+                return act()
+            except RowsArrived:
+                holder._see_arrivals()
+        return act()
+
+
+def current(method: Method) -> Method:
+    """Decorate a method so that it is an act `with_present_rows`."""
 
     @wraps(method)
     def done(self: SeesArrivals, *args: Any, **named: Any) -> Any:
-        with predicted_once():
-            for _ in range(_TRIES):
-                try:
-                    return method(self, *args, **named)
-                except RowsArrived:
-                    self._see_arrivals()
-            return method(self, *args, **named)
+        return with_present_rows(self, partial(method, self, *args, **named))
 
     return cast("Method", done)
 

@@ -171,7 +171,7 @@ class Means(QueryPlan[Result]):
                     [mean.bound for mean in means],
                     ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
                     parts=self.mechanism.parts,
-                    group_by=self.mechanism.dependence.unit_column,
+                    group_by=None if self._needs == {"total"} else self.mechanism.dependence.unit_column,
                     unit=unit,
                 )
         failing: list[Evaluations | None] | None = None

@@ -235,9 +235,7 @@ class StoredRows(EvaluatedRows):
             places, values = list(written), list(written.values())
             for start in range(0, len(values), _AT_ONCE):
                 some = slice(start, start + _AT_ONCE)
-                totals[places[some]] = self._embedded.sums(
-                    values[some], lambda begin, end: of_rows[begin:end], count, unit=unit
-                )
+                totals[places[some]] = self._embedded.sums(values[some], of_rows.__getitem__, count, unit=unit)
         return totals
 
     def is_in_order(self, column: str) -> bool:
@@ -277,8 +275,8 @@ class StoredRows(EvaluatedRows):
         return ids
 
 
-def _part_of(parts: int, start: int, stop: int) -> NDArray[np.int64]:
-    return np.arange(start, stop) % parts
+def _part_of(parts: int, rows: slice) -> NDArray[np.int64]:
+    return np.arange(rows.start, rows.stop) % parts
 
 
 # Sums and histograms of expressions over the rows of an embedded file, evaluated by NumPy block by block.
@@ -311,19 +309,19 @@ class EmbeddedRows:
         return totals
 
     def sums(
-        self, values: Sequence[RowValue], part_of: Callable[[int, int], NDArray[np.int64]], parts: int, *, unit: int
+        self, values: Sequence[RowValue], part_of: Callable[[slice], NDArray[np.int64]], parts: int, *, unit: int
     ) -> NDArray[np.int64]:
         """Return exact sums over disjoint parts of the rows, shape (values, parts).
 
         Args:
             values: What to add up.
-            part_of: The part of each row from a position to before another one.
+            part_of: The part of each of some rows in a row.
             parts: Number of parts.
             unit: Grid steps between 0 and 1.
         """
         sums = np.zeros((len(values), parts), dtype=np.int64)
         for start, stop, arrays in self._blocks(values, unit):
-            part = part_of(start, stop)
+            part = part_of(slice(start, stop))
             for place, found in enumerate(arrays):
                 if found.dtype == np.bool_:
                     sums[place] += np.bincount(part, weights=found, minlength=parts).astype(np.int64) * unit

@@ -407,13 +407,11 @@ def read_tokens(text: str, columns: Columns) -> list[Token]:
     # Each token itself if it belongs to the language, and a column token for a known name
     found, meant = [], ["("]  # the words, with nothing in the place of a column
     for token, word, following in zip(tokens, words, [*words[1:], ""], strict=True):
-        if _is_of_language(token, word, meant[-1], following, columns):
-            found.append(token)
-            meant.append(word)
-        else:
-            name = _column_named(token, word, meant[-1], following, columns)
-            found.append(Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, token.end))
-            meant.append("")
+        name = _column_named(token, word, meant[-1], following, columns)
+        if name is not None:
+            token = Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, token.end)
+        found.append(token)
+        meant.append(word if name is None else "")
     _check_nesting(meant[1:])
     return found
 
@@ -464,24 +462,23 @@ def _check_nesting(words: Sequence[str]) -> None:
         previous = word
 
 
-def _is_of_language(token: Token, word: str, previous: str, following: str, columns: Columns) -> bool:
-    """Return whether a token is a literal, sign, keyword or function, and not a name."""
-    kind, called = token.token_type, following == "("
+def _column_named(token: Token, word: str, previous: str, following: str, columns: Columns) -> str | None:
+    """Return the name of the known column that a token means, or None for a literal, sign, keyword or function.
+
+    Everything else is refused.
+    """
+    kind = token.token_type
     if kind is TokenType.STRING:
-        return word[0] == "'"
-    if word in _TIMES:
-        return following[:1] == "'"
-    if word == "like" and following[:1] != "'":
-        return False
-    if word in _BETWEEN_VALUES and previous in _BEFORE_A_VALUE - {"not"} and _names_of(word, columns):
-        return False
-    return bool(
-        (kind is TokenType.NUMBER and _NUMBER.fullmatch(word)) or word in _PLAIN or (word in _FUNCTIONS and called)
-    )
-
-
-def _column_named(token: Token, word: str, previous: str, following: str, columns: Columns) -> str:
-    """Return the name of the known column that a token means, and refuse everything else."""
+        of_language = word[0] == "'"
+    elif word in _TIMES or (word == "like" and following[:1] != "'"):
+        of_language = following[:1] == "'"
+    elif word in _BETWEEN_VALUES and previous in _BEFORE_A_VALUE - {"not"} and _names_of(word, columns):
+        of_language = False
+    else:
+        number = kind is TokenType.NUMBER and _NUMBER.fullmatch(word) is not None
+        of_language = number or word in _PLAIN or (word in _FUNCTIONS and following == "(")
+    if of_language:
+        return None
     if token.token_type is not TokenType.IDENTIFIER and not word.isidentifier():
         raise rejected(f"{shown_text(word)} is not part of the language", SEE)
     if following == "(":
