@@ -28,11 +28,10 @@ from everhold_server.middleware import (
     HostMiddleware,
     RateLimiter,
     RateLimitMiddleware,
-    SecurityHeadersMiddleware,
 )
 from everhold_server.open_holdouts import OpenHoldouts
 from everhold_server.planners import Planners
-from everhold_server.problems import ProblemMiddleware, add_problems
+from everhold_server.problems import add_problems
 from everhold_server.sessions import Sessions
 from everhold_server.tables import Records
 from everhold_server.token_store import TokenStore
@@ -91,8 +90,6 @@ def make_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,  # its redirects go to http, also behind a proxy with TLS
         middleware=[  # the outermost first
             Middleware(RequestLogMiddleware, metrics=metrics, settings=settings),
-            Middleware(SecurityHeadersMiddleware, settings=settings),
-            Middleware(ProblemMiddleware),
             Middleware(HostMiddleware, allowed_hosts=sorted(settings.host_names), www_redirect=False),
             Middleware(BodyLimitMiddleware, settings=settings),
             Middleware(AuditMiddleware, log=audit),

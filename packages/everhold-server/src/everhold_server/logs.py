@@ -18,11 +18,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
 
 from everhold.errors import EverholdError
 from everhold_server.authentication import SAFE
-from everhold_server.problems import UNEXPECTED, place_of, problem
+from everhold_server.middleware import security_headers
+from everhold_server.problems import UNEXPECTED, place_of, problem, problem_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -67,28 +68,31 @@ def route_of(scope: Scope) -> str:
 
 
 class RequestLogMiddleware:
-    """Middleware that numbers and times requests, writes their lines, and answers uncaught errors with a fixed text."""
+    """Middleware that numbers and times requests, writes their lines, and answers uncaught errors with a fixed text.
+
+    It adds the security headers to every response.
+    """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
         self.app, self.metrics, self.wait = app, metrics, settings.answers_wait_for
+        self._headers = security_headers(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        seen = _Seen(scope, receive, send, self.wait)
+        seen = _Seen(scope, receive, send, self.wait, self._headers)
         with self.metrics.in_flight.track_inprogress():
             try:
                 await self.app(scope, seen.receive, seen.send)
-            except EverholdError as fault:
-                seen.fault = fault
-                if not seen.status:
-                    await problem(fault.http_status, type(fault).__name__, fault.told)(scope, receive, seen.send)
             except Exception as fault:
-                seen.fault = fault
+                own = isinstance(fault, EverholdError)
+                if seen.status or not own:
+                    seen.fault = fault
                 if not seen.status:
-                    await problem(500, "UnexpectedFault", UNEXPECTED)(scope, receive, seen.send)
+                    told = problem_of(Request(scope), fault) if own else problem(500, "UnexpectedFault", UNEXPECTED)
+                    await told(scope, receive, seen.send)
         self._write(scope, seen)
 
     def _write(self, scope: Scope, seen: _Seen) -> None:
@@ -112,8 +116,10 @@ class RequestLogMiddleware:
 class _Seen:
     """Facts of one request on its way."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, wait: float) -> None:
-        self._receive, self._send = receive, send
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, wait: float, headers: list[tuple[bytes, bytes]]
+    ) -> None:  # fmt: skip
+        self._receive, self._send, self._headers = receive, send, headers
         self._waits = wait if scope["method"] not in SAFE else 0.0
         self.begun, self.status, self.received, self.sent = time.perf_counter(), 0, 0, 0
         self.fault: Exception | None = None
@@ -127,7 +133,9 @@ class _Seen:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            MutableHeaders(scope=message)["x-request-id"] = self._id
+            own = {name.lower() for name, _ in message["headers"]}
+            usual = [each for each in self._headers if each[0] not in own]
+            message["headers"] = [*message["headers"], *usual, (b"x-request-id", self._id.encode())]
             if self._waits:
                 took = time.perf_counter() - self.begun
                 await anyio.sleep(math.ceil(took / self._waits) * self._waits - took)

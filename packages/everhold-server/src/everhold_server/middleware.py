@@ -314,21 +314,7 @@ _ALWAYS = {
 _YEAR = 365 * 24 * 3600
 
 
-class SecurityHeadersMiddleware:
-    """Middleware that adds security headers to every response that does not set its own."""
-
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app = app
-        secure = {"strict-transport-security": f"max-age={_YEAR}"} if settings.secure else {}
-        self._headers = [(name.encode(), value.encode()) for name, value in {**_ALWAYS, **secure}.items()]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request."""
-
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                own = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *(each for each in self._headers if each[0] not in own)]
-            await send(message)
-
-        await self.app(scope, receive, sending if scope["type"] == "http" else send)
+def security_headers(settings: Settings) -> list[tuple[bytes, bytes]]:
+    """Return the headers of every response that does not set its own."""
+    secure = {"strict-transport-security": f"max-age={_YEAR}"} if settings.secure else {}
+    return [(name.encode(), value.encode()) for name, value in {**_ALWAYS, **secure}.items()]

@@ -18,7 +18,6 @@ from everhold.errors import EverholdError, is_of_everhold
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PROBLEM = "application/problem+json"
 _RETRY = 2  # seconds
@@ -59,36 +58,14 @@ def problem(status: int, name: str, detail: str, /, **facts: Any) -> JSONRespons
 
 def add_problems(app: FastAPI) -> None:
     """Register handlers that turn every error of an application into a problem document."""
-    app.add_exception_handler(EverholdError, _own)
+    app.add_exception_handler(EverholdError, problem_of)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(Exception, _unexpected)
 
 
-class ProblemMiddleware:
-    """Middleware that turns errors raised by other middleware into problem documents."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request."""
-        begun = False
-
-        async def sending(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
-        try:
-            await self.app(scope, receive, sending)
-        except EverholdError as fault:
-            if begun or scope["type"] != "http":
-                raise
-            await _own(Request(scope), fault)(scope, receive, send)
-
-
-def _own(request: Request, fault: Exception) -> JSONResponse:
+def problem_of(request: Request, fault: Exception) -> JSONResponse:
+    """Return the problem document of an error of everhold's own."""
     assert isinstance(fault, EverholdError)
     if fault.http_status >= 500:
         request.state.fault = place_of(fault)  # for the log
