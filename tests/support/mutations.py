@@ -295,8 +295,8 @@ MUTATIONS = [
         "S7",
         "two tails share a level",
         f"{_CORE}/means.py",
-        "tail = self.rows, np.exp(-np.maximum(nats, _FEWEST_NATS)) / 2.0",
-        "tail = self.rows, np.exp(-np.maximum(nats, _FEWEST_NATS))",
+        "tail = np.exp(-np.maximum(nats, _FEWEST_NATS)) / 2.0",
+        "tail = np.exp(-np.maximum(nats, _FEWEST_NATS))",
         (f"{_INTERVALS}/test_means.py",),
     ),
     Mutation(

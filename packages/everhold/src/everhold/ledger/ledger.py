@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -477,7 +477,8 @@ def sealed(numbers: Numbers, *, key: bytes, holdout: str, query: str) -> str:
         query: Fingerprint of the query.
     """
     nonce = os.urandom(_NONCE)
-    inside = _cipher(key).encrypt(nonce, _PLAIN.pack(*numbers), f"{holdout}\n{query}".encode())
+    cipher, bound = _bound_to(key, holdout, query)
+    inside = cipher.encrypt(nonce, _PLAIN.pack(*numbers), bound)
     return base64.b64encode(nonce + inside).decode()
 
 
@@ -489,7 +490,8 @@ def opened(envelope: object, *, key: bytes, holdout: str, query: str) -> Numbers
     """
     try:
         content = base64.b64decode(str(envelope), validate=True)
-        plain = _cipher(key).decrypt(content[:_NONCE], content[_NONCE:], f"{holdout}\n{query}".encode())
+        cipher, bound = _bound_to(key, holdout, query)
+        plain = cipher.decrypt(content[:_NONCE], content[_NONCE:], bound)
         mean, low, high = _PLAIN.unpack(plain)
     except (binascii.Error, InvalidTag, ValueError, struct.error):
         raise IntegrityError(
@@ -500,10 +502,9 @@ def opened(envelope: object, *, key: bytes, holdout: str, query: str) -> Numbers
     return mean, low, high
 
 
-@lru_cache
-def _cipher(key: bytes) -> AESGCM:
-    """Return the cipher of all envelopes under a steward's key."""
-    return AESGCM(hmac.digest(key, _LABEL, "sha256"))
+def _bound_to(key: bytes, holdout: str, query: str) -> tuple[AESGCM, bytes]:
+    """Return the cipher of a holdout's envelopes, and what binds an envelope to its query."""
+    return AESGCM(hmac.digest(key, _LABEL, "sha256")), f"{holdout}\n{query}".encode()
 
 
 _read = json.JSONDecoder().raw_decode  # for what carries a seal, and so is the text that was written
