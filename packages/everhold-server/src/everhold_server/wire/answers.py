@@ -153,11 +153,11 @@ def _is_installed(module: str) -> bool:
     return find_spec(module.partition(".")[0]) is not None
 
 
-@cache
 def _name(kind: type[Any]) -> str:
     return _snake(kind.__name__)
 
 
+@cache
 def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
