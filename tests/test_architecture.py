@@ -152,6 +152,20 @@ def class_tests(text, classes):
             yield node.lineno if hasattr(node, "lineno") else 0
 
 
+def test_no_module_gives_a_name_of_its_own_twice():
+    twice = []
+    for path in ROOT.glob("packages/*/src/**/*.py"):
+        targets = [
+            target
+            for node in ast.parse(path.read_text()).body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+        ]
+        names = [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+        twice += [f"{path.name}: {name}" for name in set(names) if names.count(name) > 1]
+    assert not twice
+
+
 def test_features_ask_for_capabilities_and_not_for_mechanisms_or_dependence_models():
     texts = {
         path.as_posix().partition("/src/")[2]: path.read_text() for path in sorted(ROOT.glob("packages/*/src/**/*.py"))

@@ -206,7 +206,7 @@ MUTATIONS = [
     Mutation(
         "S4",
         "a whole group may change with a row",
-        "everhold/dependence/groups.py",
+        "everhold/dependence/units.py",
         "(Spread.quilt(nearby=size - 1),)",
         "(Spread.quilt(nearby=0),)",
         ("everhold/unit/dependence/test_groups.py::test_the_leakage_is_the_average_over_rows_of_the_group_curve",),
@@ -238,7 +238,7 @@ MUTATIONS = [
     Mutation(
         "S4",
         "no group has rows on both sides",
-        "everhold/dependence/groups.py",
+        "everhold/dependence/units.py",
         "        if shared:\n            raise DependenceError(",
         "        if False:\n            raise DependenceError(",
         ("everhold/integration/test_holdout_dependence.py::test_a_dependence_that_does_not_match_creates_nothing",),
@@ -270,7 +270,7 @@ MUTATIONS = [
     Mutation(
         "S7",
         "the curvature of the logarithm",
-        f"{_CORE}/closed_form.py",
+        f"{_CORE}/betting.py",
         "(-safe - np.log1p(-safe)) / safe**2)",
         "0.5)",
         (f"{_INTERVALS}/test_closed_form.py",),
@@ -360,7 +360,7 @@ MUTATIONS = [
     Mutation(
         "D1",
         "differing rows are a part of all rows",
-        f"{_CORE}/disagreement.py",
+        f"{_CORE}/means.py",
         "return self.reach * self.differing / self.rows",
         "return self.reach * (self.differing / self.rows) ** 2",
         (f"{_INTERVALS}/test_disagreement.py::test_only_differing_rows_move_the_mean_and_by_no_more_than_the_reach",),
@@ -1595,7 +1595,7 @@ MUTATIONS = [
     Mutation(
         "seals",
         "sealed rows are those that were sealed",
-        "everhold/sealing/fingerprints.py",
+        "everhold/sealing/rows/embedded.py",
         "check_fingerprint(self._path, self._expected, what=self._what)",
         "pass",
         ("everhold/integration/sealing/test_fingerprints.py",),
@@ -1651,9 +1651,9 @@ MUTATIONS = [
     Mutation(
         "parts",
         "a row of one part is in no other",
-        "everhold/sealing/intake/dealing.py",
-        "POSITIONAL JOIN dealt WHERE dealt.part = {number}) ",
-        "POSITIONAL JOIN dealt WHERE dealt.part >= {number}) ",
+        "everhold/sealing/intake/splitting.py",
+        'POSITIONAL JOIN dealt WHERE dealt.part = {number}"',
+        'POSITIONAL JOIN dealt WHERE dealt.part >= {number}"',
         (
             "everhold/integration/test_studies.py::test_each_row_is_in_one_part_and_groups_are_whole",
             "everhold-competitions/integration/test_public_rows.py",
@@ -1717,7 +1717,7 @@ MUTATIONS = [
     Mutation(
         "parts",
         "whole groups go to one part",
-        "everhold/sealing/intake/dealing.py",
+        "everhold/sealing/intake/splitting.py",
         'ranks["unit"] = ranks.get("groups") or ranks.get("order") or "rowid"',
         'ranks["unit"] = "rowid"',
         ("everhold/integration/test_studies.py::test_each_row_is_in_one_part_and_groups_are_whole",),
@@ -1725,7 +1725,7 @@ MUTATIONS = [
     Mutation(
         "parts",
         "the whole is named by the digest of its parts",
-        "everhold/certificate/findings.py",
+        "everhold/certificate/verification.py",
         '(dealt["whole"] != digest_of_parts(every),',
         "(False,",
         (

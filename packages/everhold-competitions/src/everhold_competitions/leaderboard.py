@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.answers import estimand_in_words
 from everhold.arguments import brief
-from everhold.certificate.interval_chart import Axis
+from everhold.certificate.page import Axis
 from everhold.certificate.summary import winner_in_words
 from everhold.certificate.words import public_in_words
 from everhold.display import Display, at_least, at_most, escaped, html_table, printable_lines, rounded, text_table

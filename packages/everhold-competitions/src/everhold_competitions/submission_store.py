@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from everhold.private_files import keep_others_out
-from everhold.sealing.sealed_arrays import ArrayFiles
+from everhold.sealing.sealed_files import ArrayFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

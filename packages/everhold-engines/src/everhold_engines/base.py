@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from everhold_engines.sql.dialects import Dialect
 
 
+_NOT_CHARGED = "nothing was charged"
 _MOST_DAYS = 106_751_990
 _BIG = np.iinfo(np.int64)
 
@@ -310,15 +311,15 @@ class EngineConnection(ABC):
             )
         if self.is_refused(error):
             return Unavailable(
-                f"{self.title} at {self.place} does not accept the user, the password or "
-                "the database. Nothing was charged. Correct them in the address or in "
-                f"{ENGINE_VARIABLE}, and ask again."
+                f"{self.title} at {self.place} does not accept the user, the password or the database. Correct them in "
+                f"the address or in {ENGINE_VARIABLE}, and ask again.",
+                unchanged=_NOT_CHARGED,
             )
         if self.is_unreachable(error):
             return Unavailable(
-                f"{self.title} at {self.place} cannot be reached, or the connection was "
-                "lost. Nothing was charged. Check the address and that the engine runs, "
-                "and ask again."
+                f"{self.title} at {self.place} cannot be reached, or the connection was lost. Check the address and "
+                "that the engine runs, and ask again.",
+                unchanged=_NOT_CHARGED,
             )
         if missing:
             return HoldoutRejected(
@@ -326,7 +327,7 @@ class EngineConnection(ABC):
                 f"{self.title} has it, and check the right to read it."
             )
         return EverholdError(
-            f"{self.title} could not evaluate the rows of {table!r}. Nothing was charged. "
-            "Check that the table can be read and that the engine has enough memory and "
-            "time."
+            f"{self.title} could not evaluate the rows of {table!r}. Check that the table can be read and that the "
+            "engine has enough memory and time.",
+            unchanged=_NOT_CHARGED,
         )

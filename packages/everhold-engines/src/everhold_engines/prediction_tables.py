@@ -266,8 +266,9 @@ def evaluate_with_predictions(
     for table, every in _by_table([column for place in joined for column in asked[place]]):
         if table.digests(every) != [column.digest for column in every]:
             raise EverholdError(
-                f"The predictions in {table.called} were changed while the query was "
-                "answered. Nothing was charged. Leave the table alone, and ask again."
+                f"The predictions in {table.called} were changed while the query was answered. Leave the table alone, "
+                "and ask again.",
+                unchanged="nothing was charged",
             )
     return totals, seen
 

@@ -18,9 +18,6 @@ from everhold.dependence import DependenceModel, Independent
 from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
 from everhold.progress import progress
 from everhold.sealing.configuration import SealedFiles
-from everhold.sealing.duplicates.resealing import Content
-from everhold.sealing.duplicates.splits import check_equal_rows, distinguishing_column, is_apart
-from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.intake.checks import (
     FileSide,
     check_names,
@@ -33,7 +30,10 @@ from everhold.sealing.intake.duckdb_files import column_kinds, spilling_into
 from everhold.sealing.intake.files import write_rows
 from everhold.sealing.intake.reading import check_size, read_rows, reading_errors_hidden
 from everhold.sealing.intake.structure import FileStructure
+from everhold.sealing.resealing import Content
+from everhold.sealing.rows.embedded import fingerprint
 from everhold.sealing.rows.row_store import ENGINE_VARIABLE, SealedRows, is_table
+from everhold.sealing.splits import check_equal_rows, distinguishing_column, is_apart
 from everhold.sealing.storage import TRAINING_FILE
 from everhold.values.expressions.tree import quoted
 from everhold_engines.column_copies import ColumnCopies, TableSide, share_of_values

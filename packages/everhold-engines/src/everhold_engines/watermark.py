@@ -54,12 +54,14 @@ def check_pinned(engine: Engine, configuration: Mapping[str, Any], key: StewardK
     except HoldoutRejected:
         raise IntegrityError(
             f"Sealed table {table!r} not found in {engine.title}. Restore it, or set {ENGINE_VARIABLE} to its current "
-            "location. Nothing was charged."
+            "location.",
+            unchanged="nothing was charged",
         ) from None
     if found is None or not hmac.compare_digest(found, configuration["fingerprint"]):
         raise IntegrityError(
             f"The table {table!r} is not the one that was sealed: its {'columns' if found is None else 'rows'} differ. "
-            f"Restore them, in any order, or set {ENGINE_VARIABLE} to the engine that has them. Nothing was charged."
+            f"Restore them, in any order, or set {ENGINE_VARIABLE} to the engine that has them.",
+            unchanged="nothing was charged",
         )
 
 

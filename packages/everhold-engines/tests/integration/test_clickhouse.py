@@ -73,7 +73,7 @@ def test_a_server_is_asked_by_http_and_may_only_be_read(server):
 def test_a_wrong_password_is_not_called_a_lost_connection(clickhouse):
     with running_server(clickhouse, password="swordfish") as (port, _):
         engine = ClickHouse(f"clickhouse://steward:herring@127.0.0.1:{port}/", "rows")
-        with pytest.raises(Unavailable, match=r"does not accept the user.*Nothing was charged") as kept_out:
+        with pytest.raises(Unavailable, match=r"does not accept the user") as kept_out:
             engine.columns()
         assert "herring" not in str(kept_out.value)
         engine.close()
@@ -81,10 +81,9 @@ def test_a_wrong_password_is_not_called_a_lost_connection(clickhouse):
 
 def test_a_server_that_is_not_there_is_unavailable():
     engine = ClickHouse("clickhouse://steward:secret@127.0.0.1:9/study", "rows")
-    with pytest.raises(
-        Unavailable, match=r"at clickhouse://steward@127\.0\.0\.1:9/study cannot be reached.*Nothing was charged"
-    ):
+    with pytest.raises(Unavailable, match=r"at clickhouse://steward@127\.0\.0\.1:9/study cannot be reached") as fault:
         engine.rows("SELECT 1")
+    assert fault.value.unchanged == "nothing was charged"
 
 
 def test_parquet_files_are_read_where_they_lie(tmp_path, monkeypatch):

@@ -115,7 +115,7 @@ def test_a_statement_can_be_ended_from_another_thread_and_ends_by_its_limit(rows
     _, engine = rows
     threading.Timer(0.3, engine.interrupt).start()
     started = time.monotonic()
-    with pytest.raises(EverholdError, match="Nothing was charged"):
+    with pytest.raises(EverholdError, match="could not evaluate"):
         engine.rows("SELECT pg_sleep(30)")
     short = Database(postgres_database, "study", max_seconds=0.2)
     with pytest.raises(EverholdError, match="enough memory and time"):
@@ -152,9 +152,7 @@ def test_an_engine_of_sqlalchemy_stays_the_callers(rows, postgres_database):
 
 def test_a_server_that_stops_is_unavailable():
     engine = Database("postgresql://steward:secret@127.0.0.1:9/study", "rows")
-    with pytest.raises(
-        Unavailable, match=r"at postgresql://steward@127\.0\.0\.1:9/study cannot be reached.*Nothing was charged"
-    ):
+    with pytest.raises(Unavailable, match=r"at postgresql://steward@127\.0\.0\.1:9/study cannot be reached"):
         engine.columns()
 
 

@@ -70,9 +70,9 @@ CHANGES = {
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
 def test_a_changed_table_is_not_opened(storage, pond, changes):
     stirred(pond, *changes)
-    with pytest.raises(IntegrityError, match="Nothing was charged") as fault:
+    with pytest.raises(IntegrityError, match="'sealed'") as fault:
         eh.Holdout.open(storage, "flights", engine=pond)
-    assert "'sealed'" in str(fault.value)
+    assert fault.value.unchanged == "nothing was charged"
     assert charged(storage) == 0
 
 

@@ -90,9 +90,10 @@ def test_nothing_of_the_engines_words_is_left(poured, caplog, capfd):
         "DELETE FROM study_0",
         "DROP TABLE study_0",
     ):
-        with pytest.raises(EverholdError, match=r"could not evaluate .* Nothing was charged") as caught:
+        with pytest.raises(EverholdError, match="could not evaluate") as caught:
             engine.rows(statement)
         assert caught.value.__context__ is None
+        assert caught.value.told.endswith("Nothing was charged.")
     assert "nonsense" not in caplog.text + "".join(capfd.readouterr())
     assert engine.rows(f"SELECT count(*) FROM {engine.source} AS t") == [(6,)]
 

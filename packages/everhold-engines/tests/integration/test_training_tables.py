@@ -144,7 +144,7 @@ def _altered(document, path):
 
 @pytest.mark.usefixtures("few")
 def test_where_nothing_is_declared_a_sample_cannot_tell(tmp_path, pond):
-    with pytest.warns(eh.DependenceWarning, match=r"drawn one by one from 900\. No value of 'home' is on both sides"):
+    with pytest.warns(eh.DependenceWarning, match=r"from 900\. No value of 'home' is in both sets of rows"):
         created(tmp_path, pond, dependence=None).close()
 
 

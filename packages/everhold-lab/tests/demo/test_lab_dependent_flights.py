@@ -107,7 +107,7 @@ def test_training_flights_of_sealed_hours_are_refused(parts, by_hour, tmp_path):
     settings = {"label": "late", "queries": 20, "surprises": 2, "dependence": Groups(DEPARTURE)}
     hours = by_hour.sealed.table[DEPARTURE]
     stray = by_hour.training.table.assign(**{DEPARTURE: [hours[0], *by_hour.training.table[DEPARTURE][1:]]})
-    with pytest.raises(DependenceError, match="1 groups"):
+    with pytest.raises(DependenceError, match="1 group of"):
         Holdout.create(tmp_path / "a.db", holdout=by_hour.sealed.table, training=stray, **settings_from(settings))
     with Holdout.create(
         tmp_path / "b.db", holdout=by_hour.sealed.table, training=by_hour.training.table, **settings_from(settings)

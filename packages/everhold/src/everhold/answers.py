@@ -220,9 +220,8 @@ class Answer(Display):
         """Explain in words what the interval means, why it is as wide as it is, and what would make it narrower."""
         if self.analyst is not None and self.refused:
             return (
-                "The query was refused because what is left of the analyst's allotment, or of the whole budget, "
-                "may not cover it. Nothing was charged and it can be asked again, after the steward has "
-                "allotted more."
+                "The query was refused because what is left of the analyst's allotment, or of the whole budget, may "
+                "not cover it. Nothing was charged and it can be asked again, after the steward has allotted more."
             )
         if self.source == SILENT or self.sealed is not None:
             return self._explain_sealed()

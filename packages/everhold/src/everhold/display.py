@@ -150,6 +150,7 @@ def csv_text(text: str) -> str:
 
 
 def _reads_as_number(text: str) -> bool:
+    """Return whether a spreadsheet reads a text as a number."""
     try:
         float(text)
     except ValueError:
@@ -292,6 +293,7 @@ def at_least(bound: float) -> str:
 
 
 def _outwards(bound: float, direction: str) -> str:
+    """Return a number as text with four digits, rounded up or down as the direction of `decimal` says."""
     if abs(bound) < LEAST_SHOWN:
         away = (bound > 0.0) if direction == ROUND_CEILING else (bound < 0.0)
         return f"{math.copysign(LEAST_SHOWN, bound) if away else 0.0:g}"
@@ -311,6 +313,17 @@ def rounded(value: float) -> str:
     if math.isinf(value):
         return "beyond the scale"
     return "0" if abs(value) < LEAST_SHOWN else f"{value:.4g}"
+
+
+def counted(count: int, one: str) -> str:
+    """Return a count with its noun, such as "3 queries".
+
+    Examples:
+        >>> counted(1000, "query"), counted(1, "surprise")
+        ('1,000 queries', '1 surprise')
+    """
+    many = f"{one.removesuffix('y')}ies" if one.endswith("y") else f"{one}s"
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def wider_in_words(widens: float) -> str:
@@ -420,6 +433,7 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _column_type(values: Sequence[Any]) -> str:
+    """Return the type of DuckDB that holds all these values."""
     kinds = {type(value) for value in values if value is not None}
     if kinds and kinds <= {bool}:
         return "BOOLEAN"
@@ -429,6 +443,7 @@ def _column_type(values: Sequence[Any]) -> str:
 
 
 def _cell(value: Any, kind: str) -> Any:
+    """Return a value as JSON can carry it to a column of this type."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no such number, DuckDB reads it from its name
     if kind == "VARCHAR" and value is not None and not isinstance(value, str):

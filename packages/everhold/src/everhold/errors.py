@@ -42,6 +42,7 @@ class EverholdError(Exception):
 
     Args:
         message: What is wrong, and what to do.
+        unchanged: What did not happen, such as "nothing was charged"; by default what errors of the class say.
         data: Public facts about the error, safe to log and to return to an analyst.
     """
 
@@ -49,14 +50,16 @@ class EverholdError(Exception):
     http_status: ClassVar[int] = 500
     unchanged: str = ""
 
-    def __init__(self, message: str, **data: Any) -> None:
+    def __init__(self, message: str, *, unchanged: str | None = None, **data: Any) -> None:
         super().__init__(message)
         self.message = message
         self.data = data
+        if unchanged is not None:
+            self.unchanged = unchanged
 
     @property
     def told(self) -> str:
-        """The message, and that nothing was charged or created if no error of this class changes anything."""
+        """The message, followed by what did not happen, such as that nothing was charged, where that is known."""
         if not self.unchanged or "othing was" in self.message:
             return self.message
         end = "" if self.message.endswith((".", "?")) else "."

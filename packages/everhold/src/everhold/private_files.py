@@ -156,6 +156,7 @@ def check_private(path: Path) -> None:
 
 
 def _is_open(path: Path) -> bool:
+    """Return whether users other than the owner can open a file or folder. False if it is not there."""
     try:
         return _HAS_PERMISSIONS and bool(path.stat().st_mode & _OTHERS)
     except FileNotFoundError:

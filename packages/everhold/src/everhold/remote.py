@@ -32,6 +32,7 @@ class RemoteStorage(Protocol):
 
 
 def _check(_: str, storage: Any) -> str:
+    """Return which function a storage of an extension lacks, in words, or an empty text."""
     lacking = [name for name in ("connect", "create", "holdouts") if not callable(getattr(storage, name, None))]
     return f"it has no function {lacking[0]}" if lacking else ""
 

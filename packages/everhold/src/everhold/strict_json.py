@@ -39,6 +39,7 @@ def read_json(text: str | bytes) -> Any:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of an object, after checking that each name is there once."""
     found = dict(pairs)
     if len(found) < len(pairs):
         name = printable(next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1))
@@ -47,4 +48,5 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
+    """Refuse a number that is not finite."""
     raise JsonFault(f"has the value {name}, which is no finite number")

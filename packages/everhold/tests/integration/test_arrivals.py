@@ -452,11 +452,11 @@ def changed(rows, **more):
 @pytest.mark.parametrize(
     ("rows", "training", "said"),
     [
-        (changed(households(50, 3), home="h1-7"), None, "1 groups .* already in the sealed rows"),
-        (changed(households(50, 3), home=" H1-7"), None, "1 groups .* already in the sealed rows"),
-        (changed(households(50, 3), home="h2-7"), None, "1 groups .* already in the training rows"),
-        (None, changed(households(50, 4), home="h1-7"), "1 groups .* already in the sealed rows"),
-        (households(50, 3), changed(households(50, 4), home="h3-7"), "1 groups .* already in the training rows"),
+        (changed(households(50, 3), home="h1-7"), None, "1 group .* already in the sealed rows"),
+        (changed(households(50, 3), home=" H1-7"), None, "1 group .* already in the sealed rows"),
+        (changed(households(50, 3), home="h2-7"), None, "1 group .* already in the training rows"),
+        (None, changed(households(50, 4), home="h1-7"), "1 group .* already in the sealed rows"),
+        (households(50, 3), changed(households(50, 4), home="h3-7"), "1 group .* already in the training rows"),
         (changed(households(50, 3), home=None), None, "missing values"),
     ],
     ids=["sealed", "spelled otherwise", "training", "training of sealed", "both", "missing"],

@@ -8,7 +8,7 @@ from sealed_copies import copy_of
 
 import everhold as eh
 from everhold.certificate import verify_certificate
-from everhold.certificate.findings import account_findings
+from everhold.certificate.verification import account_findings
 from everhold.errors import BudgetExhausted, QueryRejected
 from everhold_privacy.mechanisms.privacy_budget import least_steps
 

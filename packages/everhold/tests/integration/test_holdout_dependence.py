@@ -73,7 +73,7 @@ def test_another_dependence_than_the_mechanisms_is_refused(tmp_path):
     [
         ({"dependence": eh.Groups("house")}, "'house' of the dependence does not exist"),
         ({"dependence": eh.Groups(7)}, "The groups have 7 rows in all, and the holdout has 2000"),
-        ({"training": households(499, 10)}, "1 groups of column 'home' have rows in the holdout and in the training"),
+        ({"training": households(499, 10)}, "1 group of column 'home' has rows in the holdout and in the training"),
         ({"mechanism": "sample_splitting"}, "Sample splitting needs independent rows"),
     ],
 )

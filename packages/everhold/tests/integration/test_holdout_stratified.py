@@ -11,8 +11,8 @@ import everhold as eh
 from everhold.answers import FRESH_LABELS, estimand_in_words, with_shares
 from everhold.asking.creation import settings_from
 from everhold.certificate.verification import verify_certificate
-from everhold.sealing.duplicates.splits import chance_of_match
 from everhold.sealing.intake.splitting import by_chance, by_class
+from everhold.sealing.splits import chance_of_match
 
 CLASSES, ROWS = 800, 40_000
 SHARES = with_shares("c")

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.certificate.findings import dealt_findings
+from everhold.certificate.verification import dealt_findings
 from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
 from everhold.ledger.store import LedgerStore
 from everhold.sealing.configuration import digest_of_parts
-from everhold.sealing.intake.dealing import dealt_files
 from everhold.sealing.intake.request import SealRequest
+from everhold.sealing.intake.splitting import dealt_files
 from everhold.sealing.storage import rows_folder
 from everhold.studies import STUDY_FILE
 

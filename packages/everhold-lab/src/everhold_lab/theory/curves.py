@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from everhold.privacy.curves import PrivacyCurve, non_negative, whole
-from everhold.privacy.tails import Floats, log_delta_pure
+from everhold.privacy.curves import Floats, PrivacyCurve, log_delta_pure, non_negative, whole
 
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)

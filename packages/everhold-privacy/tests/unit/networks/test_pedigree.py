@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from networks_by_hand import EPSILONS, counting_mechanism, joint_law, true_leak
 
-from everhold.dependence.groups import Groups
+from everhold.dependence.units import Groups
 from everhold.errors import DependenceError
 from everhold.privacy.curves import PureCurve
 from everhold_privacy.networks.pedigree import pedigree

@@ -18,8 +18,8 @@ from everhold.families.protocol import SHARE
 from everhold.holdout import Holdout
 from everhold.ledger import LedgerStore
 from everhold.sealing.configuration import listed_facts
-from everhold.sealing.duplicates.resealing import Sealer, sealing_for, untold_matches
 from everhold.sealing.intake.reading import MOST_ROWS
+from everhold.sealing.resealing import Sealer, sealing_for, untold_matches
 from everhold.sealing.storage import check_name, rows_folder, storage_url
 from everhold.sealing.untrusted_rows import check_untrusted_rows
 from everhold_server.api.arguments import FAMILIES, families_of

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.asking.model_scores import verdict_at
 from everhold.asking.reports.holdout_ledger import with_names
-from everhold.certificate.numbers import counted
-from everhold.display import at_most
+from everhold.display import at_most, counted
 from everhold.errors import DependenceError, QueryRejected
 from everhold.ledger.acts import CHECKED, VERDICTS
 from everhold.queries.metrics.registry import METRICS

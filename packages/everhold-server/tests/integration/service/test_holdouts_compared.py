@@ -9,8 +9,8 @@ from service_samples import API, STEWARD, as_csv, form, rows, seal, serving
 
 from everhold import Holdout
 from everhold.asking.creation import settings_from
-from everhold.sealing.duplicates.resealing import COMPARED_FILE, Sealer, sealing_for, untold_matches
 from everhold.sealing.intake.request import Planning
+from everhold.sealing.resealing import COMPARED_FILE, Sealer, sealing_for, untold_matches
 from everhold.sealing.storage import rows_folder
 
 HOLDOUTS = f"{API}/holdouts"

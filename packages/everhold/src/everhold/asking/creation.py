@@ -41,12 +41,12 @@ from everhold.sealing.configuration import (
     name_the_whole,
     schema_from,
 )
-from everhold.sealing.duplicates.splits import warn_of_matched_classes
-from everhold.sealing.fingerprints import same_table
 from everhold.sealing.intake.checks import lacking_rows
 from everhold.sealing.intake.create import seal
 from everhold.sealing.intake.request import CURRENT, FLAT, Planning, divided, place_of
+from everhold.sealing.rows.embedded import same_table
 from everhold.sealing.rows.row_store import is_table, sealed_rows, training_rows
+from everhold.sealing.splits import warn_of_matched_classes
 from everhold.sealing.storage import (
     HOLDOUT_FILE,
     ROOM,

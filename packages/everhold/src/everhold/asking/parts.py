@@ -52,7 +52,7 @@ def create_parts(
     """
     from everhold.asking.creation import record_all
     from everhold.asking.session import HoldoutSession
-    from everhold.sealing.intake.dealing import dealt_files
+    from everhold.sealing.intake.splitting import dealt_files
 
     model = study.dependence
     if model is not None and not model.dealable:

@@ -23,7 +23,7 @@ from everhold.ledger.store import all_entries
 from everhold.progress import progress
 from everhold.queries.query import NOT_UNSEALABLE, digest, rows_of
 from everhold.sealing.configuration import bound_state, mechanism_from, state_from
-from everhold.sealing.duplicates.resealing import also_sealed_as
+from everhold.sealing.resealing import also_sealed_as
 from everhold.sealing.storage import KEY_FILE, StewardKey
 from everhold.values.units import in_own_units
 

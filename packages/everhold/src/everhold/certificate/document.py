@@ -250,6 +250,7 @@ def digest(section: Any) -> str:
 
 
 def _promise_facts(mechanism: Mechanism, *, simulation: bool) -> dict[str, dict[str, Any]]:
+    """Return the sections about promise, assumptions, mechanism, theorem and privacy, from the mechanism alone."""
     promise, described = mechanism.promise(), mechanism.to_dict()
     return {
         "promise": {
@@ -290,6 +291,7 @@ def privacy_facts(privacy: tuple[float, float] | None, *, simulation: bool) -> d
 
 
 def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the section about the sealed rows, from the public settings of the holdout."""
     configuration = record.configuration
     public = ("rows", "fingerprint", "training_rows", "training_fingerprint", "columns", "label", "row_id", "features")
     rows = {name: configuration[name] for name in public}
@@ -318,6 +320,7 @@ def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, in
 
 
 def _account_facts(account: CertifiedAccount, mechanism: Mechanism, state: State) -> dict[str, dict[str, Any]]:
+    """Return the sections about what was asked and charged, and where the ledger stands."""
     head, counts, since, queries = account.head, account.counts, account.since, account.queries
     accounts = Accounts.from_state(head.state)
     parts = [part.to_dict() for part in accounts.parts.values()]
@@ -348,6 +351,7 @@ def _account_facts(account: CertifiedAccount, mechanism: Mechanism, state: State
 
 
 def _finite(value: float | None) -> float | None:
+    """Return a number for JSON, or None if it is infinite."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 

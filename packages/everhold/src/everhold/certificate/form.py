@@ -57,38 +57,47 @@ def is_hex(value: object, digits: int) -> bool:
 
 
 def _text(value: Any) -> bool:
+    """Return whether a value is a text."""
     return isinstance(value, str)
 
 
 def _truth(value: Any) -> bool:
+    """Return whether a value is true or false."""
     return isinstance(value, bool)
 
 
 def _count(value: Any) -> bool:
+    """Return whether a value is a whole number from 0 that fits into 64 bits."""
     return type(value) is int and 0 <= value < 2**63
 
 
 def _some(value: Any) -> bool:
+    """Return whether a value is a whole number of at least 1 that fits into 64 bits."""
     return _count(value) and value != 0
 
 
 def _number(value: Any) -> bool:
+    """Return whether a value is a number of a size that arithmetic can take."""
     return type(value) in (int, float) and abs(value) <= 1e300 and not math.isnan(value)
 
 
 def _end(value: Any) -> bool:
+    """Return whether a value is a number, or the text for an infinite one."""
     return _number(value) or value in _INFINITE
 
 
 def _hash(value: Any) -> bool:
+    """Return whether a value is a SHA-256 in hex."""
     return is_hex(value, 64)
 
 
 def _one_of(*texts: str) -> Fits:
+    """Return a check whether a value is one of these texts."""
     return lambda value: isinstance(value, str) and value in texts
 
 
 def _optional(fits: Fits) -> Fits:
+    """Return a check that also takes None."""
     return lambda value: value is None or fits(value)
 
 
@@ -102,6 +111,7 @@ def _list(*fits: Fits, least: int = 0) -> Fits:
 
 
 def _map(fits: Fits) -> Fits:
+    """Return a check for an object whose values all have one form, whatever their names are."""
     return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
 
 
@@ -278,6 +288,7 @@ def read_document(path: Path | str) -> tuple[Any, str | None]:
 
 
 def _read(path: Path | str) -> str:
+    """Return the text of a file, after checking that it is a small one in UTF-8."""
     try:
         path = Path(path)
         if not path.is_file():
@@ -296,6 +307,7 @@ def _read(path: Path | str) -> str:
 
 
 def _parsed(text: str) -> Any:
+    """Return the JSON value of a text with its names sorted, after checking that it is not nested deeply."""
     try:
         level = [value := read_json(text)]
     except JsonFault as fault:

@@ -7,11 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.form import RARE_SOURCES, SIGNATURE, SOURCES, TIMESTAMP
-from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
-from everhold.certificate.rows import ARRIVED, FAMILIES_ARRIVED, about_rows, arrival_items, group_items
+from everhold.certificate.phrases import (
+    ARRIVED,
+    FAMILIES_ARRIVED,
+    about_rows,
+    arrival_items,
+    at_least,
+    at_most,
+    group_items,
+    percent,
+    shown,
+)
 from everhold.certificate.summary import bounds_of, margin_of, unit_of
 from everhold.certificate.words import engine_name, is_endless
 from everhold.dependence import MODELS
+from everhold.display import counted
 from everhold.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
@@ -146,6 +156,7 @@ def simulated(document: Mapping[str, Any]) -> str:
 
 
 def _said_of_queries(queries: Sequence[Mapping[str, Any]] | None) -> str:
+    """Say whether all queries are listed here, and how many there are."""
     if queries is None:
         return _NOT_LISTED
     return _LISTED.format(number=shown(len(queries))) if queries else "No query was asked."
@@ -195,6 +206,7 @@ _CHECKING_TIME = (
 
 
 def _promise_items(promise: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield label and value of each number of the promise."""
     radius, beyond = promise["radius"], promise["spends_only_beyond"]
     yield "half-width, at most", "infinite" if radius is None else f"{at_most(radius)} (rounded up from {radius!r})"
     yield "probability, at least", percent(promise["confidence"])
@@ -207,6 +219,7 @@ def _promise_items(promise: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _rows_items(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield label and value of each fact about the sealed and the training rows."""
     rows = document["rows"]
     yield "holdout", rows["holdout"]
     if "engine" in rows:
@@ -277,8 +290,7 @@ def _dependence_items(dependence: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 _ALLOTTED = (
     "The steward let named analysts spend parts of the budget, and the ledger kept them to it. One transcript and one "
-    "promise hold for all of them together. A name says on whose behalf a query was asked; it does not prove who "
-    "asked."
+    "promise hold for all of them together. A name says on whose behalf a query was asked; it does not prove who asked."
 )
 _LOST = (
     "The database was set back to an older copy and recovered: answers that it does not hold were given before. Their "
@@ -286,12 +298,11 @@ _LOST = (
 )
 _DECLARED = (
     "Declared families were fixed, with what each of their members asks and how its interval is made, before the "
-    "answers to the members were known. Each member has its share of the family's probability of failure, so all "
-    "of their intervals hold together with all others, exactly as they were told, in whatever order "
-    "they were asked, and after the study was unsealed, too. They take no query and no surprise. Files, programs and "
-    "the network are refused to the code of models among them. It is assumed that nothing else outside of a model "
-    "decides what it predicts: a clock, the environment, threads of its own and compiled code that reads files are not "
-    "seen."
+    "answers to the members were known. Each member has its share of the family's probability of failure, so all of "
+    "their intervals hold together with all others, exactly as they were told, in whatever order they were asked, and "
+    "after the study was unsealed, too. They take no query and no surprise. Files, programs and the network are "
+    "refused to the code of models among them. It is assumed that nothing else outside of a model decides what it "
+    "predicts: a clock, the environment, threads of its own and compiled code that reads files are not seen."
 )
 _CLOSED = (
     "The study is over: it was unsealed, and the ledger takes no new query. The entry that closed it holds, for "
@@ -320,6 +331,7 @@ def account_block(account: Mapping[str, Any], mechanism: Mapping[str, Any]) -> B
 
 
 def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield label and value of each count of what was asked, charged and left."""
     yield from labelled({"asked": account["asked"], "by_position": account["by_position"]})
     yield from labelled({name: account["by_source"][name] for name in (*SOURCES, *RARE_SOURCES)
                           if name in account["by_source"]})  # fmt: skip
@@ -347,6 +359,7 @@ def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _family_items(families: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield label and value for each declared family."""
     for family in families:
         when = "when the holdout was created" if not family["later"] else f"by entry {shown(family['entry'])}"
         when += f", fixed at {family['fixed']}"
@@ -356,6 +369,7 @@ def _family_items(families: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, 
 
 
 def _gate_items(gates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield label and value for each gate, its promotions and its checks."""
     for gate in gates:
         limit = "" if gate["limit"] is None else f" of {shown(gate['limit'])}"
         margin = margin_of(gate)
@@ -387,6 +401,7 @@ def _gate_items(gates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]
 
 
 def _competition_items(competition: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """Yield label and value for each line of a leaderboard."""
     if competition is None:
         return
     teams, each = shown(competition["teams"]), shown(competition["submissions"])

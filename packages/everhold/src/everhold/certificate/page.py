@@ -5,21 +5,25 @@ The page is print-ready and self-contained, and runs no script. Its styles are i
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from everhold.certificate.form import DATA_BEGIN, DATA_END, SUMMARY, TIMESTAMP
-from everhold.certificate.interval_chart import interval_chart
 from everhold.certificate.outline import Block, outline, query_cells
-from everhold.certificate.rows import about_rows, rows_and_groups
+from everhold.certificate.phrases import about_rows, rows_and_groups
+from everhold.certificate.summary import bounds_of, confirmed
 from everhold.certificate.words import with_words
 from everhold.display import escaped
 from everhold.ledger.chain import canonical
+from everhold.values.units import POINTS, RATES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _AT_ONCE = 100  # queries of one table
 _HEAD = ("entry", "query", "answer", "interval", "source", "charged")
@@ -31,6 +35,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 
 @cache
 def _style(name: str) -> str:
+    """Return the text of a style sheet that is installed beside this module."""
     return files("everhold.certificate").joinpath(name).read_text("utf-8")
 
 
@@ -72,6 +77,7 @@ def render_article(document: Mapping[str, Any]) -> str:
 
 
 def _section(number: int, block: Block, queries: Sequence[Mapping[str, Any]]) -> str:
+    """Return one numbered section of the page as HTML."""
     parts = [f'<section id="everhold-{block.key}">', f"<h2>{number}. {escaped(block.title)}</h2>"]
     for position, text in enumerate(block.before):
         large = ' class="promise"' if block.key == "promise" and position == 0 else ""
@@ -118,6 +124,7 @@ def _tables(queries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _row(query: Mapping[str, Any]) -> str:
+    """Return the line of one query in the table of all queries, as HTML."""
     cells = query_cells(query)
     kinds = ["number", "asked", "number", "number", "", "number"]
     written = (
@@ -176,6 +183,7 @@ def _unbroken(sentence: str) -> str:
 
 
 def _asked(fact: Mapping[str, Any]) -> str:
+    """Return the sentence that says what was asked, and in which entries of the ledger."""
     entries = ", ".join(f"{number:,}" for number in fact["entries"])
     where = f"{'entry' if len(fact['entries']) == 1 else 'entries'} {entries}"
     asked = _DIGEST.sub(r"\1", fact["asked"])
@@ -183,6 +191,7 @@ def _asked(fact: Mapping[str, Any]) -> str:
 
 
 def _listed(title: str, texts: Sequence[str]) -> str:
+    """Return a heading with a list of sentences below it, as HTML."""
     points = "".join(f"<li>{escaped(text)}</li>" for text in texts)
     return f"<div><h2>{title}</h2>\n<ul>{points}</ul></div>"
 
@@ -202,4 +211,111 @@ def _made(document: Mapping[str, Any]) -> str:
 
 
 def _minutes(time: str) -> str:
+    """Return a time of ISO 8601 without its seconds."""
     return time[: len("2026-11-21T10:00")].replace("T", " ")
+
+
+# The chart on a certificate's first page: each chosen answer as a bar between its bounds, in SVG.
+#
+# It needs no package, scales with the page without scaling its text, and takes its colours from the page.
+
+
+_MARGIN = 0.07  # of the width, on either side
+_TICKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Axis that several intervals share.
+
+    Attributes:
+        unit: What stands behind a tick.
+    """
+
+    low: float
+    high: float
+    step: float
+    unit: str
+
+    @classmethod
+    def over(cls, ends: Sequence[float], *, unit: str) -> Axis:
+        """Build an axis over all of these numbers, with room on both sides."""
+        low, high = min(ends), max(ends)
+        width = (high - low) or max(abs(high), 1.0) * 0.1
+        low, high = low - _MARGIN * width, high + _MARGIN * width
+        rough = (high - low) / _TICKS
+        power = 10.0 ** math.floor(math.log10(rough))
+        return cls(low, high, next((n for n in (1, 2, 5) if n * power >= rough), 10) * power, unit)
+
+    def place(self, value: float) -> str:
+        """Return the position of a value in per cent of the width. Values beyond the axis get its nearer end."""
+        inside = min(max(value, self.low), self.high)
+        return f"{100.0 * (inside - self.low) / (self.high - self.low):.2f}%"
+
+    def ticks(self) -> Iterator[tuple[str, str]]:
+        """Yield position and label of each tick."""
+        decimals = max(0, -math.floor(math.log10(self.step)))
+        for count in range(math.ceil(self.low / self.step), math.floor(self.high / self.step) + 1):
+            yield self.place(count * self.step), f"{count * self.step:,.{decimals}f}{self.unit}"
+
+
+def interval_chart(answers: Sequence[Mapping[str, Any]]) -> str:
+    """Return the chart of these answers as HTML with SVG, or an empty text if there are none."""
+    if not answers:
+        return ""
+    figures = [_figure(list(group)) for _, group in groupby(sorted(answers, key=_scale), key=_scale)]
+    return f'<figure class="strips">\n{"".join(figures)}<figcaption>{_caption(answers)}</figcaption>\n</figure>'
+
+
+def _scale(fact: Mapping[str, Any]) -> tuple[int, str]:
+    """Return the key of the scale on which an answer is drawn: one for shares, one for points, else its own."""
+    if fact["measure"] in RATES:
+        return 0, ""
+    return (1, "") if fact["measure"] in POINTS else (2, fact["name"])
+
+
+def _caption(answers: Sequence[Mapping[str, Any]]) -> str:
+    claims = [confirmed(fact) for fact in answers]
+    said = ["Bars reach from bound to bound."]
+    if not all(claims):
+        said.append("A full point is what was taken from the sealed rows.")
+    if any(claims):
+        said.append("A hollow point is a claim, of which the sealed rows say only that the bounds are right.")
+    return " ".join(said)
+
+
+def _figure(answers: Sequence[Mapping[str, Any]]) -> str:
+    """Return the HTML of the bars of answers that share a scale, with the scale's axis below."""
+    order, _ = _scale(answers[0])
+    factor = 100.0 if order < 2 else 1.0
+    drawn = [_numbers(fact, factor) for fact in answers]
+    ends = [number for numbers in drawn for number in numbers if math.isfinite(number)]
+    axis = Axis.over(ends + [0.0] * (order == 1 or not ends), unit=" %" if order == 0 else "")
+    rows = [_bar(fact, numbers, axis) for fact, numbers in zip(answers, drawn, strict=True)]
+    labels = "".join(f'<text x="{place}" y="12">{label}</text>' for place, label in axis.ticks())
+    title = "percentage points" if order == 1 else ""
+    return "".join(rows) + (
+        f'<div class="strip axis"><span>{title}</span><svg role="presentation">{labels}</svg><span></span></div>\n'
+    )
+
+
+def _numbers(fact: Mapping[str, Any], factor: float) -> tuple[float, float, float]:
+    told = fact.get("unsealed", fact)
+    return factor * float(told["low"]), factor * float(told["value"]), factor * float(told["high"])
+
+
+def _bar(fact: Mapping[str, Any], numbers: tuple[float, float, float], axis: Axis) -> str:
+    low, value, high = map(axis.place, numbers)
+    bounds, name = bounds_of(fact), escaped(fact["name"])
+    unit = " %" if fact["measure"] in RATES else ""
+    told = f"{bounds.value}{unit}, between {bounds.low} and {bounds.high}{unit}"
+    lines = "".join(f'<line class="tick" x1="{place}" x2="{place}" y1="0" y2="100%"/>' for place, _ in axis.ticks())
+    zero = axis.place(0.0) if axis.low < 0.0 < axis.high else ""
+    nought = f'<line class="zero" x1="{zero}" x2="{zero}" y1="0" y2="100%"/>' if zero else ""
+    kind = "claim" if confirmed(fact) else "taken"
+    return (
+        f'<div class="strip"><span>{name}</span><svg role="img" aria-label="{name}: {told}">{lines}{nought}'
+        f'<line class="bar" x1="{low}" x2="{high}" y1="50%" y2="50%"/>'
+        f'<circle class="{kind}" cx="{value}" cy="50%" r="5"/></svg>'
+        f"<span><b>{bounds.value}{unit}</b> {bounds.low} to {bounds.high}</span></div>\n"
+    )

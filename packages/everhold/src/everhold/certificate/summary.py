@@ -13,10 +13,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import SILENT, with_shares
-from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
-from everhold.certificate.rows import rows_and_groups, rows_that_arrived
+from everhold.certificate.phrases import at_least, at_most, percent, rows_and_groups, rows_that_arrived, shown
 from everhold.dependence import MODELS
-from everhold.display import rounded
+from everhold.display import counted, rounded
 from everhold.estimand import PUBLIC
 from everhold.values.units import POINTS, RATES
 
@@ -157,6 +156,7 @@ class Bounds:
 
 
 def _grouped(number: Decimal) -> str:
+    """Return a decimal number as text with commas between thousands."""
     return format(number + 0, ",f")  # + 0 takes the sign of -0 away
 
 
@@ -187,11 +187,13 @@ def summary_words(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism],
 
 
 def _numbers(fact: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the value and the bounds of an answer: the unsealed ones where there are any."""
     numbers: Mapping[str, Any] = fact.get("unsealed", fact)
     return numbers
 
 
 def _scale(fact: Mapping[str, Any]) -> int:
+    """Return 100 for an answer that is shown in per cent or percentage points, else 1."""
     return 100 if fact["measure"] in RATES | POINTS else 1
 
 
@@ -209,6 +211,7 @@ def _sentence(fact: Mapping[str, Any]) -> str:
 
 
 def _said(fact: Mapping[str, Any]) -> str:
+    """Return the sentence that states an answer, which may begin with a small letter."""
     bounds, measure, unit = bounds_of(fact), fact["measure"], unit_of(fact)
     if fact["source"] == "standing" and "unsealed" not in fact:
         return _STANDING.format(name=fact["name"], v=bounds.value + unit, l=bounds.low, h=bounds.high + unit)
@@ -245,6 +248,7 @@ def _whence(fact: Mapping[str, Any], kind: type[Mechanism]) -> Iterator[str]:
 
 
 def _promise(promise: Mapping[str, Any], kind: type[Mechanism]) -> str:
+    """Return the sentence of the first page that states what is promised of all answers together."""
     if promise["radius"] is None:
         return _NOTHING
     said = _PROMISE.format(confidence=percent(promise["confidence"]))
@@ -252,6 +256,7 @@ def _promise(promise: Mapping[str, Any], kind: type[Mechanism]) -> str:
 
 
 def _asked(account: Mapping[str, Any], chosen: int) -> str:
+    """Return the sentence that says how many queries were asked, and how many answers are shown."""
     asked = f"{counted(account['asked'], 'query')} {'was' if account['asked'] == 1 else 'were'} asked in all"
     if not chosen:
         return f"{asked}; no answer is shown here."
@@ -306,10 +311,12 @@ def _population(facts: Mapping[str, Mapping[str, Any]], all_rows: str) -> Iterat
 
 
 def _listed_names(names: Sequence[str]) -> str:
+    """Return names as an English list, such as "a, b and c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _assumed(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the sentences of the first page that say what is assumed."""
     kind = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
     yield _ROWS_ARE.format(rows_are=MODELS[kind].rows_are if kind in MODELS else f"rows: {kind.replace('_', ' ')}")
     yield _UNSEEN
@@ -366,6 +373,7 @@ def winner_in_words(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _found_by_competition(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield who won a competition, or that it is not over."""
     if (competition := facts["account"].get("competition")) is None:
         return
     if competition["rows"]:
@@ -377,6 +385,7 @@ def _found_by_competition(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[st
 
 
 def _found_by_gates(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield for each gate how many of its challenges proved an improvement."""
     for gate in facts["account"].get("gates", ()):
         promoted, challenges = len(gate["promotions"]), counted(gate["challenges"], "challenge")
         by = f" by more than {margin_of(gate)}" if gate["margin"] else ""

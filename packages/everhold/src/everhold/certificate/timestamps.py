@@ -92,9 +92,8 @@ class TimestampAuthority:
             response: TimeStampResponse = _client().decode_timestamp_response(content)
         except ValueError:
             raise EverholdError(
-                f"The answer of {brief(self.url)} is not a reply of a time-stamping "
-                "authority (RFC 3161) in strict DER. Check the address, or use another "
-                "authority."
+                f"The answer of {brief(self.url)} is not a reply of a time-stamping authority (RFC 3161) in strict "
+                "DER. Check the address, or use another authority."
             ) from None
         return response
 
@@ -151,9 +150,8 @@ def roots_from(pem: bytes) -> list[Root]:
         return load_pem_x509_certificates(pem)
     except ValueError:
         raise ValueError(
-            "The file of roots contains no certificates. Pass a PEM file ('-----BEGIN "
-            "CERTIFICATE-----') with the root of the time-stamping authority, from a "
-            "source that you trust."
+            "The file of roots contains no certificates. Pass a PEM file ('-----BEGIN CERTIFICATE-----') with the root "
+            "of the time-stamping authority, from a source that you trust."
         ) from None
 
 

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import with_shares
-from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
-from everhold.certificate.rows import counting_words
+from everhold.certificate.phrases import at_least, at_most, counting_words, percent, shown
 from everhold.certificate.summary import summary_words
 from everhold.dependence import MODELS
+from everhold.display import counted
 from everhold.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
@@ -104,8 +104,7 @@ _TRANSFER_OF_DEPENDENT_ROWS = (
 )
 _CONCENTRATION_OF_DEPENDENT_ROWS = (
     "Rows that depend on each other say less than independent ones. In the bound, n is not the number of rows but the "
-    "number of independent rows that they are worth under the declared dependence (statement S5), its effective "
-    "rows."
+    "number of independent rows that they are worth under the declared dependence (statement S5), its effective rows."
 )
 _LESS_THAN_BETA = (
     "Beta is smaller than one minus the probability of the promise: the difference pays for the chance that the "
@@ -316,6 +315,7 @@ def _said_of_shares(said: str, rows: Mapping[str, Any]) -> list[str]:
 
 
 def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mapping[str, Any]) -> list[str]:
+    """Return the sentences that explain the promise: units, public features, surprises."""
     said = [_UNITS.format(ratios=_RATIOS_OF_ONE if kind.traits.unsealable else _RATIOS)]
     if promise["radius"] is None or promise["radius"] >= _USELESS_RADIUS:
         said.insert(0, "This half-width is half the range or more: the promise says next to nothing.")
@@ -353,6 +353,7 @@ def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
 
 
 def _theorem(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, depend: bool) -> str:
+    """Return the sentences that say why the promise holds."""
     said = [kind.presentation.theorem]
     if depend:
         said.append(_TRANSFER_OF_DEPENDENT_ROWS if kind.traits.reads_leakage else _CONCENTRATION_OF_DEPENDENT_ROWS)
@@ -387,6 +388,7 @@ def _explained(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism]) ->
 
 
 def _source(statement: str, page: str, by_description: bool) -> str:
+    """Return the sentence that says where the proof of a statement is."""
     if by_description:
         return (
             f"Statement {statement}, and statement S10 for declared families and short texts, derived, with their "
@@ -402,6 +404,7 @@ def _source(statement: str, page: str, by_description: bool) -> str:
 
 
 def _privacy(privacy: Mapping[str, Any], kind: type[Mechanism], *, depend: bool, simulation: bool) -> list[str]:
+    """Return the sentences on what the answers tell about single rows."""
     epsilon, delta = privacy["epsilon"], privacy["delta"]
     if simulation and kind.traits.adds_noise:
         return ["No privacy of single rows is promised: the noise can be predicted from the seed of the simulation."]
@@ -430,6 +433,7 @@ def _privacy(privacy: Mapping[str, Any], kind: type[Mechanism], *, depend: bool,
 
 
 def _secrecy(privacy: Mapping[str, Any]) -> str:
+    """Return the point that secrecy of single rows is not promised, or not beyond the section on privacy."""
     if privacy["epsilon"] is None or privacy["epsilon"] > _LARGE_EPSILON:
         return "Secrecy of single rows."
     return "Secrecy of single rows beyond what the section on privacy states."
@@ -504,9 +508,8 @@ def competition_in_words(competition: Mapping[str, Any] | None, rows: Mapping[st
     if competition["rows"]:
         said.append(
             "The leaderboard of this certificate is final. With the same probability, all at once, every interval "
-            f"contains {value_in_words(rows if by_labels(rows) else {**rows, 'features': 'public'})}, and every "
-            "place holds: it is one more than the number of teams that are proved to be better, by the paired "
-            "difference of final submissions, row by row. Of teams that share a place these rows do not tell who is "
-            "better."
+            f"contains {value_in_words(rows if by_labels(rows) else {**rows, 'features': 'public'})}, and every place "
+            "holds: it is one more than the number of teams that are proved to be better, by the paired difference of "
+            "final submissions, row by row. Of teams that share a place these rows do not tell who is better."
         )
     return said

@@ -231,6 +231,7 @@ def _mechanisms() -> dict[str, tuple[str, list[int]]]:
 
 
 def _radii(request: PlanRequest, chain: DependenceModel) -> dict[str, float]:
+    """Return the radius of each drawn mechanism for rows that follow this chain."""
     made = replace(request, dependence=chain)
     return {name: radius_of(name, made) for name in _mechanisms()}
 

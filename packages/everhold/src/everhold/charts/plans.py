@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import altair as alt
 import numpy as np
 
 from everhold.charts import INK, coloured_lines, covered_lines, mechanism_labels, styled
@@ -15,6 +14,8 @@ from everhold.planning.widths import width_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import altair as alt
 
     from everhold.mechanisms import Mechanism
     from everhold.planning.request import PlanRequest
@@ -99,6 +100,7 @@ def _widths_by_value(tuned: PublicLevels) -> list[dict[str, Any]]:
 
 
 def _around(center: int, *, most: int) -> list[int]:
+    """Return whole numbers on a logarithmic scale around a number, with the number itself."""
     low, high = max(center / _REACH, 1.0), min(center * _REACH, max(most, center))
     return sorted({center, *np.rint(np.geomspace(low, high, _POINTS)).astype(int).tolist()})
 
@@ -116,6 +118,7 @@ def _point_of(request: PlanRequest, number: int, at: float) -> list[dict[str, An
 
 
 def _flat(points: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the points of all places as one list."""
     return [point for places in points for point in places]
 
 
@@ -128,6 +131,7 @@ def _labels(at: float, incomplete: dict[str, str]) -> str:
 def _picture(
     request: PlanRequest, points: list[dict[str, Any]], *, title: str, at: float, cross: tuple[int, float]
 ) -> alt.LayerChart:
+    """Return the chart of radii as lines, with a cross where the request is."""
     import altair as alt
 
     looks = {name: (kind.presentation.colour, [1, 0]) for name, kind in answering().items()}

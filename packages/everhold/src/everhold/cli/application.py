@@ -28,7 +28,7 @@ OWN = {
         "Ask how much better or larger the score of one file of predictions is than that of another.",
     ),
     "quote": ("asking", "Say what a query would cost and how wide its interval would be, for free."),
-    "board": ("board", "Rank models by open results: proved tiers, rank intervals, and who is first."),
+    "board": ("plan", "Rank models by open results: proved tiers, rank intervals, and who is first."),
     "status": ("holdouts", "Print rows, mechanism, promise, what was asked and what is left."),
     "transcript": ("holdouts", "Print every query with its answer, in order."),
     "list": ("holdouts", "Print all holdouts of a storage."),
@@ -43,10 +43,10 @@ OWN = {
     "dependence": ("dependence", "Rows that depend on each other: fit a model, describe it, find its quilts."),
     "ledger": ("ledger", "The record of everything that was asked: spent, verify, recover."),
     "certificate": ("ledger", "The promise as a signed document: show, save, verify."),
-    "migrate": ("operate", "Make the tables of a storage, or check that they are this version's."),
-    "doctor": ("operate", "Check a storage: database, permissions, keys, rows, ledgers, disk space, crash leftovers."),
-    "backup": ("operate", "Write ledger, sealed rows and keys into one archive, while others go on asking."),
-    "restore": ("operate", "Put an archive into an empty storage, after everything in it was checked."),
+    "migrate": ("ledger", "Make the tables of a storage, or check that they are this version's."),
+    "doctor": ("ledger", "Check a storage: database, permissions, keys, rows, ledgers, disk space, crash leftovers."),
+    "backup": ("ledger", "Write ledger, sealed rows and keys into one archive, while others go on asking."),
+    "restore": ("ledger", "Put an archive into an empty storage, after everything in it was checked."),
 }
 """Module and line of help of each command that everhold brings beside those of operations; the list imports none."""
 
@@ -59,6 +59,7 @@ def operation_named(command: str) -> type[HoldoutOperation[Any]] | None:
 
 
 def _check(_: str, thing: Any) -> str:
+    """Return what is wrong with a member of the group of commands, or an empty text."""
     return "" if callable(thing) else "expected a Typer application or a function register(app)"
 
 
@@ -100,6 +101,7 @@ class ExtensibleGroup(CommandGroup):
         return super().resolve_command(ctx, args)
 
     def _remedy(self, ctx: Any, name: str) -> str:
+        """Return what to do about a command that does not exist: install an extra, or take a similar name."""
         if extra := extra_for(_COMMANDS.group, _prefix(ctx) + name):
             return f"Install it: pip install 'everhold[{extra}]'."
         alike = get_close_matches(name, self.list_commands(ctx))
@@ -183,6 +185,7 @@ def _built(name: str, called: str) -> Any:
 
 
 def _refused(name: str, reason: str) -> ExtensionError:
+    """Return the error for an extension that adds no usable command."""
     return ExtensionError(
         f"The extension {name!r} of {_COMMANDS.group} was refused: {reason}. Install its distribution again, or "
         "uninstall it."
@@ -190,6 +193,7 @@ def _refused(name: str, reason: str) -> ExtensionError:
 
 
 def _name_of(command: Any) -> str:
+    """Return the name under which Typer registers a command."""
     name: str = command.name or command.callback.__name__.lower().replace("_", "-")
     return name
 
@@ -198,6 +202,7 @@ app = typer.Typer(cls=ExtensibleGroup, rich_markup_mode="rich", add_completion=F
 
 
 def _version(wanted: bool) -> None:
+    """Print the version and leave, if that is wanted."""
     if wanted:
         from everhold import __version__
 

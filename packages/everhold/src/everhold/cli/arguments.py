@@ -84,9 +84,8 @@ def place_of(storage: str, name: str | None) -> tuple[str, str]:
     usual = _usual()
     if not usual:
         raise Misuse(
-            f"Only {storage!r} is given. Pass STORAGE and NAME, such as flights.db "
-            f"flights, or set {STORAGE_VARIABLE} or {ADDRESS_VARIABLE} and pass NAME "
-            "alone."
+            f"Only {storage!r} is given. Pass STORAGE and NAME, such as flights.db flights, or set {STORAGE_VARIABLE} "
+            f"or {ADDRESS_VARIABLE} and pass NAME alone."
         )
     return usual, storage
 
@@ -102,6 +101,7 @@ def storage_of(storage: str | None) -> str:
 
 
 def _usual() -> str | None:
+    """Return the storage or the address of a service that the environment names, or None."""
     return os.environ.get(STORAGE_VARIABLE) or os.environ.get(ADDRESS_VARIABLE)
 
 
@@ -116,9 +116,8 @@ def address_of(storage: str) -> str:
 
     if is_address(storage):
         raise Misuse(
-            f"{storage} is a service, and this command works only where the sealed rows "
-            "are. Pass a STORAGE such as flights.db, or ask the administrator of the "
-            "service."
+            f"{storage} is a service, and this command works only where the sealed rows are. Pass a STORAGE such as "
+            "flights.db, or ask the administrator of the service."
         )
     url = storage_url(storage)
     with arguments_checked():
@@ -176,6 +175,9 @@ def with_option_groups(
 ) -> Callable[..., None]:
     """Decorator: a command's parameters of a dataclass type become the options of that dataclass, in their place.
 
+    An option can be written as its type and its help, as in ``Annotated[str | None, "Column of the case ids."]``. A
+    truth value that is false by default is then a flag without a ``--no-`` form.
+
     Args:
         command: Takes one object for each group, and those of extensions as ``extensions``.
         extensions: Further dataclasses, by the names of the extensions that bring them.
@@ -190,7 +192,7 @@ def with_option_groups(
             found = {each.name: each.annotation}
         else:
             found = {}
-            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))  # as options of a group are
+            parameters.append(_option(each.name, each.annotation, each.default))
         groups |= found
         parameters += [option for group in found.values() for option in _parameters(group)]
 
@@ -215,15 +217,30 @@ def given_options(group: Any, *names: str) -> dict[str, Any]:
 
 
 def _parameters(group: Any) -> list[inspect.Parameter]:
-    """The fields of a group as parameters; its `panel`, if it has one, is that of the help of all its options."""
-    hints, panel = get_type_hints(group.__init__, include_extras=True), getattr(group, "panel", None)
-    found = []
-    for each in fields(group):  # by the names of its module, loaded again or not
-        kind = hints[each.name]
+    """Return the fields of a group as parameters of a command."""
+    hints = get_type_hints(group.__init__, include_extras=True)  # by the names of its module, loaded again or not
+    return [
+        _option(each.name, hints[each.name], inspect.Parameter.empty if each.default is MISSING else each.default,
+                panel=getattr(group, "panel", None))
+        for each in fields(group)
+    ]  # fmt: skip
+
+
+def _option(name: str, kind: Any, default: Any, *, panel: str | None = None) -> inspect.Parameter:
+    """Return a parameter that Typer reads: an option, or an argument where its type says so.
+
+    Args:
+        name: Of the parameter.
+        kind: Its type, annotated with its help or with what Typer takes.
+        default: Its default; `inspect.Parameter.empty` for none.
+        panel: Heading of the option in the command's help.
+    """
+    about = copy(kind.__metadata__[0]) if hasattr(kind, "__metadata__") else None
+    if isinstance(about, str):
+        flag = [f"--{name.replace('_', '-')}"] if default is False else []
+        about = typer.Option(*flag, help=about)
+    if about is not None:
         if panel is not None:
-            option = copy(kind.__metadata__[0])
-            option.rich_help_panel = panel
-            kind = Annotated[kind.__origin__, option]
-        default = inspect.Parameter.empty if each.default is MISSING else each.default
-        found.append(inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
-    return found
+            about.rich_help_panel = panel
+        kind = Annotated[kind.__origin__, about]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)

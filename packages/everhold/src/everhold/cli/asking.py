@@ -82,10 +82,8 @@ class AnswerOptions(AnswerRequest):
 class AskingOptions:
     """Ways of asking."""
 
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the query is refused.")] = False
-    silent: Annotated[
-        bool, typer.Option("--silent", help="Only register it: nothing is told before 'everhold unseal'.")
-    ] = False
+    strict: Annotated[bool, "Exit with code 6 if the query is refused."] = False
+    silent: Annotated[bool, "Only register it: nothing is told before 'everhold unseal'."] = False
     all_columns: Annotated[
         bool,
         typer.Option(
@@ -222,14 +220,13 @@ class FileArguments:
 class ComparisonOptions:
     """The comparison, row by row, and its rows."""
 
-    metric: Annotated[str, typer.Option(help=f"What is compared: {', '.join(_METRICS)}.")] = "accuracy"
-    loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None
-    low: Annotated[float, typer.Option(help="With --metric risk: smaller losses count as this.")] = 0.0
-    high: Annotated[float | None, typer.Option(help="With --metric risk: larger losses count as this.")] = None
-    where: Annotated[str | None, typer.Option(help="Compare on the rows that meet this condition.")] = None
+    metric: Annotated[str, f"What is compared: {', '.join(_METRICS)}."] = "accuracy"
+    loss: Annotated[str | None, "With --metric risk: 'absolute', 'squared' or 'log'."] = None
+    low: Annotated[float, "With --metric risk: smaller losses count as this."] = 0.0
+    high: Annotated[float | None, "With --metric risk: larger losses count as this."] = None
+    where: Annotated[str | None, "Compare on the rows that meet this condition."] = None
     margin: Annotated[
-        float | None,
-        typer.Option(help="Say whether the first is not worse, worse, or neither is proved, by so much of the metric."),
+        float | None, "Say whether the first is not worse, worse, or neither is proved, by so much of the metric."
     ] = None
 
     def asked(self) -> Any:
@@ -249,8 +246,8 @@ def compare(
     *,
     files: FileArguments,
     comparison: ComparisonOptions,
-    guess: Annotated[float, typer.Option(help="Your guess of the difference.")] = 0.0,
-    column: Annotated[str | None, typer.Option(help="Column of the predictions, where there are several.")] = None,
+    guess: Annotated[float, "Your guess of the difference."] = 0.0,
+    column: Annotated[str | None, "Column of the predictions, where there are several."] = None,
     analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -331,9 +328,8 @@ class Spelled:
             if len(texts) > 1 or (required and not chosen):
                 listed = ", ".join(f"--{_dashed(kind.name)}" for kind in KINDS)
                 raise Misuse(
-                    "One query is needed, and the options have "
-                    f"{' and '.join(texts) or 'none'}. Pass exactly one of {listed}, such "
-                    "as --mean 'arr_delay > 15'."
+                    f"One query is needed, and the options have {' and '.join(texts) or 'none'}. Pass exactly one of "
+                    f"{listed}, such as --mean 'arr_delay > 15'."
                 )
             used = set(chosen[0].details) if chosen else set()
         files = any(kind.name in _OF_FILES for kind in (*chosen, *(kind for kind, _ in rows)))
@@ -384,6 +380,7 @@ class Spelled:
         }
 
     def _query(self, kind: Kind, more: Mapping[str, Any], schema: Schema) -> Query[Any]:
+        """Build the query that was typed."""
         details = {**self._details(kind, schema), **more}
         if kind.form is Form.CODE:  # the same function of the same file is the same query another time
             details.setdefault("name", self.given[kind.name])
@@ -400,6 +397,7 @@ class Spelled:
         return self._made(kind, each, {**details, kind.several: self.given[kind.name]})
 
     def _paired(self, kind: Kind, each: list[Any]) -> Query[Any]:
+        """Build a query that compares exactly two others."""
         if len(each) != 2:
             raise Misuse(
                 f"--{_dashed(kind.name)} needs two queries, and {len(each)} are given. Pass one of them twice."
@@ -408,6 +406,7 @@ class Spelled:
         return made
 
     def _made(self, kind: Kind, subject: Any, details: Mapping[str, Any]) -> Query[Any]:
+        """Call the function that makes a query of a kind, and report what is missing as options."""
         try:
             made: Query[Any] = kind.make(subject, **details)
         except TypeError as fault:  # the maker misses an argument
@@ -422,6 +421,7 @@ class Spelled:
         return made
 
     def _details(self, kind: Kind, schema: Schema, *, but: str = "") -> dict[str, Any]:
+        """Return the given details of a query, by the names of the arguments of its function."""
         found = {
             argument: self._value(DETAILS[option].form, self.given[option], schema)
             for option, argument in kind.details.items() if option in self.given and option != but
@@ -431,6 +431,7 @@ class Spelled:
         return found
 
     def _value(self, form: Form, written: Any, schema: Schema) -> Any:
+        """Return what was typed as the value that it stands for: predictions, a document, a function or a list."""
         if form is Form.PREDICTIONS:
             from everhold.queries.predictions.files import read_predictions
 
@@ -492,6 +493,7 @@ def _options() -> dict[str, Any]:
 
 
 def _annotated(plain: Any, name: str, form: Form, help_text: str, panel: str) -> Any:
+    """Return the annotation of one option about the query, as Typer reads it."""
     metavar = {Form.NUMBER: None, Form.WHOLE: None, Form.PREDICTIONS: None, Form.FLAG: None}.get(form, form.value)
     spelled = (
         f"--{_dashed(name)}/--no-{_dashed(name)}" if form is Form.FLAG and name in DETAILS else f"--{_dashed(name)}"
@@ -532,6 +534,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _numbers(parts: list[str]) -> list[float]:
+    """Return texts as numbers, or an empty list if one of them is none."""
     try:
         return [float(part) for part in parts]
     except ValueError:
@@ -539,15 +542,18 @@ def _numbers(parts: list[str]) -> list[float]:
 
 
 def _owners(detail: str) -> str:
+    """Return the options to which a detail belongs, as an English list."""
     return _listed([kind.name for kind in KINDS if detail in kind.details])
 
 
 def _listed(names: Any) -> str:
+    """Return options as an English list, such as "--mean, --sum and --share"."""
     *most, last = (f"--{_dashed(name)}" for name in names)
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def _dashed(name: str) -> str:
+    """Return the name of a parameter as the command line spells it, without the two hyphens."""
     return _SPELLED.get(name, name).rstrip("_").replace("_", "-")
 
 
@@ -593,6 +599,7 @@ def show_columns(answers: Mapping[str, Answer], form: Format) -> None:
 
 
 def _refusal(answer: Any, document: Mapping[str, Any]) -> str:
+    """Return the sentence that says that an answer, or a part of one, was refused, and why."""
     for what in ("bins", "groups"):
         if what in document:
             refused = sum(line["source"] == "refused" for line in document[what])
@@ -687,4 +694,5 @@ def read_function(place: str) -> Callable[..., Any]:
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:
+    """Return the error for a query that cannot be made from a file."""
     return QueryRejected(f"{problem}. {advice}.")

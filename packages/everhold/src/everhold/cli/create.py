@@ -42,84 +42,55 @@ class RowOptions:
 
     panel: ClassVar[str] = _ROWS
 
-    holdout: Annotated[Path | None, typer.Option(help="The rows to seal: Parquet, CSV or TSV with named columns.")] = (
-        None
-    )
+    holdout: Annotated[Path | None, "The rows to seal: Parquet, CSV or TSV with named columns."] = None
     engine: Annotated[
         str | None,
-        typer.Option(
-            help="Seal rows that stay in the engine at this address, such as "
-            f"scheme://host:port/database ({ENGINE_VARIABLE} by default). A password in it "
-            "is not recorded."
-        ),
+        f"Seal rows that stay in the engine at this address, such as scheme://host:port/database ({ENGINE_VARIABLE} by "
+        "default). A password in it is not recorded.",
     ] = None
-    table: Annotated[str | None, typer.Option(help="The table there whose rows are sealed.")] = None
+    table: Annotated[str | None, "The table there whose rows are sealed."] = None
     arrived: Annotated[
         str | None,
-        typer.Option(
-            help="Column of the table that says when a row arrived. Rows before --until are "
-            "sealed, and 'everhold append --until' takes later ones."
-        ),
+        "Column of the table that says when a row arrived. Rows before --until are sealed, and 'everhold append "
+        "--until' takes later ones.",
     ] = None
-    until: Annotated[str | None, typer.Option(help="Of --arrived: such as 2026-12-01.")] = None
-    training: Annotated[
-        Path | None, typer.Option(help="Open rows with the same columns, from which guesses are made.")
-    ] = None
+    until: Annotated[str | None, "Of --arrived: such as 2026-12-01."] = None
+    training: Annotated[Path | None, "Open rows with the same columns, from which guesses are made."] = None
     training_table: Annotated[
         str | None,
-        typer.Option(
-            help="Open rows as another table in the engine: expressions are guessed from all of its rows, and about "
-            "100,000 are copied for models and checks."
-        ),
+        "Open rows as another table in the engine: expressions are guessed from all of its rows, and about 100,000 "
+        "are copied for models and checks.",
     ] = None
-    label: Annotated[str | None, typer.Option(help="Column of the truth, for --accuracy, --error, --brier.")] = None
+    label: Annotated[str | None, "Column of the truth, for --accuracy, --error, --brier."] = None
     classes: Annotated[
         str | None,
-        typer.Option(
-            help="The classes of the label, as in cat,dog, which are public from now on (by "
-            "default those of the training labels). 'open' if labels are free text."
-        ),
+        "The classes of the label, as in cat,dog, which are public from now on (by default those of the training "
+        "labels). 'open' if labels are free text.",
     ] = None
     row_id: Annotated[
-        str | None,
-        typer.Option(help="Column with a different value in each row, by which predictions are matched. Public."),
+        str | None, "Column with a different value in each row, by which predictions are matched. Public."
     ] = None
     features: Annotated[
         Features,
-        typer.Option(
-            help="'public' if everybody may see all columns but the label, as in a competition: answers are then about "
-            "labels drawn anew on these rows."
-        ),
+        "'public' if everybody may see all columns but the label, as in a competition: answers are then about labels "
+        "drawn anew on these rows.",
     ] = Features.SEALED
     stratified: Annotated[
         str | None,
-        typer.Option(
-            help="Column by whose values the table was split: both parts have them in the same shares, and answers are "
-            "for rows with these shares."
-        ),
+        "Column by whose values the table was split: both parts have them in the same shares, and answers are for "
+        "rows with these shares.",
     ] = None
-    most_rows: Annotated[int, typer.Option(help="The most rows that either file may have.")] = 2**26
+    most_rows: Annotated[int, "The most rows that either file may have."] = 2**26
     equal_rows: Annotated[
-        bool,
-        typer.Option(
-            "--equal-rows",
-            help="Equal rows in both files are not copies, but come from a design that repeats its settings.",
-        ),
+        bool, "Equal rows in both files are not copies, but come from a design that repeats its settings."
     ] = False
     missing: Annotated[
         list[str] | None,
-        typer.Option(
-            help="What counts for rows without a value: refuse, drop, bounds or a value, for "
-            "all columns or by column, as in bp=drop. Repeatable. By default queries that "
-            "lack one are refused."
-        ),
+        "What counts for rows without a value: refuse, drop, bounds or a value, for all columns or by column, as in "
+        "bp=drop. Repeatable. By default queries that lack one are refused.",
     ] = None
     allow_resealing: Annotated[
-        bool,
-        typer.Option(
-            "--allow-resealing",
-            help="Seal rows even if they are sealed here already. Neither budget accounts for the other.",
-        ),
+        bool, "Seal rows even if they are sealed here already. Neither budget accounts for the other."
     ] = False
     exist_ok: Annotated[
         bool,
@@ -215,19 +186,14 @@ class DependenceOptions:
 
     panel: ClassVar[str] = _ROWS
 
-    groups: Annotated[str | None, typer.Option(help="Rows with equal values of this column belong together.")] = None
+    groups: Annotated[str | None, "Rows with equal values of this column belong together."] = None
     in_order: Annotated[
         str | None,
-        typer.Option(
-            help="Column that puts the rows in order of time, such as a day. Rows may depend "
-            "on each other in any way. Answers are about the sealed days, given what came "
-            "before each."
-        ),
+        "Column that puts the rows in order of time, such as a day. Rows may depend on each other in any way. Answers"
+        " are about the sealed days, given what came before each.",
     ] = None
-    model: Annotated[Path | None, typer.Option(help="How the rows depend on each other: a JSON file.")] = None
-    independent: Annotated[bool, typer.Option("--independent", help="Rows were drawn independently (the default).")] = (
-        False
-    )
+    model: Annotated[Path | None, "How the rows depend on each other: a JSON file."] = None
+    independent: Annotated[bool, "Rows were drawn independently (the default)."] = False
 
     def declared(self) -> DependenceModel | None:
         """The dependence model, if anything was said about it.
@@ -262,53 +228,31 @@ class PlanOptions:
 
     mechanism: Annotated[
         str | None,
-        typer.Option(
-            help=f"One of {', '.join(MECHANISMS)}. By default the one with the narrowest "
-            "promise among those that take adaptive queries about rows of any laws."
-        ),
+        f"One of {', '.join(MECHANISMS)}. By default the one with the narrowest "
+        "promise among those that take adaptive queries about rows of any laws.",
     ] = None
-    queries: Annotated[
-        int | None, typer.Option(help="Number of queries to plan for. By default what the protocol says, or 1,000.")
-    ] = None
+    queries: Annotated[int | None, "Number of queries to plan for. By default what the protocol says, or 1,000."] = None
     surprises: Annotated[
-        int | None,
-        typer.Option(help="Number of guesses that may turn out wrong. By default 10, or one for each query if fewer."),
+        int | None, "Number of guesses that may turn out wrong. By default 10, or one for each query if fewer."
     ] = None
     confidence: Annotated[
-        float | None,
-        typer.Option(
-            help="Probability with which all answers hold together. By default what the protocol says, or 0.95."
-        ),
+        float | None, "Probability with which all answers hold together. By default what the protocol says, or 0.95."
     ] = None
-    slack: Annotated[float, typer.Option(help="Spend nothing on guesses closer than this part of the radius.")] = 0.0
+    slack: Annotated[float, "Spend nothing on guesses closer than this part of the radius."] = 0.0
     allow_vacuous: Annotated[
-        bool,
-        typer.Option(
-            "--allow-vacuous",
-            help="Seal the rows even if the radius is half the range or more: nothing is promised then.",
-        ),
+        bool, "Seal the rows even if the radius is half the range or more: nothing is promised then."
     ] = False
 
     grows: Annotated[
         bool,
-        typer.Option(
-            "--grows",
-            help="Rows will be appended: half of the probability of failure is kept for them, "
-            "and the budget refills. With --protocol, members of families are told about "
-            "all rows in place of that.",
-        ),
+        "Rows will be appended: half of the probability of failure is kept for them, and the budget refills. With "
+        "--protocol, members of families are told about all rows in place of that.",
     ] = False
     largest_group: Annotated[
-        int | None,
-        typer.Option(
-            help="With --grows, --protocol and groups: rows that no group exceeds, also of those that will arrive."
-        ),
+        int | None, "With --grows, --protocol and groups: rows that no group exceeds, also of those that will arrive."
     ] = None
     protocol: Annotated[
-        Path | None,
-        typer.Option(
-            help="A TOML or YAML file of what is declared, whose queries cost nothing (see 'everhold declare')."
-        ),
+        Path | None, "A TOML or YAML file of what is declared, whose queries cost nothing (see 'everhold declare')."
     ] = None
 
     def settings(self) -> dict[str, Any]:
@@ -367,6 +311,7 @@ def further_options() -> dict[str, type[FurtherOptions]]:
 
 
 def _check(_: str, options: Any) -> str:
+    """Return what is wrong with the options that an extension adds, or an empty text."""
     lacking = [name for name in ("settings", "advise", "plans", "__dataclass_fields__") if not hasattr(options, name)]
     return f"it has no {lacking[0]}" if lacking else ""
 
@@ -440,9 +385,8 @@ def create(
                 note(f"{len(columns) - _MOST_SHOWN:,} more columns are in the output of --format json.")
         if status["dependence"]["kind"] == "groups" and status.get("expected") is not None:
             note(
-                f"The half-width of {at_most(status['radius'])} is guaranteed. Answers "
-                f"around 0.9 are expected within {at_most(status['expected'])}, as rows of "
-                "one training group are alike. Each has its own interval."
+                f"The half-width of {at_most(status['radius'])} is guaranteed. Answers around 0.9 are expected within "
+                f"{at_most(status['expected'])}, as rows of one training group are alike. Each has its own interval."
             )
         for further in extensions.values():
             further.advise(created)
@@ -467,4 +411,5 @@ def _create(
 
 
 def _cut(example: str | None) -> str | None:
+    """Return an example of a column, cut where it is long."""
     return example if example is None or len(example) <= _LONGEST else f"{example[:_LONGEST]}..."

@@ -70,12 +70,10 @@ class FitOptions:
     ] = None
     gap: Annotated[
         int | None,
-        typer.Option(
-            help="Rows left out between these rows and the sealed rows of the same series, if no analyst has seen "
-            "them. If some were seen, the number of unseen rows next to the sealed ones."
-        ),
+        "Rows left out between these rows and the sealed rows of the same series, if no analyst has seen them. If "
+        "some were seen, the number of unseen rows next to the sealed ones.",
     ] = None
-    confidence: Annotated[float, typer.Option(help="Probability that the true model is within what is fitted.")] = 0.99
+    confidence: Annotated[float, "Probability that the true model is within what is fitted."] = 0.99
 
 
 @group.command()
@@ -232,6 +230,7 @@ def _given_up(model: DependenceModel) -> float | None:
 
 
 def _sizes(model: DependenceModel, rows: int | None) -> tuple[int, ...]:
+    """Return the numbers of rows for which a model is described."""
     if rows is not None:
         if rows < 1:
             raise Misuse(f"--rows is {rows}. Pass a whole number of at least 1.")
@@ -241,6 +240,7 @@ def _sizes(model: DependenceModel, rows: int | None) -> tuple[int, ...]:
 
 
 def _line(model: DependenceModel, rows: int) -> dict[str, Any]:
+    """Return the line of the table for one number of rows."""
     effective = model.concentration(rows)
     leakage = _leakage(model, rows)
     return {
@@ -255,6 +255,7 @@ def _line(model: DependenceModel, rows: int) -> dict[str, Any]:
 
 
 def _leakage(model: DependenceModel, rows: int) -> float:
+    """Return the privacy loss about a row under the model, infinite where it has no bound."""
     from everhold.errors import DependenceError
     from everhold.privacy import PureCurve
 
@@ -267,6 +268,7 @@ def _leakage(model: DependenceModel, rows: int) -> float:
 def _draw_description(
     model: DependenceModel, path: Path, *, rows: int | None, queries: int | None, surprises: int
 ) -> None:
+    """Write the picture of a model to a file: radius by correlation, influence by distance, or rows."""
     from everhold.charts.dependence import correlation_chart, influence_chart, portrait_of
 
     if queries is not None:
@@ -286,9 +288,8 @@ def _draw_description(
     drawn = None if portrait is None else portrait.draw()
     if portrait is None or drawn is None:
         raise Misuse(
-            f"There is no picture of this model of kind {model.kind!r}. Pass groups with "
-            "sizes, a series or a network, or pass --rows and --queries for the picture "
-            "of the radius."
+            f"There is no picture of this model of kind {model.kind!r}. Pass groups with sizes, a series or a network, "
+            "or pass --rows and --queries for the picture of the radius."
         )
     save_picture(drawn, path, portrait.title, portrait.caption)
 

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _UNEXPECTED = (
-    "everhold stopped because of an error in everhold, which is not shown because it "
-    "could quote sealed rows. Check the ledger with 'everhold ledger verify', and report "
-    "the command that you typed."
+    "everhold stopped because of an error in everhold, which is not shown because it could quote sealed rows. Check "
+    "the ledger with 'everhold ledger verify', and report the command that you typed."
 )
 
 EXTRAS = {
@@ -131,6 +130,7 @@ def said_of(fault: BaseException) -> dict[str, Any]:
 
 
 def _missing(module: str) -> str:
+    """Return the message for a package that is not installed."""
     extra = EXTRAS.get(module.partition(".")[0])
     install = "everhold" if extra is None else f"everhold[{extra}]"
     return f"This command needs the package {module}. Install it: pip install '{install}'."
@@ -151,6 +151,7 @@ def _usage_message(fault: Any) -> str:
 
 
 def _file_message(fault: OSError) -> str:
+    """Return the message for a file that cannot be used, without the words of the operating system."""
     reason = (fault.strerror or "it fails").lower()
     return f"The file or folder {fault.filename or ''!s} cannot be used: {reason}. Check its path and permissions."
 

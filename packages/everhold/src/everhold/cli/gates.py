@@ -49,14 +49,12 @@ class ModelOptions:
 
     file: Path | None = None
     rule: Annotated[
-        str | None,
-        typer.Option(help="Instead of predictions: a rule over the features, which says label 1 where it is true."),
+        str | None, "Instead of predictions: a rule over the features, which says label 1 where it is true."
     ] = None
     training_predictions: Annotated[
-        Path | None,
-        typer.Option(help="The same model's predictions for the training rows, which make the test sharper."),
+        Path | None, "The same model's predictions for the training rows, which make the test sharper."
     ] = None
-    column: Annotated[str | None, typer.Option(help="Column of the predictions file, where it has several.")] = None
+    column: Annotated[str | None, "Column of the predictions file, where it has several."] = None
 
     def check(self, option: str) -> None:
         """Check that there is either a file or a rule.
@@ -111,18 +109,12 @@ class CompletionOptions(ModelOptions):
 class TermOptions:
     """Metric and limits of the gate."""
 
-    metric: Annotated[str, typer.Option(help=f"What is compared: {', '.join(_METRICS)}.")] = "accuracy"
-    loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None
-    low: Annotated[
-        float | None, typer.Option(help="Smaller losses of a risk, or labels and predictions of r2, count as this.")
-    ] = None
-    high: Annotated[
-        float | None, typer.Option(help="Larger losses of a risk, or labels and predictions of r2, count as this.")
-    ] = None
-    margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0
-    challenges: Annotated[
-        int | None, typer.Option(help="Most challenges of this gate. By default no limit but the budget.")
-    ] = None
+    metric: Annotated[str, f"What is compared: {', '.join(_METRICS)}."] = "accuracy"
+    loss: Annotated[str | None, "With --metric risk: 'absolute', 'squared' or 'log'."] = None
+    low: Annotated[float | None, "Smaller losses of a risk, or labels and predictions of r2, count as this."] = None
+    high: Annotated[float | None, "Larger losses of a risk, or labels and predictions of r2, count as this."] = None
+    margin: Annotated[float, "A challenger has to be better by more than this."] = 0.0
+    challenges: Annotated[int | None, "Most challenges of this gate. By default no limit but the budget."] = None
 
     def measure(self) -> str | Callable[..., Any]:
         """The metric, with its loss where it is a risk."""
@@ -199,7 +191,7 @@ def challenge(
     challenger: ChallengerOptions,
     gate: GateOption = "gate",
     analyst: AnalystOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the challenge is refused.")] = False,
+    strict: Annotated[bool, "Exit with code 6 if the challenge is refused."] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     r"""Let a challenger try to beat the champion, and print whether it is promoted.
@@ -324,32 +316,24 @@ SuiteGateOption = Annotated[str, typer.Option("--gate", help="Name of the gate."
 class ClaimOptions:
     """The claims of the gate, and its limits."""
 
-    better: Annotated[
-        str, typer.Option(help="Metric that has to get better: a column, or 'a - b' or 'a / b' of two.")
-    ] = "passed"
-    not_worse: Annotated[
-        list[str] | None, typer.Option(help="A guard, as METRIC=SLACK: at most so much worse than now.")
-    ] = None
-    at_most: Annotated[
-        list[str] | None, typer.Option(help="A guard against a number, as METRIC=NUMBER. Also of a ratio, 'a / b'.")
-    ] = None
-    at_least: Annotated[list[str] | None, typer.Option(help="The same, from below.")] = None
+    better: Annotated[str, "Metric that has to get better: a column, or 'a - b' or 'a / b' of two."] = "passed"
+    not_worse: Annotated[list[str] | None, "A guard, as METRIC=SLACK: at most so much worse than now."] = None
+    at_most: Annotated[list[str] | None, "A guard against a number, as METRIC=NUMBER. Also of a ratio, 'a / b'."] = None
+    at_least: Annotated[list[str] | None, "The same, from below."] = None
     ranges: Annotated[
         list[str] | None,
         typer.Option(
             "--range", help="Range of a metric, as METRIC=LOW:HIGH (by default 0:1). A value beyond it is an error."
         ),
     ] = None
-    units: Annotated[str, typer.Option(help="'runs': these cases, new runs. 'cases': cases like these.")] = "runs"
-    margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0
+    units: Annotated[str, "'runs': these cases, new runs. 'cases': cases like these."] = "runs"
+    margin: Annotated[float, "A challenger has to be better by more than this."] = 0.0
     missing: Annotated[
-        str,
-        typer.Option(help="Runs without a result: 'refuse', 'worst' counts them so, 'drop-case' not if both lack one."),
+        str, "Runs without a result: 'refuse', 'worst' counts them so, 'drop-case' not if both lack one."
     ] = "refuse"
-    challenges: Annotated[int, typer.Option(help="Challenges that are planned.")] = 200
+    challenges: Annotated[int, "Challenges that are planned."] = 200
     open: Annotated[
-        float | None,
-        typer.Option(help="Share of the cases that stay open, drawn by chance: climb on them, ask about the others."),
+        float | None, "Share of the cases that stay open, drawn by chance: climb on them, ask about the others."
     ] = None
 
     def terms(self) -> dict[str, Any]:
@@ -370,25 +354,19 @@ class ClaimOptions:
 class AddingOptions:
     """Options for further cases."""
 
-    add: Annotated[
-        bool, typer.Option("--add", help="Add the cases that the suite does not have, with the champion's results.")
-    ] = False
-    baseline_results: Annotated[
-        Path | None, typer.Option(help="With --add: results of the baseline, where there are guards.")
-    ] = None
+    add: Annotated[bool, "Add the cases that the suite does not have, with the champion's results."] = False
+    baseline_results: Annotated[Path | None, "With --add: results of the baseline, where there are guards."] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
     """Columns of tables of results."""
 
-    case: Annotated[str, typer.Option(help="Column of the case ids.")] = "case"
-    run: Annotated[str, typer.Option(help="Column that tells the runs of a case apart.")] = "run"
-    passed: Annotated[str | None, typer.Option(help="Column that says whether a run passed.")] = None
-    score: Annotated[str | None, typer.Option(help="Column of a number, which becomes the metric 'score'.")] = None
-    cluster: Annotated[
-        str | None, typer.Option(help="Column of clusters: cases of one cluster may depend on each other.")
-    ] = None
+    case: Annotated[str, "Column of the case ids."] = "case"
+    run: Annotated[str, "Column that tells the runs of a case apart."] = "run"
+    passed: Annotated[str | None, "Column that says whether a run passed."] = None
+    score: Annotated[str | None, "Column of a number, which becomes the metric 'score'."] = None
+    cluster: Annotated[str | None, "Column of clusters: cases of one cluster may depend on each other."] = None
 
     def read(self, file: Path | None, missing: str) -> Any:
         """The results in a file, for a gate with this policy for runs without one. None without a file."""
@@ -417,18 +395,13 @@ class VersionOptions:
     """The challenger with its files, and the file for the verdict."""
 
     challenger: Annotated[
-        str | None,
-        typer.Option(help="Its name, such as a commit: named again, it has its stored verdict, and costs nothing."),
+        str | None, "Its name, such as a commit: named again, it has its stored verdict, and costs nothing."
     ] = None
-    champion_results: Annotated[
-        Path | None, typer.Option(help="New results of the champion, where makers may know the stored ones.")
-    ] = None
-    baseline_results: Annotated[
-        Path | None, typer.Option(help="The same for the baseline, where there are guards.")
-    ] = None
-    summary: Annotated[Path | None, typer.Option(help="Append the verdict or the error in Markdown to this file.")] = (
+    champion_results: Annotated[Path | None, "New results of the champion, where makers may know the stored ones."] = (
         None
     )
+    baseline_results: Annotated[Path | None, "The same for the baseline, where there are guards."] = None
+    summary: Annotated[Path | None, "Append the verdict or the error in Markdown to this file."] = None
 
 
 def suite(
@@ -541,7 +514,7 @@ def check(
     *,
     gate: SuiteGateOption = "main",
     challenger: VersionOptions,
-    margin: Annotated[float, typer.Option(help="The version may be worse by so much, in the metric's units.")] = 0.0,
+    margin: Annotated[float, "The version may be worse by so much, in the metric's units."] = 0.0,
     columns: TableOptions,
     place: SuitePlace,
     analyst: AnalystOption = None,
@@ -615,6 +588,7 @@ def _left_with_codes(gate: str, summary: Path | None) -> Iterator[None]:
 
 
 def _pair(text: str) -> tuple[str, str]:
+    """Return name and value of a text such as "duration=0.5"."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise Misuse(f"{text!r} is not a pair. Pass METRIC=VALUE.")
@@ -622,6 +596,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _number(text: str) -> float:
+    """Return a typed number as a float."""
     try:
         return float(text)
     except ValueError:
@@ -629,6 +604,7 @@ def _number(text: str) -> float:
 
 
 def _range(text: str) -> tuple[float, float]:
+    """Return both ends of a text such as "0:10"."""
     low, colon, high = text.partition(":")
     if not colon:
         raise Misuse(f"{text!r} is not a range. Pass LOW:HIGH, such as 0:10.")

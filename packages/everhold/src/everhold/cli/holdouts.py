@@ -140,6 +140,7 @@ def list_holdouts(
 
 
 def _of_storage(place: str) -> list[dict[str, Any]]:
+    """Return the public facts of each holdout of a storage on this machine."""
     from everhold.ledger import LedgerStore
     from everhold.sealing.configuration import listed_facts
 
@@ -357,4 +358,5 @@ def _confirm(losses: list[str], *, yes: bool) -> None:
 
 
 def _has_terminal() -> bool:
+    """Return whether somebody can be asked."""
     return sys.stdin.isatty()

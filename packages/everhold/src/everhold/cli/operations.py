@@ -114,14 +114,17 @@ def _command(operation: type[HoldoutOperation[Any]]) -> Callable[..., None]:
 
 
 def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    """Return a parameter that can only be given by name."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 def _metavar(first: Parameter) -> str:
+    """Return the word by which the help calls the first argument of a command."""
     return "EXPRESSION" if first.holds(AnyQuery) else "FILE" if first.holds(RowSource) else first.name.upper()
 
 
 def _option(each: Parameter) -> inspect.Parameter:
+    """Return the option for one field of an operation."""
     kinds = get_args(each.type) or (each.type,)
     kind: Any = next((found for found in (bool, int, float) if all(k in (found, type(None)) for k in kinds)), str)
     if each.holds(RowSource):
@@ -147,6 +150,7 @@ def _value(each: Parameter, given: Any) -> Any:
 
 
 def _help(operation: type[HoldoutOperation[Any]], *, rows: bool) -> str:
+    """Return the help of a command: what it does, an example, more about it, and its exit codes."""
     summary, _, more = inspect.cleandoc(operation.__doc__ or "").partition("\n\n")
     paragraphs = [textwrap.fill(text.replace("\n", " "), _WIDTH) for text in more.split("\n\n") if text]
     codes = [f"  {code}  {words}" for code, words in _CODES.items() if rows or code != 3]
@@ -155,6 +159,7 @@ def _help(operation: type[HoldoutOperation[Any]], *, rows: bool) -> str:
 
 
 def _write(table: Any, to: Path) -> None:
+    """Write a table to a Parquet file that is whole, or not there."""
     from pyarrow import parquet
 
     written = to.with_name(f".{to.name}.{os.getpid()}")  # a file of this name is whole, or not there

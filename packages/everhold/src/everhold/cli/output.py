@@ -86,6 +86,7 @@ def show_list(
 
 
 def _print_json(document: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    """Print a document as one line of JSON."""
     sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
 
 
@@ -97,6 +98,7 @@ def _print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Non
 
 
 def _csv_cell(value: Any) -> Any:
+    """Return a value for a cell of CSV, in which no spreadsheet sees a formula."""
     if isinstance(value, str):
         return csv_text(printable(value))
     if isinstance(value, (bool, dict, list, tuple)):
@@ -105,6 +107,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _print_table(columns: Sequence[str], lines: Sequence[Sequence[str]], *, numbers: set[str]) -> None:
+    """Print lines as a table, one below the other where a terminal is too narrow."""
     if not sys.stdout.isatty() and _is_plain(columns, lines):
         _print_plain(columns, lines, numbers=numbers)
         return
@@ -191,4 +194,5 @@ def _cell(value: Any, name: str = "") -> str:
 
 
 def _is_number(value: Any) -> bool:
+    """Return whether a cell is aligned to the right."""
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))

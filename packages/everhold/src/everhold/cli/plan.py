@@ -1,4 +1,4 @@
-"""Commands before there is a holdout: plan compares mechanisms, split makes the rows to seal."""
+"""Commands that need no holdout: plan compares mechanisms, split makes the rows to seal, board ranks open results."""
 
 from __future__ import annotations
 
@@ -35,36 +35,24 @@ _USUAL_VALUE = 0.9  # that of the planner, which is imported only when it is nee
 class SessionTerms:
     """The planned session."""
 
-    queries: Annotated[
-        int | None,
-        typer.Option(help="Number of adaptive queries, or of those of a month. Not with --cases."),
-    ] = None
-    rows: Annotated[int | None, typer.Option(help="Number of sealed rows. May be left out with --radius.")] = None
+    queries: Annotated[int | None, "Number of adaptive queries, or of those of a month. Not with --cases."] = None
+    rows: Annotated[int | None, "Number of sealed rows. May be left out with --radius."] = None
     surprises: Annotated[
         int | None,
-        typer.Option(
-            help="Answers that may come from the holdout, for mechanisms that check guesses. "
-            "By default 10, or one for each query if fewer."
-        ),
+        "Answers that may come from the holdout, for mechanisms that check guesses. By default 10, or one for each "
+        "query if fewer.",
     ] = None
-    confidence: Annotated[float, typer.Option(help="Probability that all answers are within the radius.")] = 0.95
-    slack: Annotated[
-        float, typer.Option(help="No budget is spent on guesses closer than this share of the radius.")
-    ] = 0.0
-    radius: Annotated[
-        float | None,
-        typer.Option(help="A requested half-width: also print the rows needed and the queries allowed."),
-    ] = None
-    training_rows: Annotated[
-        int | None,
-        typer.Option(help="Rows that guesses are made from. By default as many as are sealed, 0 if there are none."),
-    ] = None
-    at: Annotated[float, typer.Option(help="True value of a yes-or-no query at which mechanisms are compared.")] = (
-        _USUAL_VALUE
+    confidence: Annotated[float, "Probability that all answers are within the radius."] = 0.95
+    slack: Annotated[float, "No budget is spent on guesses closer than this share of the radius."] = 0.0
+    radius: Annotated[float | None, "A requested half-width: also print the rows needed and the queries allowed."] = (
+        None
     )
+    training_rows: Annotated[
+        int | None, "Rows that guesses are made from. By default as many as are sealed, 0 if there are none."
+    ] = None
+    at: Annotated[float, "True value of a yes-or-no query at which mechanisms are compared."] = _USUAL_VALUE
     disagreement: Annotated[
-        float | None,
-        typer.Option(help="Share of the rows on which two models differ: also print the least step a gate can see."),
+        float | None, "Share of the rows on which two models differ: also print the least step a gate can see."
     ] = None
 
     def planned(self, dependence: PlannedDependence) -> Plan:
@@ -122,10 +110,8 @@ class PlannedDependence:
     ] = None
     alike: Annotated[
         float | None,
-        typer.Option(
-            help="Expected correlation of two rows of one group, from 0 to 1 (by default 1, "
-            "the worst case). What is expected rests on it, and no promise does."
-        ),
+        "Expected correlation of two rows of one group, from 0 to 1 (by default 1, the worst case). What is expected "
+        "rests on it, and no promise does.",
     ] = None
 
     def declared(self) -> DependenceModel | None:
@@ -147,15 +133,10 @@ class PlannedDependence:
 class SuiteOptions:
     """A gate about the cases of a suite."""
 
-    cases: Annotated[
-        int | None, typer.Option(help="Instead of rows: cases of a suite. Prints the steps that a gate can prove.")
-    ] = None
-    runs: Annotated[int, typer.Option(help="With --cases: runs of each case.")] = 1
-    challenges: Annotated[int, typer.Option(help="With --cases: planned challenges.")] = 200
-    nights: Annotated[
-        int,
-        typer.Option(help="With --cases: simulated nights of an optimiser, to compare policies; 0 for none."),
-    ] = 20
+    cases: Annotated[int | None, "Instead of rows: cases of a suite. Prints the steps that a gate can prove."] = None
+    runs: Annotated[int, "With --cases: runs of each case."] = 1
+    challenges: Annotated[int, "With --cases: planned challenges."] = 200
+    nights: Annotated[int, "With --cases: simulated nights of an optimiser, to compare policies; 0 for none."] = 20
 
     def planned(self, cases: int, request: SessionTerms) -> CasePlan:
         """Steps that the gate can prove, and policies."""
@@ -178,10 +159,8 @@ class SuiteOptions:
 class GrowthOptions:
     """Rows that arrive every month."""
 
-    rows_per_month: Annotated[
-        int | None, typer.Option(help="Sealed rows that arrive each month, with --months: widths over time.")
-    ] = None
-    months: Annotated[int | None, typer.Option(help="Months over which rows arrive.")] = None
+    rows_per_month: Annotated[int | None, "Sealed rows that arrive each month, with --months: widths over time."] = None
+    months: Annotated[int | None, "Months over which rows arrive."] = None
 
     def planned(self, request: SessionTerms) -> GrowthPlan:
         """Widths over time.
@@ -206,8 +185,7 @@ class OutputOptions:
     """Output of a plan: chart and format."""
 
     chart: Annotated[
-        Path | None,
-        typer.Option(help="Also draw the plan to this .svg or .html file. With --rows-per-month, widths over time."),
+        Path | None, "Also draw the plan to this .svg or .html file. With --rows-per-month, widths over time."
     ] = None
     form: FormatOption = Format.TABLE
 
@@ -256,8 +234,7 @@ def plan(
     request: SessionTerms,
     dependence: PlannedDependence,
     protocol: Annotated[
-        Path | None,
-        typer.Option(help="A TOML file of declared families: print widths for each, and for all other queries."),
+        Path | None, "A TOML file of declared families: print widths for each, and for all other queries."
     ] = None,
     suite: SuiteOptions,
     growth: GrowthOptions,
@@ -369,14 +346,12 @@ class SplitOptions:
         typer.Option(metavar="COLUMN", help="Both files have its values in the same shares.", rich_help_panel=_APART),
     ] = None
     gap: Annotated[
-        float | None,
-        typer.Option(help="With --time: days (of numbers, units) between both files that are given to no analyst."),
+        float | None, "With --time: days (of numbers, units) between both files that are given to no analyst."
     ] = None
     block: Annotated[
-        float | None,
-        typer.Option(help="With --time: days that are declared to belong together (four times the gap by default)."),
+        float | None, "With --time: days that are declared to belong together (four times the gap by default)."
     ] = None
-    seed: Annotated[int | None, typer.Option(help="For the same split another time (by default random).")] = None
+    seed: Annotated[int | None, "For the same split another time (by default random)."] = None
 
     def rule(self) -> SplitRule:
         """The rule that decides which rows are sealed.
@@ -394,9 +369,8 @@ class SplitOptions:
             raise Misuse("--gap and --block are only for --time. Leave them out or name the column of times.")
         if self.time is not None and self.gap is None:
             raise Misuse(
-                "--time is given without --gap. Pass the number of days within which rows "
-                "depend on each other, such as --gap 30. The rows in this gap are given "
-                "to no analyst."
+                "--time is given without --gap. Pass the number of days within which rows depend on each other, such "
+                "as --gap 30. The rows in this gap are given to no analyst."
             )
         for option, length in (("--gap", self.gap), ("--block", self.block)):
             if length is not None and not 0.0 < length < float("inf"):
@@ -419,7 +393,7 @@ class SealingOptions:
         None
     )
     row_id: Annotated[str | None, typer.Option(metavar="COLUMN", help="Names rows, each once.")] = None
-    queries: Annotated[int, typer.Option(help="Number of queries to plan for.")] = 1_000
+    queries: Annotated[int, "Number of queries to plan for."] = 1_000
 
 
 def split(
@@ -500,6 +474,7 @@ def _about(rule: SplitRule) -> str:
 
 
 def _model_of(parts: Parts) -> DependenceModel:
+    """Return the dependence model that the parts of a split declare."""
     from everhold.dependence import Groups, Independent
 
     return Independent() if parts.groups is None else Groups(parts.sealed_sizes)
@@ -540,11 +515,10 @@ def _say(
     """Print further remarks on the error stream."""
     if rule.time is not None:
         note(
-            f"{parts.left_out:,} rows within {rule.gap:g} of the sealed ones were left "
-            "out, because the analyst must not have seen them. Blocks are declared to be "
-            "independent of each other, which is nearly so only if they are several times "
-            "as long as the dependence of rows. By default they are four gaps long "
-            "(--block changes it). Or fit a model: see 'everhold dependence fit --help'."
+            f"{parts.left_out:,} rows within {rule.gap:g} of the sealed ones were left out, because the analyst must "
+            "not have seen them. Blocks are declared to be independent of each other, which is nearly so only if they "
+            "are several times as long as the dependence of rows. By default they are four gaps long (--block changes "
+            "it). Or fit a model: see 'everhold dependence fit --help'."
         )
     if allowed is None:
         note("The sealed rows are worth too few independent ones to promise anything: the command will be refused.")
@@ -562,3 +536,54 @@ def register(app: typer.Typer) -> None:
     plans = {name: options.plans for name, options in further_options().items()}
     app.command()(with_option_groups(plan, plans))
     app.command()(with_option_groups(split))
+    app.command()(with_option_groups(board))
+
+
+# The command about open results: board.
+
+
+_COLUMNS = ("tier", "model", "score", "low", "high", "best_rank", "worst_rank")
+
+
+def board(
+    results: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or Parquet: a row for each item.")],
+    *,
+    model: Annotated[str | None, "Of a long table: the column of models."] = None,
+    item: Annotated[str | None, "Of a long table: the column of items."] = None,
+    score: Annotated[str | None, "Of a long table: the column of scores."] = None,
+    low: Annotated[float | None, "Least possible score; 0 if all are 0 or 1."] = None,
+    high: Annotated[float | None, "Largest possible score; 1 if all are 0 or 1."] = None,
+    lowest: Annotated[bool, "The lowest score is best."] = False,
+    confidence: Annotated[float, "Probability with which everything holds."] = 0.95,
+    output: Annotated[Path | None, "Also write a page (.html) or a picture (.svg)."] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Rank models by open results: proved tiers, rank intervals, and who is first.
+
+    Examples:
+      everhold board results.csv
+      everhold board long.csv --model model --item question --score points \
+        --low 0 --high 10 --output board.html
+
+    The file has a row for each item and a column of numbers for each model. All
+    tiers, ranks and intervals hold at once for the population that the items were
+    drawn from independently. Nothing is sealed: models that were tuned on these
+    items are not covered.
+
+    Exit codes:
+      0  printed
+      2  wrong usage
+      5  the results cannot be ranked; the item is named
+    """
+    from everhold.boards import board as ranked
+
+    if not results.is_file():
+        raise Misuse(f"There is no file {str(results)!r}. Pass a CSV or Parquet file.")
+    with arguments_checked():
+        found = ranked(
+            results, model=model, item=item, score=score, low=low, high=high, lowest=lowest, confidence=confidence
+        )
+        if output is not None:
+            found.save(output)
+    show_list(found.to_rows(), _COLUMNS, form, document=found.to_dict())
+    note(found.explain())

@@ -54,6 +54,7 @@ def command_paths() -> list[tuple[str, ...]]:
 
 
 def _walk(path: tuple[str, ...], command: Any, context_of: Any, parent: Any) -> Iterator[tuple[str, ...]]:
+    """Yield the path of a command and of all commands below it."""
     yield path
     context = context_of(command, parent=parent, info_name=path[-1] if path else "everhold")
     for name in getattr(command, "list_commands", lambda _: ())(context):
@@ -75,6 +76,7 @@ def help_text(path: tuple[str, ...]) -> str:
 
 @contextlib.contextmanager
 def _fixed_width() -> Iterator[None]:
+    """Context in which the help is printed for a terminal of one width."""
     before = {name: os.environ.get(name) for name in ("COLUMNS", "LINES")}
     os.environ["COLUMNS"], os.environ["LINES"] = _WIDTH, "50"
     try:

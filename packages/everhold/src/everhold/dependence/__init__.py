@@ -12,11 +12,10 @@ from everhold.errors import DependenceError
 from everhold.extensions import Registry
 
 if TYPE_CHECKING:
-    from everhold.dependence.groups import Groups
-    from everhold.dependence.in_order import InOrder
-    from everhold.dependence.independent import Independent
+    from everhold.dependence.base import Independent
     from everhold.dependence.series.gaussian_ar1 import GaussianAR1
     from everhold.dependence.series.markov_chain import MarkovChain
+    from everhold.dependence.units import Groups, InOrder
 
 __all__ = [
     "MODELS",
@@ -47,9 +46,9 @@ def _wrong_with(kind: str, model: Any) -> str:
 MODELS: Final[Registry[type[DependenceModel]]] = Registry(
     "everhold.dependence",
     {
-        "independent": "everhold.dependence.independent:Independent",
-        "groups": "everhold.dependence.groups:Groups",
-        "in_order": "everhold.dependence.in_order:InOrder",
+        "independent": "everhold.dependence.base:Independent",
+        "groups": "everhold.dependence.units:Groups",
+        "in_order": "everhold.dependence.units:InOrder",
         "markov_chain": "everhold.dependence.series.markov_chain:MarkovChain",
         "gaussian_ar1": "everhold.dependence.series.gaussian_ar1:GaussianAR1",
     },

@@ -117,5 +117,6 @@ def _shifted(curve: PrivacyCurve, count: int, influence: float, epsilon: NDArray
 
 
 def _evaluated(bound: Spread, table: dict[tuple[int, float], NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return one bound on the leakage for each epsilon, from the shifted curves that it is made of."""
     rows = np.array([table[count, bound.influence] for count in bound.counts])
     return np.asarray(np.minimum(bound.lost + np.asarray(bound.weights) @ rows, 1.0))

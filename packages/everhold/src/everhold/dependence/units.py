@@ -1,4 +1,4 @@
-"""The base of models with rows in units of public sizes, for groups and for units in order."""
+"""Models of rows in units of public sizes: groups that are independent of each other, and units in order of time."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import operator
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from everhold.dependence.base import DependenceModel, require_rows
+from everhold.display import counted
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everhold.dependence.base import RowStructure
+    from everhold.privacy.curves import PrivacyCurve
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -135,6 +137,7 @@ class RowUnits(DependenceModel):
 
     @classmethod
     def _whole(cls, size: Any) -> int:
+        """Return a size as a Python int, after checking that it is a whole number of at least 1."""
         try:
             number = 0 if isinstance(size, bool) else operator.index(size)
         except TypeError:
@@ -142,3 +145,196 @@ class RowUnits(DependenceModel):
         if number < 1:
             raise DependenceError(f"The size of a {cls.unit} is {size!r}. Pass whole numbers of at least 1.")
         return number
+
+
+# The model of rows in groups, such as households, patients, days or aircraft.
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Groups(RowUnits):
+    """A model of groups: rows of one group may depend in any way, and groups are independent of each other.
+
+    Which rows belong together is taken as given: it is public, and population values are for groups of these sizes: the
+    sum over all sealed rows of what each is expected to be, over their number. Where groups that are larger differ from
+    smaller ones, a new sample of groups has other sizes and another value, about which nothing is said.
+
+    Args:
+        groups: Name of the column whose equal values make a group; or the size of all groups; or the sizes of the
+            groups. The sizes of a column are looked up when rows are sealed.
+
+    Attributes:
+        column: Name of the column; None if only sizes were given.
+        counts: Pairs (size, number of groups of that size), by size; empty until the sizes are known.
+
+    Raises:
+        DependenceError: If a size is not a whole number of at least 1, or the name of the column is empty.
+
+    Examples:
+        >>> Groups([2, 2, 4]).concentration(8)
+        2.666...
+        >>> Groups(5).concentration(20_000)
+        4000.0
+    """
+
+    kind: ClassVar[str] = "groups"
+    unit: ClassVar[str] = "group"
+    title: ClassVar[str] = "groups of rows"
+    rows_are: ClassVar[str] = "independent groups of rows"
+    how_to_tell: ClassVar[tuple[str, ...]] = (
+        "The assumption is wrong if rows of different groups share a source too: one doctor of many patients, one "
+        "storm over many airports, days that follow each other.",
+        "To check, look for another identifier or an order in time that joins rows of different groups, also across "
+        "holdout and training, and ask how the groups were chosen.",
+        "If it is wrong, the intervals are too narrow. Declare the larger groups when the holdout is created. Which "
+        "rows belong together is taken as given: the population's value is the one for such groups.",
+    )
+    entries: ClassVar[Mapping[str, str]] = {
+        "column": "column whose equal values make a group",
+        "counts": "sizes of the groups, and how many there are of each",
+        "sizes": "sizes of the groups",
+    }
+    holds_given_features: ClassVar[bool] = True
+    in_groups: ClassVar[bool] = True
+
+    @property
+    def groups(self) -> int:
+        """The number of known groups."""
+        return sum(number for _, number in self.known_counts)
+
+    def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
+        """See `DependenceModel.leakage`. A row's whole group may change with it (S4, H = size of the group)."""
+        from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
+
+        total = self.rows
+        classes = tuple(
+            RowClass(size * number / total, (Spread.quilt(nearby=size - 1),)) for size, number in self.known_counts
+        )
+        return curve if self.counts[-1][0] == 1 else LeakageCurve(curve, classes)
+
+    def bayesian_price(self, epsilon: float, rows: int) -> float:
+        """Return ``k / epsilon`` for the largest group size k, as a row's group is nearby and its quilt empty."""
+        return self.known_counts[-1][0] / epsilon
+
+    def independent_sets(self) -> Mapping[int, int] | None:
+        """Return how many groups there are of each size, or None while that is unknown."""
+        return dict(self.counts) or None
+
+    @property
+    def group_column(self) -> str | None:
+        """The name of the column whose equal values form the groups."""
+        return self.column
+
+    def bind(self, structure: RowStructure) -> Groups:
+        """Look up the sizes of the groups, after checking that no group also has training rows."""
+        if self.column is None:
+            return self.sized(structure)
+        shared = structure.shared_groups(self.column)
+        if shared:
+            raise DependenceError(
+                f"{counted(shared, 'group')} of column {self.column!r} {'has' if shared == 1 else 'have'} rows in the "
+                "holdout and in the training set, and rows of one group depend on each other. Put each group on one "
+                "side.",
+                shared=shared,
+            )
+        return self.sized(structure)
+
+    def describe(self) -> str:
+        """Return the assumption as one plain sentence."""
+        of = "" if self.column is None else f" (equal values of column {self.column!r})"
+        if not self.counts:
+            return (
+                f"rows of different groups{of} are independent, and rows inside a group may depend on each other in "
+                "any way"
+            )
+        largest = self.counts[-1][0]
+        return (
+            f"the sealed rows form {self.groups:,} groups{of} of at most {largest:,} rows, rows of different groups "
+            "are independent of each other and of the training set, rows inside a group may depend on each other in "
+            "any way, and population values are for groups of these sizes"
+        )
+
+
+# The model of rows in order of time, such as days, weeks or rounds, without assumptions on dependence.
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class InOrder(RowUnits):
+    """A model of units that follow each other in time and may depend on each other in any way.
+
+    Answers are about the average of what was to be expected on the sealed units given all that came before each of
+    them. That is the mean of the population if rows are independent, and for a forecast its skill on these days without
+    the luck of the day. It is not the mean of a stationary law: luck that lasts belongs to it (S15).
+
+    All training rows have to come before the first sealed unit. How many rows a unit has must not depend on what
+    happens in it.
+
+    Args:
+        units: Name of the column that puts rows in order; rows with equal values are one unit, such as the rows of one
+            day. Or the numbers of rows of the units, in plans.
+
+    Attributes:
+        column: Name of the column; None if only sizes were given.
+        counts: Pairs (size, number of units of that size), by size; empty until the sizes are known.
+
+    Raises:
+        DependenceError: If a size is not a whole number of at least 1, or the name of the column is empty.
+
+    Examples:
+        >>> InOrder([1] * 1_480).concentration(1_480)
+        1480.0
+    """
+
+    kind: ClassVar[str] = "in_order"
+    unit: ClassVar[str] = "unit"
+    title: ClassVar[str] = "rows in order of time"
+    rows_are: ClassVar[str] = "rows in order of time"
+    how_to_tell: ClassVar[tuple[str, ...]] = (
+        "Nothing is assumed about how strongly or how long rows depend on each other. The assumption is wrong if the "
+        "order is not that of time, if training rows come after sealed ones, or if the number of rows of a day depends "
+        "on what happens on that day.",
+        "To check, ask when each row was known, and look for columns that hold what became known later, such as "
+        "figures that were revised or averages over days to come.",
+        "Answers are about the sealed days, given what came before each of them. They say nothing about how later "
+        "days will be.",
+    )
+    entries: ClassVar[Mapping[str, str]] = {
+        "column": "column that puts rows in order",
+        "counts": "numbers of rows of the units, and how many units there are of each",
+        "sizes": "numbers of rows of the units",
+    }
+    assumes_no_law: ClassVar[bool] = True
+
+    def leakage(self, curve: PrivacyCurve, rows: int) -> NoReturn:
+        """Raise DependenceError, because nothing bounds what a row tells about later ones.
+
+        Raises:
+            DependenceError: Always.
+        """
+        raise DependenceError(
+            "Nothing is assumed about how rows in order depend on each other, so what noise hides cannot be bounded. "
+            "Use mechanism='guess_and_check', which adds no noise."
+        )
+
+    @property
+    def sorting_columns(self) -> tuple[str, ...]:
+        """The column that orders the rows."""
+        return () if self.column is None else (self.column,)
+
+    def bind(self, structure: RowStructure) -> InOrder:
+        """Look up the sizes of the units, after checking that all training rows come before the sealed ones."""
+        if self.column is not None and structure.series(self.column, within=None).training not in ("none", "before"):
+            raise DependenceError(
+                f"Some training rows come after sealed rows, or at the same {self.column!r}. Training rows must all "
+                f"come before the first sealed {self.column!r}, so cut the rows there."
+            )
+        return self.sized(structure)
+
+    def describe(self) -> str:
+        """Return the assumption as one plain sentence."""
+        of = "" if self.column is None else f" by column {self.column!r}"
+        units = f"{sum(number for _, number in self.counts):,} units" if self.counts else "units"
+        return (
+            f"the sealed rows are {units} in order of time{of}, after all training rows, and may depend on each other "
+            "in any way, and a population value is the average of what was to be expected on the sealed units, given "
+            "all that came before each of them (statement S15)"
+        )

@@ -305,7 +305,10 @@ def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) ->
         drawn_from: Number of all training rows.
         apart: Columns whose values repeat among these and are not among the sealed rows.
     """
-    known = f" No value of {', '.join(map(repr, sorted(apart)))} is on both sides, as of ids of whole groups."
+    known = (
+        f" No value of {' or '.join(map(repr, sorted(apart)))} is in both sets of rows, which happens where whole "
+        "groups are put on one side."
+    )
     text, for_shell = (
         f"Nothing was declared about how rows depend on each other, and it cannot be seen, because the {copied:,} "
         f"training rows that are looked at were drawn one by one from {drawn_from:,}.{known if apart else ''} If rows "

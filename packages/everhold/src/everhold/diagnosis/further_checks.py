@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.dependence.blocks import block_variance_of_values
-from everhold.dependence.groups import Groups
+from everhold.dependence.units import Groups
 from everhold.diagnosis.columns import autocorrelation, outcomes_of, scores, within_groups
 from everhold.diagnosis.groups_and_orders import GroupFinding, SeriesFinding
 
@@ -133,7 +133,7 @@ _NAMES = (
     *product(("lat", "latitude"), ("lon", "lng", "long", "longitude")),
     ("x_coord", "y_coord"), ("coord_x", "coord_y"), ("pos_x", "pos_y"), ("easting", "northing"),
 )  # fmt: skip
-_FEWEST_VALUES = 30  # of each coordinate
+_FEWEST_PLACES = 30  # values of each coordinate
 _MOST_OUTCOMES = 8
 _BITS = 16  # of each coordinate on the curve
 
@@ -184,10 +184,11 @@ def places(inputs: CheckInputs) -> Iterator[PlaceFinding]:
 
 
 def _pairs(rows: OpenRows, label: str | None) -> Iterator[tuple[ExaminedColumn, ExaminedColumn]]:
+    """Yield the pairs of columns whose names are those of two coordinates."""
     named = {
         column.name.casefold(): column for column in rows.columns
         if column.name != label and column.kind in ("whole", "number")
-        and int(column.ranks.max(initial=-1)) >= _FEWEST_VALUES
+        and int(column.ranks.max(initial=-1)) >= _FEWEST_PLACES
     }  # fmt: skip
     yield from ((named[one], named[other]) for one, other in _NAMES if one in named and other in named)
 
@@ -272,6 +273,7 @@ def crossed(inputs: CheckInputs) -> Iterator[CrossedFinding]:
 def _found(
     column: ExaminedColumn, groups: ExaminedColumn, outcome: ExaminedOutcome, inputs: CheckInputs, number: int
 ) -> CrossedFinding | None:
+    """Return the finding that rows with one value are alike beyond their declared groups, or None."""
     known = (column.ranks >= 0) & (groups.ranks >= 0)
     both = outcome.present & known
     group = np.unique(groups.ranks[both], return_inverse=True)[1]

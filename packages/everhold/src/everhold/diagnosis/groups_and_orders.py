@@ -14,16 +14,18 @@ import numpy as np
 import scipy
 
 from everhold.dependence.blocks import block_variance_of_values
-from everhold.dependence.groups import Groups
+from everhold.dependence.units import Groups
 from everhold.diagnosis.columns import (
     FILE_ORDER,
+    Crossing,
+    Shared,
+    along,
     autocorrelation,
     between_neighbours,
     orders_of,
     outcomes_of,
     within_groups,
 )
-from everhold.diagnosis.crossing import Crossing, Shared, along
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -185,6 +187,7 @@ class _Compared:
 def _as_groups(
     compared: _Compared, outcome: ExaminedOutcome, inputs: CheckInputs, in_file: bool, apart: bool
 ) -> Finding | None:
+    """Return the finding whether rows with equal values of a column are alike in an outcome, or None."""
     column = compared.column
     if outcome.column == column.name:
         return None
@@ -265,12 +268,14 @@ def lie_together(column: ExaminedColumn) -> bool:
 
 
 def _series(inputs: CheckInputs) -> Iterator[Finding]:
+    """Yield the clearest finding for each column that may put the rows in order."""
     outcomes = inputs.outcomes(inputs.rows, _MOST_OUTCOMES)
     for order in orders_of(inputs.rows, label=inputs.label, declared=inputs.declared):
         yield from _clearest(_as_series(order, outcome, inputs) for outcome in outcomes)
 
 
 def _as_series(order: Order, outcome: ExaminedOutcome, inputs: CheckInputs) -> Finding | None:
+    """Return the finding whether rows that follow each other in an order are alike in an outcome, or None."""
     if outcome.column == order.column or _is_sorted(inputs.rows, order, outcome):
         return None
     place = np.cumsum(outcome.present) - 1
@@ -329,6 +334,7 @@ def _given_sizes(totals: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArr
 
 
 def _about_series(order: Order, outcome: ExaminedOutcome, alike: Resemblance) -> dict[str, Any]:
+    """Return the fields that all findings about an order share, by name."""
     return {
         "column": order.column, "role": "series", "outcome": outcome.name, "state": outcome.column,
         "of_label": outcome.of_label, "correlation": alike.correlation, "standard_error": alike.standard_error,
@@ -604,6 +610,7 @@ class SeriesFinding(Finding):
 
 
 def _groups_of(column: str, *, shell: bool) -> str:
+    """Return the declaration of groups of a column, for a shell or for Python."""
     return f"--groups {shlex.quote(column)}" if shell else f"dependence=eh.Groups({column!r})"
 
 

@@ -11,8 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from everhold.dependence.blocks import block_variance_of_means, block_variance_of_sums, sizes_of_blocks
-from everhold.diagnosis.columns import OpenFile, OpenRows, is_order
-from everhold.diagnosis.crossing import Crossing, along
+from everhold.diagnosis.columns import Crossing, OpenFile, OpenRows, along, is_order
 from everhold.diagnosis.groups_and_orders import FEWEST_GROUPS, LESS_WORTH, lie_together, repeats
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.values.expressions import ColumnKind
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.diagnosis.crossing import Shared
+    from everhold.diagnosis.columns import Shared
     from everhold.mechanisms import Mechanism
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery
@@ -234,6 +233,7 @@ class DependenceMonitor:
     def _in_groups(
         self, scaled: NDArray[np.float64], level: float, bets: bool, skip: Collection[str] | None
     ) -> Iterator[QueryWorth]:
+        """Yield findings from the groups of other columns."""
         for column, crossing in self.groups:
             if (
                 skip is not None
@@ -298,6 +298,7 @@ def dependence_monitor(
 def _made(
     training: StoredRows, mechanism: Mechanism, label: str | None, whole_groups: Collection[str]
 ) -> DependenceMonitor:
+    """Build the monitor of a holdout, with the orders and groups that its training rows show."""
     plain = DependenceMonitor.of(mechanism, training.rows)
     if plain.rows_for_one is None:
         return plain
@@ -351,6 +352,7 @@ def warn_of_queries(found: Sequence[tuple[str, QueryWorth]]) -> None:
 
 
 def _warning(shown: str, found: QueryWorth, advice: str) -> str:
+    """Return the text of the warning that a query is worth fewer rows than is promised."""
     ordered = "" if found.order_by is None else f", in the order of {found.order_by!r},"
     if found.groups is not None:
         ordered = f", by groups of {found.groups!r},"

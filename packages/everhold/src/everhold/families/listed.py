@@ -145,6 +145,7 @@ def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[An
 
 
 def _check_kind(query: object) -> Query[Any]:
+    """Return a listed query, after checking that it is one."""
     if not isinstance(query, Query):
         raise QueryRejected("It is no query. List texts or queries, such as 'delay > 15' or accuracy(model).")
     return query
@@ -164,12 +165,14 @@ def _compiled(query: Any, compiler: QueryCompiler) -> QueryPlan[Any]:
 
 
 def _is_code(bound: BoundQuery) -> bool:
+    """Return whether a query, or a part of it, is computed by code of a model."""
     if bound.pair is not None:
         return _is_code(bound.pair.first) or _is_code(bound.pair.second)
     return bound.row_value is None and not bound.by_position
 
 
 def _listed_twice(query: object) -> QueryRejected:
+    """Return the error for a query that is in the list twice."""
     return QueryRejected(f"{brief(query)} is listed twice, perhaps in another spelling. Leave one of them out.")
 
 

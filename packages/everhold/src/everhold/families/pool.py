@@ -24,11 +24,11 @@ from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.queries.interval_planner import JudgedMean, RecordedPool
 from everhold.queries.means.assisted import check_units, content_of, key_of_judge, read_pool
 from everhold.queries.means.mean import MeanQuery, parsed
-from everhold.sealing.duplicates.resealing import as_value
-from everhold.sealing.duplicates.splits import BY_CHANCE, excess_by_chance, repetitions
 from everhold.sealing.intake.duckdb_files import spilling_into
+from everhold.sealing.resealing import as_value
 from everhold.sealing.rows.embedded import Embedded
 from everhold.sealing.rows.table import StoredRows
+from everhold.sealing.splits import BY_CHANCE, excess_by_chance, repetitions
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:

@@ -37,9 +37,8 @@ from typing import Any, NamedTuple
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.families.base import MOST_SHARE, Family, share_of
+from everhold.families.base import MOST_SHARE, Family, PlannedFamily, share_of
 from everhold.families.listed import ListedFamily, listed
-from everhold.families.planned import PlannedFamily
 from everhold.families.subgroups import SubgroupFamily, subgroups
 from everhold.families.texts import TextFamily, texts
 from everhold.mechanisms.declared import SHARE

@@ -22,7 +22,7 @@ from everhold.mechanisms.declared import label_nats
 from everhold.planning import Plan
 from everhold.planning import plan as plan_mechanisms
 from everhold.planning.request import USUAL_TERMS, USUAL_VALUE, PlanTerms, StudyTerms
-from everhold.planning.widths import width_at
+from everhold.planning.widths import half_within, width_at
 
 if TYPE_CHECKING:
     import altair as alt
@@ -207,6 +207,7 @@ def plan_study(
 
 
 def _member(mechanism: PublicLevels, name: str, family: Family, base: float, training: bool) -> StudyLine:
+    """Return the planned widths of the members of one family."""
     nats = family.planned_nats(training=training)
     if nats is None:
         raise QueryRejected(
@@ -232,7 +233,7 @@ def _exact(mechanism: PublicLevels, value: float, nats: float) -> float:
     """Return the half-width of the exact interval of a yes-or-no query whose sealed share is `value`."""
     procedure = mechanism.quotes.yes_no_at(value, nats, None)
     ends = procedure.interval(value, nats) if isinstance(procedure, OfMeans) else procedure.expected(value, nats)
-    return (min(ends[1] + mechanism.rounding, 1.0) - max(ends[0] - mechanism.rounding, 0.0)) / 2.0
+    return half_within(ends[0] - mechanism.rounding, ends[1] + mechanism.rounding)
 
 
 def _undeclared(mechanism: PublicLevels, training: int) -> Sequence[StudyLine]:

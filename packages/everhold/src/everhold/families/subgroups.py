@@ -62,6 +62,7 @@ class SubgroupFamily(Family):
         return math.log(groups if training else 2 * groups)
 
     def _categories(self, compiler: QueryCompiler) -> Categories:
+        """Return the categories of each column: the given ones, or those of the training rows."""
         schema, given, found = compiler.schema, self.checked_values(), Categories()
         for name in self.checked_columns():
             if name not in schema.asked:
@@ -162,6 +163,7 @@ class BoundSubgroups(BoundFamily):
         return groups if self.within else 2 * groups
 
     def _is_member(self, bound: BoundQuery) -> bool:
+        """Return whether a query is the value of the family in one of its subgroups."""
         own = self.value.expression.root
         if bound.pair is not None:
             first, whole = bound.pair.first.row_value, bound.pair.second.row_value

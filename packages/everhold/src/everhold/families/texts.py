@@ -110,10 +110,12 @@ def _category_nats(value: object, known: tuple[Any, ...]) -> float:
 
 
 def _spelled(value: object) -> float:
+    """Return ln(1 / weight) of a value that is written out, as a text or as a number."""
     return _text_nats(value) if isinstance(value, str) else number_nats(float(value))  # type: ignore[arg-type]
 
 
 def _time_nats(seconds: float) -> float:
+    """Return ln(1 / weight) of a time: cheap for the beginning of a day, otherwise that of its seconds."""
     days = seconds / _DAY
     if days.is_integer() and abs(days) < _DAYS:
         return math.log(2.0) + math.log(2.0 * _DAYS)
@@ -223,6 +225,7 @@ class BoundTexts(BoundFamily):
         return None if nats is None or nats > self.most_nats else nats
 
     def _of(self, bound: BoundQuery) -> float | None:
+        """Return ln(1 / weight) of a query of texts, or None for any other query."""
         if isinstance(bound.row_value, RowValue) and bound.description.get("kind") in ("mean", "all rows"):
             value = bound.row_value
             nats = expression_nats(value.expression, self.schema.asked, self.categories) - math.log(_MEAN)
@@ -236,6 +239,7 @@ class BoundTexts(BoundFamily):
         return None if parts is None else parts - math.log(_PAIRS * _HOWS[pair.how])
 
     def _of_pair(self, pair: Pair) -> float | None:
+        """Return ln(1 / weight) of both queries of a pair together, or None if one has no text."""
         second = self._of(pair.second)
         first = self._of(_without(pair.first, pair.second))
         return None if first is None or second is None else first + second + math.log(2.0)  # within the second, or not

@@ -27,7 +27,7 @@ from everhold.ledger.acts import CHECK, GATE, KEPT, OPENED, PROMOTED, VERDICTS
 from everhold.ledger.chain import canonical
 from everhold.ledger.extension import LedgerExtension
 from everhold.sealing.configuration import GROWS, schema_from
-from everhold.sealing.sealed_arrays import ArrayFiles, packed, read_arrays, write_durably
+from everhold.sealing.sealed_files import ArrayFiles, packed, read_arrays, write_durably
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

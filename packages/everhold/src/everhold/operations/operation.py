@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from everhold.queries.query import Query
     from everhold.sealing.intake.reading import RowSource
 
-    AnyQuery = Query[Any] | str
+    AnyQuery: TypeAlias = Query[Any] | str
     Families = Mapping[str, Family]
     AnyModel = Any
     AnyMetric = Any

@@ -20,7 +20,15 @@ from everhold.mechanisms.checks_guesses import planned_surprises
 from everhold.mechanisms.declared import SHARE
 from everhold.planning.inverse import rows_needed_by
 from everhold.planning.request import USUAL_VALUE, PlanRequest, best_mechanism, tuned_for, tuned_mechanism
-from everhold.planning.widths import few_rows, half_within, least_vacuous, sealed_units, vacuous_in_words, width_at
+from everhold.planning.widths import (
+    VACUOUS,
+    few_rows,
+    half_within,
+    least_vacuous,
+    sealed_units,
+    vacuous_in_words,
+    width_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +40,6 @@ FEWER_QUERIES = (300, 100, 30, 10, 3, 1)
 
 _GUESSING, _SILENT = GuessAndCheck.name, Silent.name
 _FEW_ROWS = 100
-_VACUOUS = 0.5  # half the range: an interval of that half-width holds for any mean
 
 
 def chosen_mechanism(
@@ -75,6 +82,7 @@ def bound_mechanism(mechanism: Mechanism, structure: RowStructure, dependence: D
 
 
 def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceModel:
+    """Return a dependence model with its columns looked up in the rows, if it is registered."""
     require_listed(dependence)
     return dependence.bind(structure)
 
@@ -110,7 +118,7 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
 
 def is_worth(mechanism: Mechanism, alike: float | None) -> bool:
     """Return whether the guaranteed radius, or the one expected for honest guesses, says something."""
-    if mechanism.promise().radius < _VACUOUS:
+    if mechanism.promise().radius < VACUOUS:
         return True
     return mechanism.expected_radius(USUAL_VALUE, alike) < least_vacuous(USUAL_VALUE)
 

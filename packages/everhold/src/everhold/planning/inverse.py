@@ -175,6 +175,7 @@ def published_bound(name: str, request: PlanRequest) -> PublishedBound:
 
 
 def _for_dependent(statement: PublishedStatement) -> tuple[Callable[..., PublishedBound], ...]:
+    """Return the two functions of a published statement for dependent rows, or raise if it has none."""
     if statement.dependent is None:
         raise ValueError(
             f"{statement.name} says nothing of dependent rows. Choose another one of published_statements(...)."
@@ -201,6 +202,7 @@ def _price(request: PlanRequest, rows: int) -> Callable[[float], float]:
 
 
 def _session(request: PlanRequest) -> _Session:
+    """Return the settings of a request by the names that published statements give them."""
     slack = max(request.slack, LEAST_SLACK)  # no other statement minds so little
     return {
         "queries": request.queries,
@@ -351,6 +353,7 @@ class PublishedStatement(Protocol):
 
 
 def _check(name: str, statement: Any) -> str:
+    """Return what is wrong with a published statement of an extension, or an empty text."""
     lacking = [
         part for part in ("source", "colour", "radius", "rows_needed", "dependent") if not hasattr(statement, part)
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.arguments import brief, names_keywords
 from everhold.dependence import DependenceModel
-from everhold.display import Display, at_most, html_record, html_sentences, html_table
+from everhold.display import Display, at_most, counted, html_record, html_sentences, html_table
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
 from everhold.mechanisms import MECHANISMS, Mechanism, PublicLevels, answering, has_public_levels
 from everhold.planning.choice import ThreeWays, three_ways
@@ -38,6 +38,7 @@ from everhold.planning.request import (
 )
 from everhold.planning.widths import (
     USUAL_DISAGREEMENT,
+    VACUOUS,
     Steps,
     Widths,
     least_vacuous,
@@ -320,7 +321,6 @@ def _steps(
 
 # Lines of a plan: each mechanism, and each published statement, for a request.
 
-VACUOUS = 0.5
 _SAYS_NOTHING = "says nothing: half the range or more"
 _ONLY_WORST = "the worst case says nothing: half the range or more"
 _INCOMPLETE = "published, proof incomplete"
@@ -446,6 +446,7 @@ def published_line_of(name: str, request: PlanRequest, radius: float | None, *, 
 
 
 def _joined(*notes: str) -> str:
+    """Return notes with commas between them, without empty ones."""
     return ", ".join(filter(None, notes))
 
 
@@ -461,6 +462,7 @@ def explanation(plan: Plan) -> str:
 
 
 def _sentences(plan: Plan) -> Iterator[str]:
+    """Yield the sentences that explain a plan."""
     best = plan.best
     yield _headline(plan, best)
     tuned = best.tuned
@@ -488,6 +490,7 @@ def _sentences(plan: Plan) -> Iterator[str]:
 
 
 def _headline(plan: Plan, best: PlanLine) -> str:
+    """Return the sentence that says which mechanism is recommended, and what it promises."""
     name, around = best.mechanism, f"around {plan.at:g}"
     if plan.rows is None and best.rows_expected is not None:
         needs = f"{name} needs the fewest rows for adaptive queries: {best.rows_expected:,}"
@@ -501,7 +504,7 @@ def _headline(plan: Plan, best: PlanLine) -> str:
         return f"{name} has the smallest radius for adaptive queries: {at_most(best.radius)}, whatever is asked."
     return (
         f"{name} has the narrowest answers for adaptive queries if guesses hold: {at_most(best.expected)} {around}. "
-        f"The worst case, after {_counted(plan.surprises, 'surprise')}, has {at_most(best.radius)}."
+        f"The worst case, after {counted(plan.surprises, 'surprise')}, has {at_most(best.radius)}."
     )
 
 
@@ -536,14 +539,10 @@ def _of_guesses(plan: Plan, tuned: PublicLevels) -> Iterator[str]:
         yield f"{told}, and that is never narrower within the plan."
         return
     when = " and ".join(
-        f"from {_counted(found, 'surprise')} on around {value:g}" for value, found in at.items() if found is not None
+        f"from {counted(found, 'surprise')} on around {value:g}" for value, found in at.items() if found is not None
     )
     first = min(math.inf if found is None else found for found in at.values())
     if first <= plan.surprises:
         yield f"{told}: narrower {when}, and the plan allows {plan.surprises:,}. Choose it if you expect so many."
     else:
         yield f"{told}: narrower {when}, which is more than planned."
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" + ("" if count == 1 else "s")

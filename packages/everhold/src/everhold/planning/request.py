@@ -194,6 +194,7 @@ def check_value(at: float) -> float:
 
 
 def _check_count(name: str, value: int, most: int) -> None:
+    """Check that a number is whole, at least 1 and at most the largest one."""
     if (as_whole(value) or 0) < 1:
         raise ValueError(f"{name} is {brief(value)}. Pass a whole number of at least 1.")
     if value > most:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import as_float, as_whole, brief
 from everhold.display import Display, at_most
 from everhold.guarantees.description_length import QueryTree
-from everhold.guarantees.intervals.closed_form import planned_radius
+from everhold.guarantees.intervals.betting import planned_radius
 from everhold.guarantees.intervals.means import OfMeans, SignTest
 from everhold.mechanisms import GuessAndCheck, PublicLevels, State, has_public_levels
 from everhold.mechanisms.labels import Offsets
@@ -30,7 +30,8 @@ TRUE_VALUES = (0.5, 0.8, 0.9, 0.95, 0.99)
 SPREADS = (0.05, 0.1, 0.2)
 """Standard deviations of row values on the scale [0, 1], or of the means of groups."""
 
-_VACUOUS = 0.5  # a radius of half the range: an interval of that half-width holds for any mean
+VACUOUS = 0.5
+"""Half-width of half the range: an interval of that half-width holds for any mean, so it promises nothing."""
 
 
 def least_vacuous(at: float) -> float:
@@ -40,7 +41,7 @@ def least_vacuous(at: float) -> float:
         >>> round(least_vacuous(0.9), 9), least_vacuous(0.5)
         (0.3, 0.5)
     """
-    return half_within(at - _VACUOUS, at + _VACUOUS)
+    return half_within(at - VACUOUS, at + VACUOUS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,7 @@ def surprises_until(mechanism: PublicLevels, width: float, at: float, alike: flo
 def vacuous_in_words(mechanism: Mechanism, alike: float | None = None) -> str:
     """Return a remark on a worst case of half the range or more, or an empty text."""
     radius, expected = mechanism.promise().radius, mechanism.expected_radius(USUAL_VALUE, alike)
-    if radius < _VACUOUS:
+    if radius < VACUOUS:
         return ""
     if expected >= least_vacuous(USUAL_VALUE):
         return f"The radius {radius:.2f} is half the range or more and promises nothing."
@@ -330,6 +331,7 @@ def _sign_test_step(rows: int, differing: int, nats: float) -> float | None:
 
 
 def _check(rows: int, disagreement: float, challenges: int, promotions: int, confidence: float) -> None:
+    """Check the arguments of `least_step`."""
     for name, value, least, most in (
         ("rows", rows, 1, MOST_ROWS), ("challenges", challenges, 1, MOST_QUERIES),
         ("promotions", promotions, 0, MOST_QUERIES),
@@ -506,8 +508,4 @@ def plan_growth(
 def _widths(mechanism: PublicLevels, state: State, at: float) -> tuple[float, float]:
     """Return two half-widths of the next answer: told for a guess that holds, and unsealed."""
     expected = mechanism.quotes.expected(state, at, mechanism.yes_no_procedure)
-    return _half(expected.confirmed), _half(expected.unsealed)
-
-
-def _half(ends: tuple[float, float]) -> float:
-    return (min(ends[1], 1.0) - max(ends[0], 0.0)) / 2.0
+    return half_within(*expected.confirmed), half_within(*expected.unsealed)

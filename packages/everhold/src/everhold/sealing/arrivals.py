@@ -17,13 +17,11 @@ import duckdb
 import numpy as np
 
 from everhold.dependence import Independent
+from everhold.display import counted
 from everhold.errors import DependenceError, HoldoutRejected
 from everhold.private_files import create_private, keep_others_out
 from everhold.progress import progress
 from everhold.sealing.configuration import SealedFiles
-from everhold.sealing.duplicates.resealing import KnownRows, check_may_match
-from everhold.sealing.duplicates.splits import check_equal_rows
-from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.intake.checks import (
     FileSide,
     check_not_shared,
@@ -33,11 +31,14 @@ from everhold.sealing.intake.checks import (
     lacking_columns,
     same_id,
 )
-from everhold.sealing.intake.duckdb_files import column_kinds, file_pattern, limit_memory, spilling_into
+from everhold.sealing.intake.duckdb_files import column_kinds, limit_memory, rows_of_files, spilling_into
 from everhold.sealing.intake.files import write_rows
 from everhold.sealing.intake.reading import MOST_ROWS, check_size, read_rows, reading_errors_hidden
 from everhold.sealing.intake.structure import FileStructure
+from everhold.sealing.resealing import KnownRows, check_may_match
+from everhold.sealing.rows.embedded import fingerprint
 from everhold.sealing.sealed_files import rows_file, training_file
+from everhold.sealing.splits import check_equal_rows
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def known_rows(folder: Path, number: int, columns: Mapping[str, ColumnKind], *, 
 
 
 def _known_file(folder: Path, number: int) -> Path:
+    """Return the path of the hashes of the rows of one arrival."""
     return folder / f"known-{number:06}-{duckdb.__version__}"  # whose hashes of cells may change with it
 
 
@@ -256,9 +258,8 @@ def other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> HoldoutR
         for name, kind in expected.items() if columns.get(name, kind) is not kind
     ]  # fmt: skip
     return HoldoutRejected(
-        "The columns of the new rows are not those that were sealed: "
-        f"{', '.join(faults[:5])}. Give the new rows the same columns, with the same "
-        "types."
+        f"The columns of the new rows are not those that were sealed: {', '.join(faults[:5])}. Give the new rows the "
+        "same columns, with the same types."
     )
 
 
@@ -274,9 +275,8 @@ def check_arriving_labels(sides: Sequence[Side], schema: Schema) -> None:
     for side in sides:
         if side.missing(label):
             raise HoldoutRejected(
-                f"The label column {label!r} has missing values in the new {side.what} "
-                "rows. Append rows when all of them have labels, and wait equally long "
-                "for each."
+                f"The label column {label!r} has missing values in the new {side.what} rows. Append rows when all of "
+                "them have labels, and wait equally long for each."
             )
         if schema.label_kind == "binary" and not side.is_binary(label):
             raise HoldoutRejected(
@@ -285,9 +285,8 @@ def check_arriving_labels(sides: Sequence[Side], schema: Schema) -> None:
             )
         if schema.classes and not {*side.values(label)} <= {*schema.classes}:
             raise HoldoutRejected(
-                f"Column {label!r} of the new {side.what} rows has labels that are none of "
-                f"the {len(schema.classes):,} classes of this holdout. Leave out those "
-                "rows, or correct the labels."
+                f"Column {label!r} of the new {side.what} rows has labels that are none of the {len(schema.classes):,} "
+                "classes of this holdout. Leave out those rows, or correct the labels."
             )
 
 
@@ -302,7 +301,7 @@ def _check_ids(connection: duckdb.DuckDBPyConnection, sides: Sequence[str], earl
     column = quoted(schema.row_id)
     old = earlier.sealed + earlier.training
     with reading_errors_hidden("holdout"):
-        connection.read_parquet([file_pattern(path) for path in old], hive_partitioning=False).create_view("old")
+        rows_of_files(connection, *old).create_view("old")
         for what in sides:
             ids = f"SELECT {column}::VARCHAR AS i FROM {what}"
             sql = f"SELECT count(*) FROM (SELECT {column}::VARCHAR AS i FROM old) SEMI JOIN ({ids}) USING (i)"
@@ -400,9 +399,8 @@ def arriving_groups(
     text = schema.columns[column] is ColumnKind.STRING
     if text and count_respelled(connection, column, sides):
         raise HoldoutRejected(
-            f"Some ids in the group column {column!r} are spelled in several ways that "
-            "differ only in case, spaces or leading zeros. Spell the id of a group in one "
-            "way."
+            f"Some ids in the group column {column!r} are spelled in several ways that differ only in case, spaces or "
+            "leading zeros. Spell the id of a group in one way."
         )
     known = {"sealed rows": sealed, "training rows": training}
     for what in sides:
@@ -443,9 +441,10 @@ def check_no_larger(groups: Sequence[tuple[int, int]], largest: int | None) -> N
 
 
 def _spanning(shared: int, column: str, said: str) -> HoldoutRejected:
+    """Return the error for groups that have rows both among the new ones and among those that are there."""
     return HoldoutRejected(
-        f"{shared:,} groups of column {column!r} in the new rows are already in the "
-        f"{said}. Rows of one group depend on each other, so leave these groups out.",
+        f"{counted(shared, 'group')} of column {column!r} in the new rows {'is' if shared == 1 else 'are'} already in "
+        f"the {said}. Rows of one group depend on each other, so leave {'it' if shared == 1 else 'these groups'} out.",
         shared=shared,
     )
 
@@ -453,12 +452,11 @@ def _spanning(shared: int, column: str, said: str) -> HoldoutRejected:
 def _shared(
     connection: duckdb.DuckDBPyConnection, what: str, files: Sequence[Path], column: str, schema: Schema
 ) -> int:
+    """Return the number of groups of the new rows that are in one of these files already."""
     if not files:
         return 0
     value = _value(column, schema)
-    connection.read_parquet([file_pattern(path) for path in files], hive_partitioning=False).create_view(
-        "known_groups", replace=True
-    )
+    rows_of_files(connection, *files).create_view("known_groups", replace=True)
     sql = f"SELECT count(DISTINCT {value}) FROM {what} WHERE {value} IN (SELECT {value} FROM known_groups)"
     return _count(connection, sql)
 
@@ -472,4 +470,5 @@ def _value(column: str, schema: Schema) -> str:
 
 
 def _count(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
+    """Return the single number that a query gives."""
     return int(connection.execute(sql).fetchall()[0][0])

@@ -265,6 +265,7 @@ def _room(parent: Path) -> Iterator[Path]:
 
 
 def _no_archive() -> HoldoutRejected:
+    """Return the error for a file that is no backup, or no complete one."""
     return HoldoutRejected(
         "The file is not a backup that 'everhold backup' wrote, or it was altered or cut short. Pass the complete file."
     )

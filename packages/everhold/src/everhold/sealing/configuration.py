@@ -283,6 +283,7 @@ def state_from(data: dict[str, Any], configuration: dict[str, Any]) -> State:
 
 
 def _digest(configuration: dict[str, Any]) -> str:
+    """Return the SHA-256 of a holdout's settings."""
     return hashlib.sha256(canonical(configuration).encode()).hexdigest()
 
 

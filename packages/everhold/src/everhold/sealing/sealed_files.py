@@ -8,21 +8,28 @@ Whoever opens, checks, backs up or restores a holdout takes its files from here.
 from __future__ import annotations
 
 import hmac
+import io
+import os
 import re
 import secrets
+import zipfile
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from everhold.errors import IntegrityError
-from everhold.sealing.fingerprints import check_fingerprint
-from everhold.sealing.rows.embedded import Embedded
-from everhold.sealing.sealed_arrays import write_durably
+import numpy as np
+
+from everhold.errors import EverholdError, IntegrityError
+from everhold.private_files import create_private
+from everhold.sealing.rows.embedded import Embedded, check_fingerprint
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+    from typing import Self
+
+    from numpy.typing import NDArray
 
 _NOTES = re.compile(r"(?:content|study|parts|open-cases|(?:compared|arrival)(?:-[0-9]{6})?)\.json|known-.*")
 _SEAL = 65  # bytes: a line of 64 hexadecimal digits
@@ -149,4 +156,154 @@ def altered_notes(folder: Path, *, key: bytes) -> Iterator[str]:
 
 
 def _seal(path: Path, content: bytes, key: bytes) -> bytes:
+    """Return the last line of a note: a keyed digest of its name and content."""
     return b"\n" + hmac.digest(key, path.name.encode() + b"\n" + content, "sha256").hex().encode()
+
+
+# Files of arrays beside the sealed rows: private to their owner, durable, and protected against alteration.
+
+
+_SEAL_BYTES = 32
+
+
+def packed(arrays: Mapping[str, NDArray[Any] | None], *, key: bytes, bound_to: bytes) -> bytes:
+    """Return arrays by name as bytes, with a keyed digest of content and owner. Arrays that are None are left out.
+
+    Args:
+        arrays: Numbers or text, no objects.
+        key: Only who has it can make the digest.
+        bound_to: To what they belong: the same bytes open them.
+    """
+    content = io.BytesIO()
+    np.savez_compressed(content, allow_pickle=False, **{name: a for name, a in arrays.items() if a is not None})
+    return hmac.digest(key, bound_to + content.getvalue(), "sha256") + content.getvalue()
+
+
+def unpacked(content: bytes, *, key: bytes, bound_to: bytes) -> dict[str, NDArray[Any]] | None:
+    """Return the arrays in what `packed` made, or None if anything was altered or belongs elsewhere."""
+    seal, inside = content[:_SEAL_BYTES], content[_SEAL_BYTES:]
+    if not hmac.compare_digest(seal, hmac.digest(key, bound_to + inside, "sha256")):
+        return None
+    try:
+        with np.load(io.BytesIO(inside), allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (ValueError, zipfile.BadZipFile):  # never, as it carries the seal
+        return None
+
+
+def read_arrays(path: Path, *, key: bytes, bound_to: bytes, needed: str, whose: str) -> dict[str, NDArray[Any]]:
+    """Read the arrays in a file of bytes that `packed` made.
+
+    Args:
+        path: The file.
+        key: As for `packed`.
+        bound_to: As for `packed`.
+        needed: Name of an array that has to be there.
+        whose: What the file is of, in words for an error.
+
+    Raises:
+        IntegrityError: If the file is missing or was altered.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError:
+        content = b""
+    arrays = unpacked(content, key=key, bound_to=bound_to)
+    if arrays is None or needed not in arrays:
+        what = "was altered" if content else "is missing"
+        raise IntegrityError(
+            f"The file {path.name} of {whose} beside the sealed rows {what}. Restore the folder from its backup."
+        )
+    return arrays
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a new file that only its owner can read, on the disk before this returns.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    with os.fdopen(create_private(path), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFiles:
+    """Files of one holdout with one array each, found by name.
+
+    Attributes:
+        folder: The private folder of its rows.
+        holdout: Identifier of the holdout.
+    """
+
+    folder: Path
+    holdout: str
+    _key: bytes = field(repr=False)
+
+    purpose: ClassVar[bytes]
+    """Makes their key of the holdout's."""
+
+    prefix: ClassVar[str]
+    """Of the names of files."""
+
+    array: ClassVar[str]
+    """Name of the array in a file."""
+
+    whose: ClassVar[str]
+    """What a file is of, in words for an error."""
+
+    called: ClassVar[str]
+    remedy: ClassVar[str]
+    """Words for an error: what cannot be kept, and what to do."""
+
+    @classmethod
+    def of(cls, folder: Path, *, holdout: str, seal_key: bytes) -> Self:
+        """Return the store of the files in a folder. Nothing is read or written yet."""
+        return cls(folder, holdout, hmac.digest(seal_key, cls.purpose, "sha256"))
+
+    def keep(self, name: str, values: NDArray[Any]) -> None:
+        """Write an array durably under a name, readable by its owner alone, in place of an earlier one.
+
+        Args:
+            name: Hexadecimal digits and hyphens.
+            values: Numbers or text, no objects.
+
+        Raises:
+            EverholdError: If it cannot be written.
+        """
+        path = self.folder / f"{secrets.token_hex(8)}.new"
+        try:
+            write_durably(path, packed({self.array: values}, key=self._key, bound_to=self._bound_to(name)))
+            path.replace(self._path(name))
+        except OSError as fault:
+            path.unlink(missing_ok=True)
+            raise self.not_kept(fault) from None
+
+    def not_kept(self, fault: OSError) -> EverholdError:
+        """Return the error for an array that cannot be written."""
+        return EverholdError(
+            f"{self.called.capitalize()} cannot be written beside the sealed rows: {fault.strerror}. Check that the "
+            f"folder is writable and has room, and {self.remedy}."
+        )
+
+    def find(self, name: str) -> NDArray[Any]:
+        """Return the array that was written under a name.
+
+        Raises:
+            IntegrityError: If its file is missing or was altered. Nothing is charged.
+        """
+        return read_arrays(
+            self._path(name), key=self._key, bound_to=self._bound_to(name), needed=self.array, whose=self.whose,
+        )[self.array]  # fmt: skip
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a file under a name."""
+        return self._path(name).exists()
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{self.prefix}-{name}"
+
+    def _bound_to(self, name: str) -> bytes:
+        return f"{self.holdout}\n{name}\n".encode()

@@ -105,6 +105,7 @@ def leftovers(rows: Path, folders: Callable[[], Collection[str]]) -> list[Path]:
 
 
 def _is_ours(name: str) -> bool:
+    """Return whether the name of a folder is one that everhold gives."""
     return name.startswith(ROOM) or is_folder_name(name)
 
 
@@ -138,9 +139,8 @@ def new_folder(rows: Path, name: str) -> Iterator[Path]:
             folder.parent.rmdir()
         if isinstance(fault, OSError) and not isinstance(fault, EverholdError):
             raise HoldoutRejected(
-                f"The rows cannot be sealed in {rows.name!r}: "
-                f"{fault.strerror or type(fault).__name__}. Check that the disk has room, "
-                "and create the holdout again."
+                f"The rows cannot be sealed in {rows.name!r}: {fault.strerror or type(fault).__name__}. Check that the "
+                "disk has room, and create the holdout again."
             ) from None
         raise
 

@@ -92,6 +92,7 @@ def checked_missing(given: object) -> Missing:
 
 
 def _plain(given: object, *, where: str = "") -> Value:
+    """Return one rule as a plain Python value, after a check."""
     value = given.item() if hasattr(given, "item") and getattr(given, "ndim", None) == 0 else given
     if isinstance(value, (str, bool)):
         return value
@@ -125,6 +126,7 @@ def missing_rules(
 
 
 def _fitting(name: str, rule: MissingRule, columns: Mapping[str, ColumnKind]) -> MissingRule:
+    """Return the rule of a column, after checking that the column exists and can hold its value."""
     if name not in columns:
         raise HoldoutRejected(
             f"missing names {brief(name)}, which is no column that queries read. Name some of {', '.join(columns)}."
@@ -138,6 +140,7 @@ def _fitting(name: str, rule: MissingRule, columns: Mapping[str, ColumnKind]) ->
 
 
 def _fits(rule: MissingRule, kind: ColumnKind) -> bool:
+    """Return whether a column of this kind can hold the value of a rule."""
     kinds: dict[ColumnKind, type] = {ColumnKind.NUMBER: float, ColumnKind.STRING: str, ColumnKind.BOOLEAN: bool}
     return type(rule.value) is kinds.get(kind)
 

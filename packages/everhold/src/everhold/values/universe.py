@@ -122,6 +122,7 @@ class ListedColumn(Column):
 
 
 def _code(known: Mapping[Value, int], value: Any, rest: int) -> int:
+    """Return the code of a value, or the code of the rest if it is not listed."""
     try:
         return known.get(value, rest)
     except TypeError:  # lists in a cell cannot be looked up; to say so would tell that one is there
@@ -184,12 +185,14 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _numbers(values: Any) -> NDArray[np.float64]:
+    """Return values as floats, nan for what is no number."""
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biuf":
         return values.astype(np.float64)
     return np.array([_number(value) for value in _listed(values)], dtype=np.float64)
 
 
 def _number(value: Any) -> float:
+    """Return a value as a float, or nan if it is no number."""
     try:
         return float(value)
     except (TypeError, ValueError, ArithmeticError):
@@ -325,6 +328,7 @@ class Universe:
 
 
 def _column(rows: Any, name: str) -> Any:
+    """Return a column of the rows, or raise if there is none of this name."""
     try:
         return rows[name]
     except (KeyError, IndexError, LookupError) as missing:
@@ -525,6 +529,7 @@ class QueryMatrix(QueryFamily):
 
 
 def _unscaled(block: NDArray[Any]) -> NDArray[np.float64]:
+    """Return row values in grid units, or truth values, as numbers in [0, 1]."""
     doubles = block.astype(np.float64)
     return doubles if block.dtype.kind == "b" else doubles / UNIT
 

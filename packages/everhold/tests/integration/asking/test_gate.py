@@ -444,7 +444,7 @@ def test_a_certificate_lists_promotions_and_verifies_offline(holdout, tmp_path):
 
 
 def test_a_certificate_of_another_succession_is_found_out(holdout, tmp_path):
-    from everhold.certificate.findings import gate_findings
+    from everhold.certificate.verification import gate_findings
 
     sealed, champion = world(0)
     gate = holdout.gate(eh.accuracy, champion=champion)
@@ -582,7 +582,7 @@ def test_a_folder_that_cannot_be_written_tells_nothing(holdout, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("everhold.sealing.sealed_arrays.create_private", full)
+    monkeypatch.setattr("everhold.sealing.sealed_files.create_private", full)
     said = []
     for challenger in (data["late"], lucky(champion, 0.2, 1)):
         with pytest.raises(eh.EverholdError, match="cannot be written") as caught:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold import Holdout, mean
-from everhold.certificate.numbers import at_least, at_most, shown
+from everhold.certificate.phrases import at_least, at_most, shown
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Silent
 from everhold_competitions.ladder import Ladder
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from everhold.diagnosis.crossing import Crossing, _nested_traces, along
+from everhold.diagnosis.columns import Crossing, _nested_traces, along
 
 
 def products(values, codes, units):

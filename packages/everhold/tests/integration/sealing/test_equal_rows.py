@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from everhold.errors import DependenceWarning, HoldoutRejected
-from everhold.sealing.duplicates.splits import Repetitions, excess_by_chance, more_pairs_than_chance
 from everhold.sealing.intake.files import seal_rows
 from everhold.sealing.intake.request import Rows, SealRequest
+from everhold.sealing.splits import Repetitions, excess_by_chance, more_pairs_than_chance
 
 COUNT = 4_000
 

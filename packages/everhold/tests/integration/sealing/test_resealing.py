@@ -8,11 +8,11 @@ from holdout_samples import ROWS, create, files, rows
 
 from everhold import GaussianMechanism, Holdout, HoldoutRejected, verify_certificate
 from everhold.asking.creation import settings_from
-from everhold.sealing.duplicates import resealing
-from everhold.sealing.duplicates.resealing import CONTENT_FILE, Content
+from everhold.sealing import resealing
 from everhold.sealing.intake.duckdb_files import limit_memory, spilling_into
 from everhold.sealing.intake.files import seal_rows
 from everhold.sealing.intake.request import Rows, SealRequest
+from everhold.sealing.resealing import CONTENT_FILE, Content
 
 NOISE = GaussianMechanism(rows=ROWS, queries=30, scale=0.02)
 

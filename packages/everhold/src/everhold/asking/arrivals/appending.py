@@ -32,8 +32,8 @@ from everhold.sealing.configuration import (
     recorded_extensions,
     usable_columns,
 )
-from everhold.sealing.duplicates.resealing import arrived_elsewhere
 from everhold.sealing.intake.checks import warn_of_missing
+from everhold.sealing.resealing import arrived_elsewhere
 from everhold.sealing.rows.row_store import latest_until
 from everhold.sealing.sealed_files import rows_file
 from everhold.values.missing import REFUSE, MissingRule, missing_rules

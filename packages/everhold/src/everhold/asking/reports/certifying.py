@@ -26,7 +26,7 @@ from everhold.progress import progress
 from everhold.queries.means.plans import Derived, OneMean
 from everhold.queries.query import ExecutionResult, Query, rows_of
 from everhold.queries.selection.choice import Choice as BestOf
-from everhold.sealing.duplicates.resealing import also_sealed_as
+from everhold.sealing.resealing import also_sealed_as
 from everhold.values.base import clips_in_words, kept_clips
 from everhold.values.tracked_models import tracked_in_words
 from everhold.values.units import MeanUnits, measure_of

@@ -311,6 +311,7 @@ def described(model: SeriesModel, what: str) -> str:
 
 
 def _checked_gap(gap: Any) -> float | None:
+    """Return a gap as a whole number, infinity or None, after a check."""
     if gap is None or gap == math.inf:
         return None if gap is None else math.inf
     try:
@@ -323,6 +324,7 @@ def _checked_gap(gap: Any) -> float | None:
 
 
 def _checked_step(step: Any) -> float | None:
+    """Return the distance of neighbouring rows as a float or None, after a check."""
     if step is None:
         return None
     if isinstance(step, bool) or not isinstance(step, (int, float)) or not 0.0 < step < math.inf:
@@ -331,6 +333,7 @@ def _checked_step(step: Any) -> float | None:
 
 
 def _checked_lengths(lengths: Iterable[Iterable[int]] | None) -> tuple[tuple[int, int], ...] | None:
+    """Return pairs of a length and the number of such series in order, or None, after a check."""
     if lengths is None:
         return None
     pairs = tuple(sorted((operator.index(length), operator.index(number)) for length, number in lengths))
@@ -410,6 +413,7 @@ def check_training_before(model: SeriesModel, structure: RowStructure) -> None:
 
 
 def _check_training(model: SeriesModel, training: str) -> None:
+    """Check that training rows lie before or after the sealed rows of a series, with a declared gap."""
     if training == "among":
         raise DependenceError(
             "Training rows lie among the sealed rows of a series. Seal a later block of every series, or whole series "
@@ -424,6 +428,7 @@ def _check_training(model: SeriesModel, training: str) -> None:
 
 
 def _check_another_series(model: SeriesModel, training: str) -> None:
+    """Check that training rows which are declared to be independent are of another series."""
     if model.groups is not None:
         raise DependenceError(
             f"Training rows lie {training} sealed rows with the same value in column {model.groups!r}, and "

@@ -203,4 +203,5 @@ class GaussianAR1(SeriesModel):
 
 @lru_cache(maxsize=16)
 def _shared_coupling(correlation: float) -> Coupling:
+    """Return the coupling for a correlation, the same object each time."""
     return GaussianCoupling(correlation)

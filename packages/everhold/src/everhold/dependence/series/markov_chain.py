@@ -277,6 +277,7 @@ class MarkovChain(SeriesModel):
 
 
 def _too_many(states: int, rows: int, column: str) -> str:
+    """Return the message for a column with more states than a chain may have."""
     told = "Every row has a state of its own. " if states == rows else ""
     return (
         f"{told}There are {states:,} states in {rows:,} rows of column {column!r}, more than {MOST_STATES}. Cut the "
@@ -285,6 +286,7 @@ def _too_many(states: int, rows: int, column: str) -> str:
 
 
 def _listed(states: tuple[str, ...]) -> str:
+    """Return the first states as an English list, with their number where there are more."""
     shown = ", ".join(map(repr, states[:8]))
     return shown if len(states) <= 8 else f"{shown}, ... ({len(states)} states)"
 
@@ -417,11 +419,13 @@ class ChainLaw(SeriesLaw):
 
 @lru_cache(maxsize=16)
 def _shared_coupling(law: ChainLaw) -> Coupling:
+    """Return the coupling for a law, the same object each time, after checking that it forgets."""
     law.refuse_memory()
     return ChainCoupling(law.chain) if law.known else UniformCoupling(law.contraction, len(law.transition))
 
 
 def _quilt_steps(longest: int) -> NDArray[np.int64]:
+    """Return the distances that are tried: all up to 64, then fewer and fewer."""
     near = np.arange(1, min(longest, 64) + 1)
     return np.unique(np.concatenate([near, np.geomspace(near[-1], longest, 200).astype(np.int64)]))
 

@@ -107,6 +107,7 @@ def explained(low: Ends, high: Ends, *, centre: float, scale: float = 1.0) -> tu
 
 
 def _explained(ratio: float, apart: float, square: float) -> float:
+    """Return R2 from its parts, cut off at -1."""
     room = 1.0 - apart * apart / square if square > 0.0 else 0.0
     return max(1.0 - ratio / room, -1.0) if room > 0.0 and math.isfinite(ratio) else -1.0
 
@@ -127,6 +128,7 @@ def root_gain(low: Ends, high: Ends) -> tuple[float, float]:
 
 
 def _roots(apart: float, first: float) -> float:
+    """Return ``sqrt(A) - sqrt(A - D)`` from the difference D and the first mean A."""
     first = max(first, apart)
     return math.sqrt(first) - math.sqrt(max(first - apart, 0.0))
 
@@ -153,6 +155,7 @@ def explained_gain(low: Ends, high: Ends, *, centre: float, scale: float = 1.0) 
 
 
 def _over(gained: float, variance: float) -> float:
+    """Return a gain over a variance, cut off at -2 and 2."""
     if gained == 0.0:
         return 0.0
     return min(max(gained / variance, -2.0), 2.0) if variance > 0.0 else math.copysign(2.0, gained)
@@ -183,6 +186,7 @@ def correlation_gain(low: Ends, high: Ends) -> tuple[float, float]:
 
 
 def _turned(least: Ends, most: Ends) -> Ends:
+    """Return ends of the share and of both rates with predictions 0 and 1 exchanged."""
     return np.array([least[2], 1.0 - most[3], 1.0 - most[4]])
 
 

@@ -66,6 +66,7 @@ class OrderedBetting(GroupBetting):
         return end if beyond else None
 
     def _ends(self, units: Units, nats: float, *, tolerance: float) -> tuple[float, float]:
+        """Return both ends of the interval that the bets on these units leave."""
         side, (low, high) = side_of(nats), self._stakes(nats)
         return (
             1.0 - _upper_end(units.mirrored, 1.0 - self.centre, low, side, tolerance=tolerance),

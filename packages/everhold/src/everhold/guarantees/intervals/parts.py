@@ -269,6 +269,7 @@ class Composite(OfScore):
         return max(min(low, seen.score), 0.0), min(max(high, seen.score), 1.0)
 
     def _of_units(self, seen: SeenParts, nats: float) -> tuple[float, float]:
+        """Return the least and the largest score over the intervals of all parts."""
         ends = [
             part.ends(units, nats - math.log(share))
             for part, units, share in zip(self.parts, seen.parts, self.shares, strict=True)

@@ -104,6 +104,7 @@ class StratifiedShare(OfScore):
         return min(low, seen.score), max(high, seen.score)
 
     def _ends(self, seen: SeenStrata, nats: float) -> Ends:
+        """Return both limits of the share, computed once for the same counts."""
         key = seen.rows, seen.counts, nats
         if key not in self._known:
             low, high = (lower_limit(each, self.within, side_of(nats)) for each in (seen, seen.mirrored))
@@ -192,6 +193,7 @@ class _Tails:
         self.needed = high  # for each k; second + 1 where there is none; falls in k
 
     def _statistic(self, k: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the statistic that orders the counts of both strata."""
         seen, z = self._seen, self._z
         weights = seen.weight, 1.0 - seen.weight
         mean = sum(w * x / max(n, 1) for w, x, n in zip(weights, (k, m), seen.rows, strict=True))
@@ -239,6 +241,7 @@ def _at_least(
 def _variance(
     seen: SeenStrata, k: NDArray[np.float64], m: NDArray[np.float64], shrunk: float
 ) -> NDArray[np.float64]:  # fmt: skip
+    """Return the variance of the weighted share, with shares shrunk towards 1/2 by so many rows on either side."""
     found = np.zeros(np.broadcast_shapes(np.shape(k), np.shape(m)))
     for weight, x, n in zip((seen.weight, 1.0 - seen.weight), (k, m), seen.rows, strict=True):
         if n:

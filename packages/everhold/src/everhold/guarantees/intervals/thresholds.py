@@ -213,6 +213,8 @@ class MedianOfLosses(OfScore):
         return max(min(low, seen.score) - _ROUNDING, 0.0), min(max(high, seen.score) + _ROUNDING, 1.0)
 
     def _ends(self, seen: SeenLosses, nats: float) -> tuple[float, float]:
+        """Return the losses between which the median lies, by the intervals of the shares up to each loss."""
+
         def leading(side: int, most: float) -> int:
             """Count the first edges up to which this end of the share's interval is at most so large."""
             return bisect_right(seen.edges, most, key=lambda edge: self.share.ends(seen.up_to(edge), nats)[side])

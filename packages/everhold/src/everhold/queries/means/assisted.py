@@ -21,9 +21,9 @@ from everhold.queries.means.mean import MeanQuery, parsed
 from everhold.queries.means.plans import OneMean
 from everhold.queries.procedures import check_confirms_statistics
 from everhold.queries.query import Query, QuerySpec
-from everhold.sealing.duplicates.resealing import as_value
 from everhold.sealing.intake.duckdb_files import column_kinds, spilling_into
 from everhold.sealing.intake.reading import read_rows
+from everhold.sealing.resealing import as_value
 from everhold.sealing.rows.embedded import errors_hidden
 from everhold.values.base import BoundQuery, Pair
 from everhold.values.expressions.tree import ColumnKind

@@ -16,7 +16,7 @@ import scipy.special
 
 from everhold.guarantees.intervals.base import CELLS, Cells
 from everhold.guarantees.intervals.betting import Betting
-from everhold.guarantees.intervals.disagreement import (
+from everhold.guarantees.intervals.means import (
     DisagreementBetting,
     DisagreementSigns,
     OfDisagreement,

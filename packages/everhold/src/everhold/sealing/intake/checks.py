@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from everhold.arguments import as_float, brief
 from everhold.errors import ColumnWarning, HoldoutRejected, warn_caller
-from everhold.sealing.intake.duckdb_files import POSITION, file_pattern, spilling_into
+from everhold.sealing.intake.duckdb_files import POSITION, rows_of_files, spilling_into
 from everhold.sealing.storage import TRAINING_FILE
 from everhold.values.expressions.tree import ColumnKind, quoted
 
@@ -185,6 +185,7 @@ def check_same_columns(
 
 
 def _check_column(name: str, columns: Mapping[str, ColumnKind], *, what: str) -> None:
+    """Check that a named column exists."""
     if name not in columns:
         raise HoldoutRejected(f"The {what} column {name!r} does not exist. The columns are {', '.join(columns)}.")
 
@@ -237,9 +238,8 @@ def _label_kind(
     kinds = {"binary" if side.is_binary(label) else "number" for side in sides}
     if len(kinds) > 1:  # analysts see the kind: it must not tell more than the training rows do
         raise HoldoutRejected(
-            f"The label column {label!r} has only 0 and 1 in one of the two tables, and "
-            "other values in the other one. Code the labels alike in the holdout rows and "
-            "the training rows."
+            f"The label column {label!r} has only 0 and 1 in one of the two tables, and other values in the other one. "
+            "Code the labels alike in the holdout rows and the training rows."
         )
     return kinds.pop()
 
@@ -269,9 +269,8 @@ def _classes_of(
     if kind == "string":
         known = "there are no training rows" if training is None else f"training has {different:,} different labels"
         raise HoldoutRejected(
-            f"The classes of the label {label!r} are not known: {known}. Pass "
-            "rows=eh.Rows(classes=[...]) (--classes A,B), or classes='open' (--classes "
-            "open) if labels are free text."
+            f"The classes of the label {label!r} are not known: {known}. Pass rows=eh.Rows(classes=[...]) (--classes "
+            "A,B), or classes='open' (--classes open) if labels are free text."
         )
     return ()
 
@@ -323,9 +322,8 @@ def checked_classes(classes: Any) -> Classes | None:
     plain = [_plain_class(each) for each in given or []]
     if not 2 <= len(plain) <= _MOST_CLASSES or None in plain or len({*plain}) < len(plain):
         raise ValueError(
-            f"classes is {brief(classes)}. Pass 2 to {_MOST_CLASSES:,} different texts or "
-            f"numbers, each the exact value of a label, or {OPEN!r} if labels are free "
-            "text."
+            f"classes is {brief(classes)}. Pass 2 to {_MOST_CLASSES:,} different texts or numbers, each the exact "
+            f"value of a label, or {OPEN!r} if labels are free text."
         )
     return tuple(each for each in plain if each is not None)
 
@@ -349,9 +347,8 @@ def check_row_ids(row_id: str, columns: Mapping[str, ColumnKind], sides: Sequenc
         rows, different = side.rows, side.different(row_id)
         if side.missing(row_id) or different < rows:
             raise HoldoutRejected(
-                f"The row id column {row_id!r} has {min(different, rows):,} different "
-                f"values in {rows:,} {side.what} rows. Pass a column with a different "
-                "value in every row, or no row_id."
+                f"The row id column {row_id!r} has {min(different, rows):,} different values in {rows:,} {side.what} "
+                "rows. Pass a column with a different value in every row, or no row_id."
             )
 
 
@@ -369,9 +366,8 @@ def check_not_shared(connection: duckdb.DuckDBPyConnection, row_id: str) -> None
     shared = int(connection.execute(sql).fetchall()[0][0])
     if shared:
         raise HoldoutRejected(
-            f"{shared:,} row ids of column {row_id!r} are in both the holdout rows and the "
-            "training rows. Remove these rows from one of the two. Ids that differ only "
-            "in case, spaces or leading zeros count as equal.",
+            f"{shared:,} row ids of column {row_id!r} are in both the holdout rows and the training rows. Remove these "
+            "rows from one of the two. Ids that differ only in case, spaces or leading zeros count as equal.",
             shared=shared,
         )
 
@@ -462,7 +458,7 @@ def lacking_rows(folder: Path, columns: Mapping[str, ColumnKind]) -> dict[str, i
     """
     names, found = list(columns), dict[str, int]()
     with spilling_into(folder) as connection:
-        rows = connection.read_parquet(file_pattern(folder / TRAINING_FILE), hive_partitioning=False)
+        rows = rows_of_files(connection, folder / TRAINING_FILE)
         for start in range(0, len(names), _TEXTS_AT_ONCE):
             some = names[start : start + _TEXTS_AT_ONCE]
             counts = rows.aggregate(", ".join(f"count(*) FILTER ({is_missing(name, columns)})" for name in some))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import HoldoutRejected
 from everhold.estimand import check_stratified
 from everhold.sealing.configuration import make_configuration, rules_of
-from everhold.sealing.duplicates.resealing import Content, same_rows, sealed_already
 from everhold.sealing.intake.checks import warn_of_missing
 from everhold.sealing.intake.duckdb_files import spilling_into
 from everhold.sealing.intake.files import seal_rows
 from everhold.sealing.intake.structure import FileStructure
+from everhold.sealing.resealing import Content, same_rows, sealed_already
 from everhold.sealing.rows.row_store import SealedRows, is_table
 from everhold.sealing.storage import HOLDOUT_FILE, KEY_FILE, StewardKey
 from everhold.values.missing import REFUSE
@@ -107,6 +107,7 @@ def seal(
 
 @contextmanager
 def _file_sealing(folder: Path, request: SealRequest) -> Iterator[SealedRows]:
+    """Context with rows of files, checked and written, and with what they show of their arrangement."""
     sealed = seal_rows(folder, request)
     with FileStructure(folder, sealed) as structure:
         yield SealedRows(sealed, structure, lambda key: Content.of(folder / HOLDOUT_FILE, sealed.columns, key=key))

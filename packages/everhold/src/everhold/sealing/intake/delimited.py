@@ -100,6 +100,7 @@ _SEPARATED = r"\d{1,2}([-]\d{1,2}[-]|/\d{1,2}/|[.]\d{1,2}[.])"
 
 
 def _is(pattern: str) -> str:
+    """Return SQL for whether the whole text ``t`` fits a regular expression."""
     return f"regexp_full_match(t, '{pattern}')"
 
 
@@ -143,6 +144,7 @@ _FORM = (
 
 
 def _unless_missing(cast: str) -> str:
+    """Return SQL that gives null for an empty text or a word for a missing value, else the cast."""
     words = ", ".join(map(repr, MISSING_WORDS))
     return f"CASE WHEN {{t}} = '' OR lower({{t}}) IN ({words}) THEN NULL ELSE {cast} END"
 
@@ -305,9 +307,8 @@ class DelimitedFile:
         counted = len(self.names) >= _LEAST_NUMBERED and self.names == [str(each) for each in range(len(self.names))]
         if valued and not counted and all(_fits(form, reading) for form, reading in valued):
             raise HoldoutRejected(
-                f"The first line of the {self.what} file has values in place of column "
-                "names. Write the names in the first line, or rename columns whose names "
-                "are numbers."
+                f"The first line of the {self.what} file has values in place of column names. Write the names in the "
+                "first line, or rename columns whose names are numbers."
             )
         values = [
             reading.sql.replace("{t}", _trimmed(place)) or (_trimmed(place) if self.trimmed else f"c{place}")
@@ -318,11 +319,13 @@ class DelimitedFile:
 
 
 def _fits(form: Shape, reading: _ColumnReading) -> bool:
+    """Return whether the name of a column could be one of its values."""
     own = _reading(form, frozenset())
     return own.kind is reading.kind if isinstance(own, _ColumnReading) else True
 
 
 def _trimmed(place: int) -> str:
+    """Return SQL for a text of the file without outer blanks."""
     return f"trim(c{place}, ' \t')"
 
 
@@ -378,9 +381,8 @@ def create_views(
             reading = _reading_of(together[name], own, kinds.get(name), marks)
             if isinstance(reading, str):
                 raise HoldoutRejected(
-                    f"Column {name!r} of the {file.what} file {reading}. Write dates as "
-                    "2025-03-01, times as 2025-03-01T10:30 (all with a zone or all "
-                    "without), and numbers as 1234.5.",
+                    f"Column {name!r} of the {file.what} file {reading}. Write dates as 2025-03-01, times as "
+                    "2025-03-01T10:30 (all with a zone or all without), and numbers as 1234.5.",
                     column=name,
                 )
             readings.append(reading)

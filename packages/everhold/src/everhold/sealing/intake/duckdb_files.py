@@ -83,12 +83,31 @@ def file_pattern(path: Path) -> str:
     return re.sub(r"[\[*?]", lambda sign: f"[{sign[0]}]", str(path))
 
 
+def rows_of_files(connection: duckdb.DuckDBPyConnection, *paths: Path) -> duckdb.DuckDBPyRelation:
+    """Return the rows of Parquet files, one file after the other. Names of folders such as ``day=5`` are no columns."""
+    return connection.read_parquet([file_pattern(path) for path in paths], hive_partitioning=False)
+
+
+def copy_rows(connection: duckdb.DuckDBPyConnection, query: str, path: Path, *, metadata: str = "") -> None:
+    """Write the result of a query to a Parquet file. A file that is there already keeps its permissions.
+
+    Args:
+        connection: Knows what the query reads.
+        query: A SELECT statement.
+        path: The file.
+        metadata: Further keys of the file, as DuckDB writes a struct, such as ``{salt: 'ab'}``; none by default.
+    """
+    escaped, keys = str(path).replace("'", "''"), f", KV_METADATA {metadata}" if metadata else ""
+    connection.execute(f"COPY ({query}) TO '{escaped}' (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false{keys})")
+
+
 def column_kinds(relation: duckdb.DuckDBPyRelation) -> dict[str, ColumnKind]:
     """Return the kind of each column of a relation, by name and in order."""
     return {name: _kind(str(data_type)) for name, data_type in zip(relation.columns, relation.types, strict=True)}
 
 
 def _kind(data_type: str) -> ColumnKind:
+    """Return the kind of a column from the engine's name of its type."""
     if data_type == "BOOLEAN":
         return ColumnKind.BOOLEAN
     if data_type == "VARCHAR" or data_type.startswith("ENUM"):

@@ -13,8 +13,6 @@ from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.progress import progress
 from everhold.sealing.configuration import Categories, SealedFiles
-from everhold.sealing.duplicates.splits import check_equal_rows
-from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.intake.checks import (
     FileSide,
     check_names,
@@ -24,8 +22,17 @@ from everhold.sealing.intake.checks import (
     label_facts,
     warn_of_texts,
 )
-from everhold.sealing.intake.duckdb_files import column_kinds, file_pattern, limit_memory, spilling_into
+from everhold.sealing.intake.duckdb_files import (
+    column_kinds,
+    copy_rows,
+    file_pattern,
+    limit_memory,
+    rows_of_files,
+    spilling_into,
+)
 from everhold.sealing.intake.reading import check_size, read_together, reading_errors_hidden
+from everhold.sealing.rows.embedded import fingerprint
+from everhold.sealing.splits import check_equal_rows
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions.tree import ColumnKind, quoted
 
@@ -120,16 +127,12 @@ def write_rows(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[s
         HoldoutRejected: If they cannot be read, or there are none.
     """
     names = ", ".join(map(quoted, columns))  # both files get the holdout's order of columns
-    escaped = str(path).replace("'", "''")
     salt = secrets.token_hex(32)  # the fingerprint is public: without it, guessed rows could be checked against it
     with reading_errors_hidden(what):
         os.close(create_private(path))  # the engine would create it as the umask says
-        connection.execute(
-            f"COPY (SELECT {names} FROM {what}_source) TO '{escaped}' "
-            f"(FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false, KV_METADATA {{everhold_salt: '{salt}'}})"
-        )
+        copy_rows(connection, f"SELECT {names} FROM {what}_source", path, metadata=f"{{everhold_salt: '{salt}'}}")
         path.chmod(0o400)
-        connection.read_parquet(file_pattern(path), hive_partitioning=False).create_view(what)
+        rows_of_files(connection, path).create_view(what)
         rows = int(connection.execute(f"SELECT count(*) FROM {what}").fetchall()[0][0])
     if rows == 0:
         raise HoldoutRejected(f"The {what} table is empty. Pass at least one row.")
@@ -160,11 +163,13 @@ def training_categories(connection: duckdb.DuckDBPyConnection, training: RowSour
 
 
 def _usable(values: Sequence[object]) -> bool:
+    """Return whether categories are few plain values of one type."""
     plain = all(isinstance(value, (str, int, float)) for value in values)
     return plain and len({type(value) for value in values}) == 1 and len(values) <= _MOST_CATEGORIES
 
 
 def _of_frame(training: RowSource) -> Categories:
+    """Return the categories of the categorical columns of a frame."""
     import narwhals.stable.v1 as nw
 
     frame = nw.from_native(training, eager_only=True, pass_through=True)
@@ -176,6 +181,7 @@ def _of_frame(training: RowSource) -> Categories:
 
 
 def _of_file(connection: duckdb.DuckDBPyConnection, path: Path) -> Categories:
+    """Return the values of the columns that were categorical when pandas wrote a Parquet file."""
     if path.suffix.lower() != ".parquet":
         return {}
     wrote = connection.execute(
@@ -187,6 +193,7 @@ def _of_file(connection: duckdb.DuckDBPyConnection, path: Path) -> Categories:
 
 
 def _values(connection: duckdb.DuckDBPyConnection, name: str) -> list[str | int | float | bool]:
+    """Return the different values of a training column in order, up to one more than the limit."""
     column = quoted(name)
     found = connection.execute(
         f"SELECT DISTINCT {column} FROM training WHERE {column} IS NOT NULL ORDER BY 1 LIMIT {_MOST_CATEGORIES + 1}"

@@ -65,9 +65,8 @@ def reading_errors_hidden(what: str) -> errors_hidden:
     """
     return errors_hidden(
         lambda error: HoldoutRejected(
-            f"The {what} rows cannot be read{_place(error)}. Pass a table with named "
-            "columns, each of one plain type. Check that another program opens the file "
-            "and that the disk has room."
+            f"The {what} rows cannot be read{_place(error)}. Pass a table with named columns, each of one plain type. "
+            "Check that another program opens the file and that the disk has room."
         )
     )
 
@@ -200,9 +199,8 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, source: Any, *, 
         names = _arrow_names(source)
     else:
         raise HoldoutRejected(
-            f"The {what} rows are of type {type(source).__name__}. Pass a path to a "
-            "Parquet or CSV file, a pandas or Polars frame, an Arrow table or a mapping "
-            "from names to arrays."
+            f"The {what} rows are of type {type(source).__name__}. Pass a path to a Parquet or CSV file, a pandas or "
+            "Polars frame, an Arrow table or a mapping from names to arrays."
         )
     _check_names(names, what=what)
     try:
@@ -215,9 +213,8 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, source: Any, *, 
                 column_kinds(connection.view("one_column"))
             except duckdb.Error:
                 raise HoldoutRejected(
-                    f"The {what} column {column!r} is of type {table.dtypes.iloc[place]}. "
-                    "Convert it to numbers, texts, booleans or times, for example with "
-                    ".astype(str), or leave it out.",
+                    f"The {what} column {column!r} is of type {table.dtypes.iloc[place]}. Convert it to numbers, "
+                    "texts, booleans or times, for example with .astype(str), or leave it out.",
                     column=column,
                 ) from None
         raise
@@ -282,6 +279,7 @@ def _arrays(source: Mapping[Any, Any], *, what: str) -> dict[str, NDArray[Any]]:
 
 
 def _readable(masked: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    """Return an array of a type and a layout that the engine reads, with the same mask."""
     column: NDArray[Any] = masked
     if column.dtype.kind in "UST":
         column = (column.astype(str) if column.dtype.kind == "S" else column).astype(object)
@@ -364,9 +362,8 @@ def check_size(*, rows: int | None, columns: int | None, most_rows: int, what: s
         )
     if rows is not None and rows > most_rows:
         raise HoldoutRejected(
-            f"The {what} table has {rows:,} rows or more, above the limit of "
-            f"{most_rows:,}. Pass a random sample of them, or raise most_rows "
-            "(--most-rows) if each of its columns fits in memory.",
+            f"The {what} table has {rows:,} rows or more, above the limit of {most_rows:,}. Pass a random sample of "
+            "them, or raise most_rows (--most-rows) if each of its columns fits in memory.",
             rows=rows,
             most_rows=most_rows,
         )
@@ -385,10 +382,8 @@ def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str
                 decoder.decode(chunk, final=len(chunk) < _CHUNK)
             except UnicodeDecodeError as fault:
                 raise HoldoutRejected(
-                    f"The {what} file is not UTF-8 text: line "
-                    f"{ends + 1 + chunk[: fault.start].count(10):,} cannot be decoded. "
-                    "Save it as UTF-8, or read it with its own encoding and pass the "
-                    "frame."
+                    f"The {what} file is not UTF-8 text: line {ends + 1 + chunk[: fault.start].count(10):,} cannot be "
+                    "decoded. Save it as UTF-8, or read it with its own encoding and pass the frame."
                 ) from None
             if first:
                 names = re.split(rb"[\r\n]", chunk, maxsplit=1)[0]
@@ -397,9 +392,8 @@ def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str
             found = chunk.count(b"\n") or chunk.count(b"\r")
             if not found and len(chunk) == _CHUNK:
                 raise HoldoutRejected(
-                    f"A line of the {what} file is longer than {_CHUNK // 2**20} MiB. "
-                    "Check that every quotation mark is closed and that each row has its "
-                    "own line."
+                    f"A line of the {what} file is longer than {_CHUNK // 2**20} MiB. Check that every quotation mark "
+                    "is closed and that each row has its own line."
                 )
             ends, first = ends + found, False
             check_size(rows=ends - 1, columns=None, most_rows=most_rows, what=what)  # names stand in one line

@@ -17,15 +17,19 @@ import numpy as np
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.sealing.intake.checks import is_missing
-from everhold.sealing.intake.duckdb_files import column_kinds, spilling_into
-from everhold.sealing.intake.reading import MOST_ROWS, read_rows, reading_errors_hidden
+from everhold.sealing.intake.duckdb_files import column_kinds, copy_rows, spilling_into
+from everhold.sealing.intake.reading import MOST_ROWS, read_rows, read_together, reading_errors_hidden
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import duckdb
     from numpy.typing import NDArray
+
+    from everhold.sealing.intake.request import SealRequest
 
 BLOCK = "block"
 """Column that numbers blocks of a series, which are declared as groups."""
@@ -147,6 +151,7 @@ def by_time(times: NDArray[np.float64], share: float, *, gap: float, block: floa
 
 
 def _drawn(count: int, share: float, rng: np.random.Generator, what: str) -> NDArray[np.bool_]:
+    """Return which of so many units a simple random sample has, shape (count,)."""
     chosen = np.zeros(count, dtype=bool)
     chosen[rng.permutation(count)[: _number(count, share, what)]] = True
     return chosen
@@ -160,6 +165,7 @@ def _number(count: int, share: float, what: str) -> int:
 
 
 def _refused(problem: str, advice: str) -> HoldoutRejected:
+    """Return the error for a table that cannot be split so."""
     return HoldoutRejected(f"{problem}. {advice}.")
 
 
@@ -223,12 +229,14 @@ def split_file(
 
 
 def _check_absent(targets: list[Path]) -> None:
+    """Check that no file is there already."""
     for target in targets:
         if target.exists():
             raise _refused(f"The file {str(target)!r} exists", "Pass another folder as --output")
 
 
 def _parts(connection: duckdb.DuckDBPyConnection, rule: SplitRule, rng: np.random.Generator) -> Parts:
+    """Decide for each row of the table on which side it goes, by the rule."""
     kinds = column_kinds(connection.view("source"))
     share, time = rule.share, rule.time
     named = rule.groups or time or rule.stratify
@@ -254,6 +262,7 @@ def _parts(connection: duckdb.DuckDBPyConnection, rule: SplitRule, rng: np.rando
 
 
 def _check_column(connection: duckdb.DuckDBPyConnection, name: str, kinds: dict[str, ColumnKind]) -> None:
+    """Check that a column exists and has a value in every row."""
     if name not in kinds:
         raise _refused(f"There is no column {name!r}", f"The columns are {', '.join(kinds)}")
     missing = connection.execute(f"SELECT count(*) FROM source WHERE {is_missing(name, kinds)}").fetchall()[0][0]
@@ -262,6 +271,7 @@ def _check_column(connection: duckdb.DuckDBPyConnection, name: str, kinds: dict[
 
 
 def _fetched(connection: duckdb.DuckDBPyConnection, text: str) -> NDArray[np.float64]:
+    """Return the values of an expression for all rows of the table, nan where one is missing."""
     found = np.ma.asanyarray(connection.execute(f"SELECT {text} AS found FROM source").fetchnumpy()["found"])
     return np.asarray(found.filled(np.nan) if found.dtype.kind == "f" else np.ma.getdata(found))
 
@@ -273,9 +283,74 @@ def _write(connection: duckdb.DuckDBPyConnection, parts: Parts, side: int, path:
     added = f", sides.{BLOCK}" if numbered else ""
     if side == _SEALED:
         os.close(create_private(path))
-    escaped = str(path).replace("'", "''")
-    connection.execute(
-        f"COPY (SELECT source.*{added} FROM source POSITIONAL JOIN sides WHERE sides.side = {side}) "
-        f"TO '{escaped}' (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
-    )
+    query = f"SELECT source.*{added} FROM source POSITIONAL JOIN sides WHERE sides.side = {side}"
+    copy_rows(connection, query, path)
     connection.unregister("sides")
+
+
+# Deals sealed rows into parts: by chance or by time, with whole groups in one part and strata in all.
+
+
+def dealt_files(
+    request: SealRequest, folder: Path, shares: Sequence[float], *, groups: str | None, order: str | None = None,
+    rng: np.random.Generator,
+) -> tuple[list[Path], NDArray[np.intp]]:  # fmt: skip
+    """Deal the rows to seal into files of their own, by their shares of all rows or groups, of each stratum within one.
+
+    Args:
+        request: The rows. Training rows in a file are read with them, so that columns are of the same kinds.
+        folder: A private folder.
+        shares: Of the parts; they add up to 1.
+        groups: Column whose equal values stay together; None to deal rows.
+        order: Column by whose order rows, or groups by their first row, come to the last part first; None for chance.
+        rng: Decides which part a row comes to, where no order does; nothing else does.
+
+    Returns:
+        The files, and the part of each row, from 0.
+
+    Raises:
+        HoldoutRejected: If the rows cannot be read, or there are too few of them, or of groups, for some part.
+    """
+    sources = {"holdout": request.holdout}
+    if isinstance(request.training, (str, Path)):
+        sources["training"] = request.training
+    paths = [folder / f"part-{number}.parquet" for number in range(1, len(shares) + 1)]
+    columns = {"groups": groups, "order": order, "strata": request.rows.stratified}
+    with spilling_into(folder) as connection:
+        read_together(connection, sources, most_rows=request.rows.most_rows)
+        with reading_errors_hidden("holdout"):
+            connection.execute("CREATE TEMP TABLE sealed AS SELECT * FROM holdout_source")  # a stream is read once
+            known = column_kinds(connection.view("sealed"))
+            for what, column in columns.items():
+                if column is not None and column not in known:
+                    raise HoldoutRejected(f"The rows to seal have no column {column!r}. Name the column of the {what}.")
+            ranks = {
+                what: f"dense_rank() OVER (ORDER BY {quoted(column)})" for what, column in columns.items() if column
+            }
+            ranks["unit"] = ranks.get("groups") or ranks.get("order") or "rowid"
+            found = connection.execute(
+                f"SELECT {', '.join(f'{rank} AS {quoted(what)}' for what, rank in ranks.items())} FROM sealed "
+                "ORDER BY rowid"
+            ).fetchnumpy()
+        of_row = np.unique(np.asarray(found["unit"]), return_inverse=True)[1]
+        part = np.full(int(of_row.max(initial=-1)) + 1, -1, dtype=np.intp)
+        place, stratum = np.full(len(part), len(of_row) + 1), np.zeros(len(part), dtype=np.intp)
+        np.minimum.at(place, of_row, np.asarray(found.get("order", np.zeros(len(of_row))), dtype=np.intp))
+        stratum[of_row] = np.asarray(found.get("strata", 0), dtype=np.intp)
+        for number in np.unique(stratum).tolist():
+            inside = np.flatnonzero(stratum == number)
+            turn = np.argsort(np.argsort(place[inside], kind="stable"))[::-1] if order else rng.permutation(len(inside))
+            part[inside] = np.searchsorted(np.round(np.cumsum(shares[:-1]) * len(inside)), turn, side="right")
+        if len(np.unique(part)) < len(shares):
+            whole = "rows" if groups is order is None else f"groups of {groups or order!r}"
+            raise HoldoutRejected(
+                f"{len(part):,} {whole} cannot be dealt into {len(shares)} parts. Seal more rows, or ask for fewer or "
+                "larger parts."
+            )
+        connection.register("dealt", {"part": part[of_row]})
+        for number, path in enumerate(paths):
+            os.close(create_private(path))
+            query = f"SELECT sealed.* FROM sealed POSITIONAL JOIN dealt WHERE dealt.part = {number}"
+            with reading_errors_hidden("holdout"):
+                copy_rows(connection, query, path)
+    return paths, part[of_row]

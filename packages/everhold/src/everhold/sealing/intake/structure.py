@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from everhold.dependence.base import ISO_TIME, ONE_STEP, SeriesFacts
 from everhold.errors import DependenceError
-from everhold.sealing.duplicates.splits import BY_TYPE, TIMES, SealedTables, is_apart, whole_groups
 from everhold.sealing.intake.checks import count_respelled, is_missing, lacking_columns
-from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
+from everhold.sealing.intake.duckdb_files import limit_memory, rows_of_files, spilling_into
 from everhold.sealing.intake.reading import reading_errors_hidden
+from everhold.sealing.splits import BY_TYPE, TIMES, SealedTables, is_apart, whole_groups
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions.tree import quoted
 
@@ -41,8 +41,7 @@ class FileStructure:
             found = files or {"holdout": [folder / HOLDOUT_FILE], "training": [folder / TRAINING_FILE]}
             for name, paths in found.items():
                 if name == "holdout" or sealed.training_rows:
-                    patterns = [file_pattern(path) for path in paths]
-                    self._connection.read_parquet(patterns, hive_partitioning=False).create_view(name)
+                    rows_of_files(self._connection, *paths).create_view(name)
             self._close = stack.pop_all().close
 
     def __enter__(self) -> Self:
@@ -72,6 +71,7 @@ class FileStructure:
         return self._lacking("holdout"), self._lacking("training") if self.training_rows else frozenset()
 
     def _lacking(self, what: str, among: Collection[str] | None = None) -> frozenset[str]:
+        """Return which columns, of all or of some, have no value in some row of a table."""
         columns = {name: kind for name, kind in self._sealed.columns.items() if among is None or name in among}
         if not columns:
             return frozenset()
@@ -184,9 +184,8 @@ class FileStructure:
     def _step(self, what: str, place: str, group: str) -> tuple[float | None, float | None]:
         """Return the usual and the smallest distance of neighbouring rows of a series."""
         found = self._tables.fetch(
-            f"WITH steps AS ({_steps(what, place, group)}), "
-            "middle AS (SELECT quantile_disc(step, 0.5) AS median FROM steps) "
-            f"SELECT avg(step) FILTER (abs(step - median) <= {ONE_STEP} * median), min(step) FROM steps, middle"
+            f"WITH steps AS ({_steps(what, place, group)}), middle AS (SELECT quantile_disc(step, 0.5) AS median FROM "
+            f"steps) SELECT avg(step) FILTER (abs(step - median) <= {ONE_STEP} * median), min(step) FROM steps, middle"
         )[0]
         usual, least = (None if value is None else float(value) for value in found)
         return usual, least
@@ -237,10 +236,9 @@ class FileStructure:
             respelled = count_respelled(self._connection, column, self._tables.sets)
         if respelled:
             raise DependenceError(
-                f"{respelled:,} ids in column {column!r} are spelled in several ways that "
-                "differ only in case, spaces or leading zeros. Spell the id of a group in "
-                "one way. If they are different groups, number the groups in a new "
-                "column.",
+                f"{respelled:,} ids in column {column!r} are spelled in several ways that differ only in case, spaces "
+                "or leading zeros. Spell the id of a group in one way. If they are different groups, number the groups "
+                "in a new column.",
                 respelled=respelled,
             )
         return name
@@ -250,8 +248,7 @@ class FileStructure:
         types = {self._tables.type_of(what, column) for what in self._tables.sets}
         if len(types) > 1 and self._sealed.columns[column].value in BY_TYPE:
             raise DependenceError(
-                f"Column {column!r} has type "
-                f"{' in one table and '.join(sorted(map(str.lower, types)))} in the other. "
+                f"Column {column!r} has type {' in one table and '.join(sorted(map(str.lower, types)))} in the other. "
                 "Convert one of them."
             )
 

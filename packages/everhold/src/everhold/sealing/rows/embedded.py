@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import hashlib
 import math
 import os
 import threading
@@ -23,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from everhold.errors import EverholdError, EverholdWarning, HoldoutRejected
-from everhold.sealing.fingerprints import UnchangedFile
+from everhold.errors import EverholdError, EverholdWarning, HoldoutRejected, IntegrityError
 from everhold.sealing.intake.duckdb_files import (
     POSITION,
     column_kinds,
@@ -65,6 +65,7 @@ class TimeLimits:
             os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
+        """Begin without limits and without a thread, as after a fork."""
         self._changed = threading.Condition()
         self._limits: dict[object, tuple[float, Callable[[], object]]] = {}
         self._awake_at = 0.0  # infinite while the thread waits for work
@@ -93,6 +94,7 @@ class TimeLimits:
                 self._limits.pop(key, None)
 
     def _watch(self) -> None:
+        """Stop statements as their limits pass, for ever."""
         with self._changed:
             while True:
                 self._changed.wait(self._stop_late_ones(time.monotonic()))
@@ -198,6 +200,7 @@ class Embedded:
             self.close()
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
+        """Return the connection, which is opened when it is first needed."""
         if self._connection is None:
             self._connection = locked_connection(self._path)
         return self._connection
@@ -221,6 +224,7 @@ def _close_at_exit() -> None:
 
 
 def _after_fork_in_child() -> None:
+    """Replace the connections of all engines, because their threads stay with the parent."""
     for engine in list(_engines):
         engine._after_fork_in_child()
 
@@ -319,6 +323,7 @@ def _check_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
 
 
 def _text(value: str) -> str:
+    """Return a text as a literal of SQL."""
     return "'" + value.replace("'", "''") + "'"
 
 
@@ -356,3 +361,96 @@ engine_errors_hidden = errors_hidden(
         "server can read the sealed file and has enough memory and time."
     )
 )
+
+
+# Checks that a sealed file is the one that was sealed: by fingerprint at opening, by file state at each reading.
+
+
+def fingerprint(path: Path) -> str:
+    """Return the SHA-256 of a file, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(2**20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def check_fingerprint(path: Path, expected: str, *, what: str) -> None:
+    """Check that a sealed file is byte for byte the one that was sealed.
+
+    Raises:
+        IntegrityError: If it is missing or differs.
+    """
+    if not path.is_file():
+        raise IntegrityError(
+            f"The file {path.name} of the sealed {what} rows is missing. Restore it beside the database."
+        )
+    if fingerprint(path) != expected:
+        raise IntegrityError(
+            f"The sealed {what} rows were altered: the fingerprint of {path.name} is not "
+            "the recorded one. Restore the original file."
+        )
+
+
+def same_table(first: Path, second: Path) -> bool:
+    """Return whether two Parquet files with as many rows have the same rows in the same order. Secret if sealed."""
+    with spilling_into(first.parent) as connection:
+        tables = [connection.read_parquet(file_pattern(path), file_row_number=True) for path in (first, second)]
+        return tables[0].except_(tables[1]).limit(1).fetchall() == []
+
+
+class UnchangedFile:
+    """Sealed file with a checked fingerprint, which is checked again around each reading if the file changed.
+
+    The engine opens the file anew whenever it reads. So what tells one state of a file from another, its place on the
+    disk, its size and its times, is compared before and after; only where it differs is the fingerprint computed again,
+    because a backup may touch a file without changing it. Who can set the clock of the machine can deceive this check,
+    and not the one at opening.
+
+    Args:
+        path: The file.
+        expected: Its fingerprint when it was sealed.
+        what: How messages call the rows, "holdout" or "training".
+
+    Raises:
+        IntegrityError: If it is missing or differs, here and around each reading. Nothing is charged.
+    """
+
+    def __init__(self, path: Path, expected: str, *, what: str) -> None:
+        self._path, self._expected, self._what = path, expected, what
+        self._checked = self._check()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Context in which the file is read. A file that changed is reported in place of the reader's error."""
+        if _state(self._path) != self._checked:
+            self._checked = self._check()
+        try:
+            yield
+        finally:
+            if _state(self._path) != self._checked:
+                raise self._changed("read", "verify the ledger, then ask again") from None
+
+    def _check(self) -> tuple[int, ...]:
+        """Compare the fingerprint, and return the state of the file that was compared."""
+        before = _state(self._path)
+        check_fingerprint(self._path, self._expected, what=self._what)
+        if _state(self._path) != before:
+            raise self._changed("checked", "try again")
+        return before
+
+    def _changed(self, while_it_was: str, then: str) -> IntegrityError:
+        """Return the error for a file that others changed meanwhile."""
+        return IntegrityError(
+            f"The file {self._path.name} of the sealed {self._what} rows was changed while it was {while_it_was}. "
+            f"Leave it alone, and {then}."
+        )
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Return numbers that change when a file is written, replaced or renamed, or nothing if there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

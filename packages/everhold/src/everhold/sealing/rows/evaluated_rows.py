@@ -484,6 +484,7 @@ class CodeOnRows:
         return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
 
     def _of(self, function: RowFunction, query: BoundQuery) -> NDArray[Any]:
+        """Return the row values that the function of a query gives for these rows."""
         rows, names = self.rows, tuple(self.schema.columns) if query.reads is None else query.reads
         if isinstance(function, Joined):
             raise TypeError(

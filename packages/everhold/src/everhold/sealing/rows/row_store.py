@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from everhold.sealing.arrivals import ArrivedFiles
     from everhold.sealing.configuration import SealedFiles
-    from everhold.sealing.duplicates.resealing import Content
     from everhold.sealing.intake.request import SealRequest
     from everhold.sealing.intake.structure import FileStructure
+    from everhold.sealing.resealing import Content
     from everhold.sealing.rows.evaluated_rows import RowStore
     from everhold.sealing.storage import StewardKey
     from everhold.values.base import Schema
@@ -147,6 +147,7 @@ class SealedRows:
 
 
 def _fault_of(name: str, extension: Any) -> str:
+    """Return what the class of a table lacks, in words, or an empty text."""
     missing = [each for each in ("from_url", *_METHODS) if not callable(getattr(extension, each, None))]
     return f"The class has no {', '.join(missing)}. Write it as a subclass of `SealableTable`." if missing else ""
 

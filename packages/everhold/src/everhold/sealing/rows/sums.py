@@ -236,6 +236,7 @@ def parts_of_ratio(query: BoundQuery) -> tuple[BoundQuery, ...]:
 
 
 def _cells(sums: NDArray[np.int64], sizes: NDArray[np.int64], across: int, unit: int) -> NDArray[np.int64]:
+    """Return the cell in which the sum of each unit lies, of equal cells from 0 to its size."""
     return np.asarray(np.minimum(sums // (sizes * (unit // across)), across - 1))
 
 

@@ -276,6 +276,7 @@ class StoredRows(EvaluatedRows):
 
 
 def _part_of(parts: int, rows: slice) -> NDArray[np.int64]:
+    """Return the part of each of these rows: its number modulo the number of parts."""
     return np.arange(rows.start, rows.stop) % parts
 
 
@@ -366,6 +367,7 @@ class EmbeddedRows:
 
 
 def _on_grid(found: NDArray[Any], unit: int) -> NDArray[np.int64]:
+    """Return row values as whole numbers of grid units."""
     return found.astype(np.int64) * unit if found.dtype == np.bool_ else found
 
 
@@ -512,24 +514,28 @@ class _Kept:
         self._columns: OrderedDict[tuple[int, str], KeptColumn] = OrderedDict()
 
     def get(self, store: int, name: str) -> KeptColumn | None:
+        """Return a column of a store, or None if it is not kept."""
         with self.lock:
             if (found := self._columns.get((store, name))) is not None:
                 self._columns.move_to_end((store, name))
             return found
 
     def put(self, store: int, name: str, column: KeptColumn) -> None:
+        """Keep a column, and drop the least recently used ones where there are too many."""
         with self.lock:
             self._columns[store, name] = column
             while len(self._columns) > 1 and sum(map(_cells, self._columns.values())) > MOST_KEPT:
                 self._columns.popitem(last=False)
 
     def drop(self, store: int) -> None:
+        """Forget all columns of a store."""
         with self.lock:
             for key in [key for key in self._columns if key[0] == store]:
                 del self._columns[key]
 
 
 def _cells(column: KeptColumn) -> int:
+    """Return how many values and words a column keeps in memory."""
     return len(column.values) + len(column.words)
 
 
@@ -579,6 +585,7 @@ class ColumnStore:
             yield Span(start, stop, some)
 
     def _loaded(self, missing: Mapping[str, ColumnKind]) -> dict[str, KeptColumn]:
+        """Read whole columns. Texts with too many different words are left out, and noted."""
         arrays = {name: np.empty(self._rows, dtype=_TYPES.get(kind, np.int32)) for name, kind in missing.items()}
         numbers = {name: _no_words() for name, kind in missing.items() if kind is ColumnKind.STRING}
         for start, stop in self._starts():
@@ -606,6 +613,7 @@ class ColumnStore:
 
 
 def _quoted(name: str) -> str:
+    """Return a column of the file as SQL names it."""
     return 't."' + name.replace('"', '""') + '"'
 
 
@@ -633,9 +641,11 @@ def _numbered(texts: NDArray[Any], numbers: dict[str | None, int]) -> NDArray[np
 
 
 def _words(numbers: Mapping[str | None, int]) -> tuple[str, ...]:
+    """Return the words of a numbering, without the missing value."""
     return tuple(word for word in numbers if word is not None)
 
 
 def _texts(texts: NDArray[Any]) -> KeptColumn:
+    """Return texts as numbers of words, with the words."""
     numbers = _no_words()
     return KeptColumn(_numbered(texts, numbers), _words(numbers))

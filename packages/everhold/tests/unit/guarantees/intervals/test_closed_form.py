@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from worlds import Outcomes, laws_of
 
-from everhold.guarantees.intervals.closed_form import planned_radius, psi, shortfall
+from everhold.guarantees.intervals.betting import planned_radius, psi, shortfall
 from everhold.guarantees.intervals.joint import Units, upper_end
 
 SIZES, SHARES = np.array([1.0, 2.0, 5.0]), np.array([0.0, 0.25, 1.0])

@@ -10,7 +10,7 @@ from worlds import MARGIN, Outcomes, laws_of, misses
 
 import everhold as eh
 from everhold.dependence import Independent
-from everhold.guarantees.intervals.disagreement import DisagreementBetting, DisagreementSigns, RowRanges
+from everhold.guarantees.intervals.means import DisagreementBetting, DisagreementSigns, RowRanges
 from everhold.mechanisms import Traits
 from everhold.queries.predictions.public import apart_procedure, set_apart
 from everhold.sealing.rows.sums import cells_of

@@ -28,7 +28,7 @@ import numpy as np
 
 from everhold.errors import HoldoutRejected
 from everhold.sealing.configuration import DEALT, schema_from
-from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, spilling_into
+from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, rows_of_files, spilling_into
 from everhold.sealing.intake.reading import reading_errors_hidden
 from everhold.sealing.sealed_files import note_in, sealed_note, write_note
 from everhold.sealing.storage import HOLDOUT_FILE, is_folder_name
@@ -279,9 +279,8 @@ def check_may_match(folder: Path, rows: int) -> None:
     if sealer is None or rows >= _LEAST_TOLD or _compared(folder).get("token") == sealer.token:
         return
     raise HoldoutRejected(
-        f"{rows:,} rows are too few to append with a token that covers only some holdouts "
-        "and did not create this one: a refusal would tell whether guessed rows are "
-        f"sealed. Append at least {_LEAST_TOLD:,} rows."
+        f"{rows:,} rows are too few to append with a token that covers only some holdouts and did not create this one: "
+        f"a refusal would tell whether guessed rows are sealed. Append at least {_LEAST_TOLD:,} rows."
     )
 
 
@@ -342,6 +341,7 @@ def _arrived(parent: Path, other: HoldoutRecord) -> list[Content]:
 def _write_compared(
     folder: Path, sealer: Sealer, untold: list[str], name: str = COMPARED_FILE, *, sealed_with: bytes
 ) -> None:
+    """Write the matches that a limited steward was not told, with the public part of the token."""
     told = {"token": sealer.token, "same_rows": untold}
     write_note(folder / name, json.dumps(told).encode(), key=sealed_with)
 
@@ -392,9 +392,8 @@ def _content(parent: Path, other: HoldoutRecord) -> Content | None:
 def sealed_already(names: Sequence[str]) -> HoldoutRejected:
     """Return the error for rows that are sealed already."""
     return HoldoutRejected(
-        "These rows, or most of them, are already sealed in this storage, as "
-        f"{', '.join(map(repr, names))}. Query that holdout, or seal other rows. If no "
-        "query to one will be chosen with answers from the other, pass "
+        f"These rows, or most of them, are already sealed in this storage, as {', '.join(map(repr, names))}. Query "
+        "that holdout, or seal other rows. If no query to one will be chosen with answers from the other, pass "
         "allow_resealing=True (--allow-resealing).",
         names=list(names),
     )
@@ -437,7 +436,7 @@ class KnownRows:
         cells = ", ".join(as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
         with spilling_into(path.parent) as connection, reading_errors_hidden("holdout"):
             limit_memory(connection, len(columns))
-            connection.read_parquet(file_pattern(path), hive_partitioning=False).create_view("rows")
+            rows_of_files(connection, path).create_view("rows")
             sql = f"SELECT hash('{key.hex()}', hash({cells})) AS h FROM rows"
             found = np.asarray(np.ma.getdata(connection.execute(sql).fetchnumpy()["h"]), dtype=np.uint64)
         return cls(np.sort(found), found)

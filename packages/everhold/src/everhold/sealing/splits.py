@@ -26,7 +26,7 @@ import scipy
 from everhold.dependence.base import ISO_TIME
 from everhold.errors import DependenceWarning, HoldoutRejected, warn_caller
 from everhold.sealing.intake.checks import is_missing
-from everhold.sealing.intake.duckdb_files import file_pattern, spilling_into
+from everhold.sealing.intake.duckdb_files import rows_of_files, spilling_into
 from everhold.sealing.intake.reading import reading_errors_hidden
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions import ColumnKind
@@ -93,9 +93,8 @@ def check_equal_rows(
         found = repetitions(connection, {name: columns[name] for name in names})
         if excess_by_chance(found) < BY_CHANCE:
             raise HoldoutRejected(
-                f"{found.shared:,} of the sealed rows ({100.0 * found.share:.3g}%) equal a "
-                "training row, more than by chance. Remove the equal rows from the "
-                "training rows. If the design repeats its settings, pass "
+                f"{found.shared:,} of the sealed rows ({100.0 * found.share:.3g}%) equal a training row, more than by "
+                "chance. Remove the equal rows from the training rows. If the design repeats its settings, pass "
                 "rows=eh.Rows(equal_rows=True) (--equal-rows).",
                 shared=found.shared,
                 share=found.share,
@@ -157,12 +156,10 @@ def repetitions(connection: duckdb.DuckDBPyConnection, columns: Mapping[str, Col
     """Count equal rows of the views ``holdout`` and ``training``. Missing values equal each other, and so do nan."""
     mark = f"hash({', '.join(_comparable(name, kind.value) for name, kind in columns.items())})"
     found = connection.execute(
-        "SELECT sealed + training AS size, count(*), count(*) FILTER (both_sides), "
-        "sum(sealed) FILTER (both_sides), sum(sealed), sum(training) "
-        "FROM (SELECT *, sealed > 0 AND training > 0 AS both_sides FROM "
-        "(SELECT count(*) FILTER (inside) AS sealed, count(*) FILTER (NOT inside) AS training FROM "
-        f"(SELECT {mark} AS mark, true AS inside FROM holdout UNION ALL SELECT {mark}, false FROM training) "
-        "GROUP BY mark)) GROUP BY size"
+        "SELECT sealed + training AS size, count(*), count(*) FILTER (both_sides), sum(sealed) FILTER (both_sides), "
+        "sum(sealed), sum(training) FROM (SELECT *, sealed > 0 AND training > 0 AS both_sides FROM (SELECT count(*) "
+        f"FILTER (inside) AS sealed, count(*) FILTER (NOT inside) AS training FROM (SELECT {mark} AS mark, true AS "
+        f"inside FROM holdout UNION ALL SELECT {mark}, false FROM training) GROUP BY mark)) GROUP BY size"
     ).fetchall()
     return Repetitions(
         sealed=sum(int(line[4]) for line in found),
@@ -247,6 +244,7 @@ def _all_different(connection: duckdb.DuckDBPyConnection, names: set[str], rows:
 
 
 def _batches(names: set[str]) -> Iterator[list[str]]:
+    """Yield names in order, some at a time."""
     listed = sorted(names)
     return (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
 
@@ -254,6 +252,7 @@ def _batches(names: set[str]) -> Iterator[list[str]]:
 def _where_true(
     connection: duckdb.DuckDBPyConnection, names: Sequence[str], conditions: list[str], rows: str
 ) -> set[str]:
+    """Return the names whose condition holds for these rows."""
     found = connection.execute(f"SELECT {', '.join(conditions)} FROM {rows}").fetchall()[0]
     return {name for name, holds in zip(names, found, strict=True) if holds}
 
@@ -303,6 +302,7 @@ def chance_of_match(training: NDArray[np.int64], sealed: NDArray[np.int64]) -> f
 
 
 def _log_choices(of: NDArray[np.int64], some: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ln C(of, some), shape (classes,)."""
     chosen = np.minimum(some, of)
     gammaln = scipy.special.gammaln
     return np.asarray(gammaln(of + 1.0) - gammaln(chosen + 1.0) - gammaln(of - chosen + 1.0))
@@ -323,15 +323,14 @@ def warn_of_matched_classes(folder: Path, schema: Schema) -> None:
         return
     with spilling_into(folder) as connection:
         for name, file in (("holdout", HOLDOUT_FILE), ("training", TRAINING_FILE)):
-            connection.read_parquet(file_pattern(folder / file), hive_partitioning=False).create_view(name)
+            rows_of_files(connection, folder / file).create_view(name)
         found = [name for name in texts if _match(connection, quoted(name)) < _FALSE_ALARM / len(texts)]
     if found:
         name = found[0]
         message = (
-            f"Training rows and sealed rows have the values of {name!r} in the same "
-            "shares, up to one row for each value, as after a stratified split. So "
-            "training rows tell how often each value is sealed. {remedy}, or split "
-            "again at random."
+            f"Training rows and sealed rows have the values of {name!r} in the same shares, up to one row for each "
+            "value, as after a stratified split. So training rows tell how often each value is sealed. {remedy}, or "
+            "split again at random."
         )
         warnings.warn(
             DependenceWarning(
@@ -349,9 +348,8 @@ def _match(connection: duckdb.DuckDBPyConnection, column: str) -> float:
         return 1.0
     counted = "SELECT CAST({0} AS VARCHAR) AS value, count(*) AS number FROM {1} GROUP BY 1"
     found = connection.execute(
-        "SELECT coalesce(t.number, 0), coalesce(s.number, 0) "
-        f"FROM ({counted.format(column, 'training')}) AS t FULL JOIN ({counted.format(column, 'holdout')}) AS s "
-        "ON t.value IS NOT DISTINCT FROM s.value"
+        f"SELECT coalesce(t.number, 0), coalesce(s.number, 0) FROM ({counted.format(column, 'training')}) AS t FULL "
+        f"JOIN ({counted.format(column, 'holdout')}) AS s ON t.value IS NOT DISTINCT FROM s.value"
     ).fetchall()
     if not 1 < len(found) <= _MOST_CLASSES:
         return 1.0
@@ -504,6 +502,7 @@ def _is_clock(tables: SealedTables, column: str) -> bool:
 
 
 def _follow_each_other(tables: SealedTables, column: str) -> bool:
+    """Return whether all values of one side come after all values of the other side."""
     name = quoted(column)
     (first, last), (start, end) = (tables.fetch(f"SELECT min({name}), max({name}) FROM {w}")[0] for w in tables.sets)
     return bool(first > end or last < start)
