@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS = """A sealed suite proves which of your versions is better. Every reply and refusal names the next call.
 1. describe: what is compared, how many runs each case needs, and which cases are open to climb on.
-2. worth_asking with results on open cases, where there are some. Go on when the verdict is yes.
+2. worth_asking with results on open cases, where there are some. yes: go on. no: improve the version. never: stop.
 3. open_challenge with the name of a finished version: it hands out cases. Run exactly these.
 4. report their results under the same name, and go on with the cases of the reply until there are none.
 5. promoted: your version is the champion, go on from it. kept: nothing is proved, go back to the champion."""
@@ -40,7 +40,7 @@ class SuiteOutput(TypedDict):
     says: str
     next: Annotated[str, Field(description="What to call next.")]
     verdict: Annotated[str | None, Field(description="Null while a challenge goes on.")]
-    cases: Annotated[list[str], Field(description="Cases to run.")]
+    cases: Annotated[list[str], Field(description="Cases to run now.")]
     left: Annotated[dict[str, int], Field(description="Budget.")]
     facts: dict[str, Any]
 
@@ -51,7 +51,10 @@ Results = Annotated[
     Field(description="By case the list of its runs: {metric: number}, or a number if there is one metric. Null if it "
           "crashed."),
 ]  # fmt: skip
-NewResults = Annotated[dict[str, list[Any]] | None, Field(description="Its runs since your version was finished.")]
+NewResults = Annotated[
+    dict[str, list[Any]] | None,
+    Field(description="Its results on these cases, if run anew. Else known ones count."),
+]
 
 
 class CaseTools:
@@ -68,12 +71,15 @@ class CaseTools:
         """Say what is compared and promised, how many runs a case needs, and which cases are open. Call this first."""
         found = self._gate(gate)
         status, suite = found.status(), found.suite
-        told = {name: status[name] for name in ("gate", "metric", "margin", "population", "runs", "missing", "sees")}
+        told = {name: status[name] for name in ("gate", "metric", "margin", "population", "runs", "missing")}
         sure = f"all verdicts hold at once with probability {status['confidence']:.4g}"
         told |= {"sealed_cases": len(suite.ids), "promise": sure}
         told["metrics"] = {name: [low, high] for metric in suite.metrics for name, low, high in metric.ranges}
         cases = [str(case) for case in found.open_cases]
-        says = f"{status['metric']}, on {status['results']}. {len(cases)} cases are open"
+        told["champion"] = self._champion(found)
+        sees = status["sees"]
+        least = "" if sees is None else f"The next challenge can prove a gain of {sees:.3g} or more. "
+        says = f"{status['metric']}, on {status['results']}. {least}{len(cases)} cases are open"
         return self._reply(found, says, self.advice(gate), cases=cases, facts=told)
 
     def worth_asking(
@@ -86,7 +92,7 @@ class CaseTools:
         steps = {
             "yes": "call open_challenge with the name of this version",
             "no": "improve your version on the open cases and call worth_asking again",
-            "never": "stop, and ask the steward for more sealed cases",
+            "never": "stop, and tell whoever sealed the suite that it needs more sealed cases",
         }
         return self._reply(found, told.explain(), steps[told.verdict], verdict=told.verdict, facts=told.to_rows()[0])
 
@@ -96,7 +102,7 @@ class CaseTools:
     ) -> SuiteOutput:  # fmt: skip
         """Challenge the champion with a finished version, and get the first cases to run.
 
-        It costs two queries, and a surprise if it is promoted. Under the same name it goes on where it is.
+        It costs a query, another at the verdict, and a surprise if promoted. Under the same name it goes on.
         """
         found = self._gate(gate)
         usual = math.ceil(len(found.suite.ids) / _PARTS)
@@ -130,6 +136,7 @@ class CaseTools:
         """Say what is open, which cases to run now, and what is left. Free."""
         found = self._gate(gate)
         status = found.status()
+        status["champion"] = self._champion(found)
         if (name := status.get("open_challenge", {}).get("challenger")) is not None:
             return self._after(found, self._opened(found, name), f"the challenge {name!r} is open", facts=status)
         if (lacking := self._lacking(found)) is not None:
@@ -183,9 +190,14 @@ class CaseTools:
     def _lacking(self, gate: Gate) -> OpenChallenge | None:
         """Return the challenge of the present champion, if it is this agent's and lacks results of some cases."""
         try:
-            return self._opened(gate, self._holdout.ledger.model_names()[gate.champion]) if gate.cases_left() else None
+            return self._opened(gate, self._champion(gate)) if gate.cases_left() else None
         except QueryRejected:
             return None
+
+    def _champion(self, gate: Gate) -> str:
+        """Return the champion's name, or its digest where it has none."""
+        champion: str = gate.champion
+        return self._holdout.ledger.model_names().get(champion, champion)
 
     def _known(self, gate: Gate, results: Any) -> Any:
         """Return results by the ids of cases, which JSON has as texts."""

@@ -83,6 +83,20 @@ def test_worth_asking_says_yes_no_or_never_and_asks_nothing(tmp_path):
         suite.gate(name="main").worth_asking(results(0.9))
 
 
+def test_a_version_without_a_fault_on_open_cases_is_worth_asking_where_its_gain_can_be_proved(tmp_path):
+    """One run of each case: 48 of 60 cases pass, and then all do. The sign test proves 12 wins."""
+    first = {name: [int(number % 5 > 0)] for number, name in enumerate(CASES)}
+    faultless, strata = {name: [1] for name in CASES}, {name: str(passed) for name, passed in first.items()}
+    with sealed(tmp_path, results=first, strata=strata, challenges=200, units="cases") as suite:
+        gate = suite.gate(name="main")
+        told = gate.worth_asking(faultless)
+        assert told.verdict == "yes"
+        assert told.gain < told.needed_gain
+        assert "in about half of the challenges" in told.explain()
+        assert gate.worth_asking(first).verdict == "no"
+        assert gate.challenge(faultless).promoted
+
+
 def test_the_gain_that_is_needed_is_proved_in_about_four_of_five_challenges(tmp_path):
     needed = proved = 0.0
     for seed in range(12):

@@ -17,9 +17,9 @@ from everhold.arguments import as_float, brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.gates.cases.results import runs_by_case
-from everhold.gates.cases.steps import POWER_80, more_cases, reaches
+from everhold.gates.cases.steps import POWER_80, bets_reach, more_cases
 from everhold.gates.challenge import NEW_RUNS
-from everhold.guarantees.intervals.claims import least_by_tail
+from everhold.guarantees.intervals.claims import least_by_tail, sign_nats
 from everhold.sealing.sealed_files import sealed_note, write_note
 
 if TYPE_CHECKING:
@@ -177,8 +177,8 @@ class ChallengeWorth(Display):
     """Forecast from the open cases of whether a challenge is worth one of the planned queries.
 
     Attributes:
-        verdict: ``"yes"``, ``"no"``, or ``"never"`` where these sealed cases could not even prove a version without a
-            fault.
+        verdict: ``"yes"`` where the gain is enough, or the version has no fault on the open cases; ``"no"``; or
+            ``"never"`` where these sealed cases would not prove even a version without a fault to be better.
         gain: The gain on the open cases, in the units of the first metric. It is too high for a version that was chosen
             by it.
         needed_gain: The gain that the sealed cases prove in four of five such challenges.
@@ -206,13 +206,22 @@ class ChallengeWorth(Display):
     def explain(self) -> str:
         """Explain in words what to do."""
         more = "" if not self.needed_cases else f" About {self.needed_cases:,} more sealed cases would do."
+        if self.verdict == "yes" and self.gain < self.needed_gain:
+            return (
+                f"Ask: this version has no fault on the open cases, so no better one is known. {self.sealed_cases} "
+                f"sealed cases prove its gain of {self.gain:.3f} in about half of the challenges, and "
+                f"{self.needed_gain:.3f} in four of five."
+            )
         if self.verdict == "yes":
             return (
                 f"Ask: the open cases show a gain of {self.gain:.3f}, and {self.sealed_cases} sealed cases prove "
                 f"{self.needed_gain:.3f} in four of five challenges."
             )
         if self.verdict == "never":
-            return f"These {self.sealed_cases} sealed cases cannot prove a version without a fault.{more}"
+            return (
+                f"Stop: the champion has so few faults that {self.sealed_cases} sealed cases do not prove even a "
+                f"version without any to be better.{more}"
+            )
         return (
             f"Climb on: the open cases show a gain of {self.gain:.3f}, and {self.sealed_cases} sealed cases prove "
             f"{self.needed_gain:.3f} in four of five challenges.{more}"
@@ -244,26 +253,45 @@ def worth_asking(
     if suite.population != NEW_RUNS:  # then a unit is a case with the mean of its runs
         scaled, others = (values.mean(axis=1, keepdims=True) for values in (scaled, others))
     gains, best = scaled - others, 1.0 - others
-    gain, sealed, level = float(gains.mean()), len(suite.ids), nats + math.log(len(suite.better))
+    gain, most = float(gains.mean()), float(best.mean())
+    sealed, level = len(suite.ids), nats + math.log(len(suite.better))
     units_of_a_case, by_tail = plan.all_at_once / sealed, plan.by_tail(suite.claims[0])
+    by_signs = plan.yes_no and metric.yes_no and floor == 0.0
 
-    def proves(cases: int, gain: float, spread: float) -> bool:
+    def law(wanted: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Gains of cases with their chances, of a version whose mean gain is between none and the largest possible.
+
+        A smaller gain than the challenger's has more cases that stay as they are, a larger one more without a fault.
+        """
+        low, high = (np.zeros_like(best), best) if gain <= 0.0 else (gains, best)
+        if gain > 0.0 and wanted <= gain:
+            low, high = np.zeros_like(best), gains
+        share = min((wanted - low.mean()) / max(high.mean() - low.mean(), 1e-12), 1.0)
+        return np.concatenate([low.ravel(), high.ravel()]), np.repeat([1.0 - share, share], low.size) / low.size
+
+    def proves(cases: int, wanted: float) -> bool:
         units = max(round(cases * units_of_a_case), 1)
         if by_tail:
-            return gain >= least_by_tail(units, floor, level)
-        return reaches(units, gain - floor, spread, level, quantile=0.0)
+            return wanted >= least_by_tail(units, floor, level)
+        values, chances = law(wanted)
+        if by_signs:
+            wins, losses = (units * float(chances @ differ) for differ in (values > 0.0, values < 0.0))
+            if sign_nats(wins, losses) >= level:
+                return True
+        return bets_reach(units, values - floor, chances, level)
 
     def needed(cases: int) -> float:
-        spread = float(gains.std())
-        least = next((each for each in _GAINS if proves(cases, each, spread)), math.inf)
+        """The least gain that would be proved as it is, and what chance may take from it in one of five challenges."""
+        least = next((each for each in [*_GAINS[: int(most / _GAINS[0])], most] if proves(cases, each)), math.inf)
         return float(least + POWER_80 * gains.mean(axis=1).std() / math.sqrt(cases))
 
     def enough(cases: int) -> bool:
-        return proves(cases, float(best.mean()), float(best.std())) if never else needed(cases) <= gain
+        return proves(cases, most) if never else needed(cases) <= gain
 
-    never = not proves(sealed, float(best.mean()), float(best.std()))
+    never = not proves(sealed, most)
     now = needed(sealed)
-    verdict = "never" if never else "yes" if gain >= now else "no"
+    faultless = gain >= most  # nothing is left to climb to
+    verdict = "never" if never else "yes" if gain >= now or faultless else "no"
     return ChallengeWorth(
         verdict=verdict, gain=gain * metric.width, needed_gain=now * metric.width,
         needed_cases=0 if verdict == "yes" else more_cases(enough, sealed), sealed_cases=sealed, left=left,

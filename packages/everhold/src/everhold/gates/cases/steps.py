@@ -218,20 +218,36 @@ def _at_least(wins: NDArray[np.float64], of: NDArray[np.float64], chance: float)
     return np.where(wins <= 0.0, 1.0, np.where(wins > of, 0.0, inside))
 
 
-def reaches(units: int, gain: float, sd: float, nats: float, *, quantile: float = POWER_80) -> bool:
-    """Return whether a mixture of bets reaches its level, by the normal approximation of log capital.
+def reaches(units: int, gain: float, sd: float, nats: float) -> bool:
+    """Return whether a mixture of bets reaches its level in four of five samples, by a normal approximation.
 
     Args:
         units: Number of units.
         gain: Mean gain of one.
         sd: How far it spreads.
         nats: ln(1 / level).
-        quantile: Of the normal law, for the probability with which it does; 80 % by default.
+    """
+    two = np.array([max(gain - sd, -1.0), min(gain + sd, 1.0)])  # with this mean and spread
+    return bets_reach(units, two, np.array([0.5, 0.5]), nats, quantile=POWER_80)
+
+
+def bets_reach(
+    units: int, gains: NDArray[np.float64], chances: NDArray[np.float64], nats: float, *, quantile: float = 0.0
+) -> bool:
+    """Return whether a mixture of bets reaches its level, by the normal approximation of log capital.
+
+    Args:
+        units: Number of units.
+        gains: The gains that a unit may have.
+        chances: Their probabilities.
+        nats: ln(1 / level).
+        quantile: Of the normal law, for the probability with which it does; 0 for half of the samples.
     """
     stakes = stakes_for(units, nats)
-    low, high = max(gain - sd, -1.0), min(gain + sd, 1.0)  # two gains with this mean and spread
-    logs = np.log1p(np.outer(stakes, [low, high]))
-    growth = units * logs.mean(axis=1) - quantile * math.sqrt(units) * logs.std(axis=1)
+    logs = np.log1p(np.outer(stakes, gains))
+    means = logs @ chances
+    spreads = np.sqrt((logs - means[:, None]) ** 2 @ chances)
+    growth = units * means - quantile * math.sqrt(units) * spreads
     return bool(np.logaddexp.reduce(growth) - math.log(len(stakes)) >= nats)
 
 

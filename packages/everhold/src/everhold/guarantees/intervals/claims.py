@@ -21,6 +21,7 @@ several stakes to learn it.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -105,7 +106,9 @@ class ClaimUnits:
             looks: Numbers of units after which the capital is compared, rising.
         """
         if self.signs and claim.floor == 0.0 and len(looks) == 1:
-            return 0 if sign_nats(self.sums[self.sizes > 0.0]) >= nats + _ROUNDING else 1
+            looked_at = self.sums[self.sizes > 0.0]
+            wins, losses = (float((looked_at == value).sum()) for value in (1.0, 0.0))
+            return 0 if sign_nats(wins, losses) >= nats + _ROUNDING else 1
         if self.tail and not claim.guard and len(looks) == 1:
             events = round(float((2.0 * self.sums + 1.0 - self.sizes).sum()))
             return 0 if tail_nats(events, 2 * len(self.sums), claim.null) >= nats + _ROUNDING else 1
@@ -268,18 +271,18 @@ def _extra(claims: Sequence[GateClaim], claim: GateClaim) -> float:
     return 0.0 if claim.guard else math.log(sum(not each.guard for each in claims))
 
 
-def sign_nats(values: NDArray[np.float64]) -> float:
+def sign_nats(wins: float, losses: float) -> float:
     """Return ln(1 / p) of the exact one-sided sign test: at least as many wins among units that differ.
 
     Args:
-        values: Shape (units,), each 0 (lost), 1/2 or 1 (won).
+        wins: Number of units that gain. Expected numbers, which need not be whole, are interpolated.
+        losses: Number of units that lose.
 
     Examples:
-        >>> round(sign_nats(np.array([1.0] * 18 + [0.0] * 2 + [0.5] * 80)), 2)
+        >>> round(sign_nats(18, 2), 2)
         8.51
     """
-    wins, losses = int(np.count_nonzero(values == 1.0)), int(np.count_nonzero(values == 0.0))
-    return 0.0 if not wins else -math.log(scipy.special.bdtrc(wins - 1, wins + losses, 0.5))
+    return 0.0 if wins <= 0.0 else -math.log(max(scipy.special.betainc(wins, losses + 1.0, 0.5), sys.float_info.min))
 
 
 def tail_nats(events: int, of: int, chance: float) -> float:

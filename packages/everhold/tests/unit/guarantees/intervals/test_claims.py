@@ -72,9 +72,12 @@ def test_a_stake_that_peeks_at_its_unit_is_not_fair():
 
 
 def test_the_sign_test_is_the_exact_tail():
-    values = np.array([1.0] * 9 + [0.0] * 1 + [0.5] * 30)
-    assert sign_nats(values) == pytest.approx(-math.log(scipy.stats.binom.sf(8, 10, 0.5)))
-    assert sign_nats(np.array([0.5, 0.5])) == pytest.approx(0.0)
+    assert sign_nats(9, 1) == pytest.approx(-math.log(scipy.stats.binom.sf(8, 10, 0.5)))
+    assert sign_nats(0, 0) == sign_nats(0, 9) == 0.0
+    units = ClaimUnits(np.r_[np.ones(9), 0.0, np.full(30, 0.5)], np.ones(40), signs=True)
+    for nats, look in ((4.5, 0), (4.6, 1)):
+        assert units.first_look(GateClaim("a", 0.0), planned=40, nats=nats, looks=[40]) == look
+    assert sign_nats(2_000, 0) > 700.0
 
 
 def test_guards_pay_nothing_and_successes_share_the_level():
@@ -95,7 +98,8 @@ def test_guards_pay_nothing_and_successes_share_the_level():
 def test_lemma_m_the_smallest_of_many_limits_needs_one_level_and_all_single_ones_do_not():
     """Claims whose means are at their floors: proving the smallest one is rare, proving any of them is not."""
     rng, nats, claims = np.random.default_rng(0), math.log(20.0), 30
-    ends = np.array([[sign_nats(rng.integers(0, 2, 40).astype(float)) for _ in range(claims)] for _ in range(40)])
+    wins = rng.binomial(40, 0.5, (40, claims))
+    ends = np.array([[sign_nats(won, 40 - won) for won in night] for night in wins])
     assert np.mean(ends.min(axis=1) >= nats) == 0.0
     assert np.mean(ends.max(axis=1) >= nats) > 0.4
 
