@@ -41,7 +41,8 @@ def create(folder, name="study", mechanism="privacy_budget", **wanted):
     return eh.Holdout.create(f"{folder}/wire.db", name, holdout=SEALED, mechanism=mechanism, **settings_from(wanted))
 
 
-WITHOUT_NOISE = ("choose", "first_above", "all_above", "quantile", "metric", "synthesize")
+WITHOUT_NOISE = ("choose", "first_above", "all_above", "quantile", "metric", "synthesize", "survival",
+                 "restricted_mean_survival")  # fmt: skip
 """Kinds that a holdout with a privacy budget refuses."""
 
 
@@ -70,6 +71,8 @@ def queries():
         "sharpe_ratio": [eh.sharpe_ratio("x", low=-9, high=9)],
         "covariance": [eh.covariance("x", "y = 1", low=-9, high=9)],
         "correlation": [eh.correlation("y = 1", "x", other_low=-9, other_high=9)],
+        "survival": [eh.survival("x + 9", "y = 1", at=10.0, steps=20, given="arm = 'A'")],
+        "restricted_mean_survival": [eh.restricted_mean_survival("x + 9", "y = 1", at=10.0, steps=5)],
         "histogram": [eh.histogram("x", [-np.inf, 0, 1.5], missing=False), eh.histogram("arm", ["A", "B"])],
         "choose": [eh.choose([0, 1], loss=lambda cut: f"x > {cut}", best="highest", most=2), eh.choose(["x > 0"])],
         "first_above": [eh.first_above(["x > 1", eh.mean("x > 0")], 0.3)],

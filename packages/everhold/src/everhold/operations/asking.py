@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from everhold.errors import QueryRejected
 from everhold.operations.operation import AnyQuery, HoldoutOperation, Param, Role
 from everhold.progress import progress
-from everhold.values.tracked_models import MODELS, check_tracked
 
 if TYPE_CHECKING:
     from everhold.answers import Answer, QuotedPrice
@@ -86,6 +85,8 @@ class Ask(HoldoutOperation[Any], verb="ask", role=Role.ANALYST, act="ask", route
 
     def perform(self, session: HoldoutSession) -> Any:
         """Compile the query, and let the executor answer."""
+        from everhold.values.tracked_models import MODELS, check_tracked
+
         beside = {MODELS: check_tracked(self.models)} if self.models else {}
         session.check_queries()
         executor = session.asked_of(self.as_of)

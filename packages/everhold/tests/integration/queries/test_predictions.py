@@ -93,7 +93,10 @@ BAD = {
     "two columns": ({"id": IDS, "p": LABELS, "q": LABELS}, "the columns 'id', 'p', 'q'. Pass one"),
     "lengths": ({"id": IDS, "p": LABELS[1:]}, "1,000 ids and predictions of the shape"),
     "same names": (pd.DataFrame(np.ones((3, 2)), columns=["id", "id"]), "same name"),
-    "masked predictions": ({"id": IDS, "p": np.ma.array(LABELS, mask=IDS == 9)}, "lack 1 rows"),
+    "masked predictions": (
+        {"id": IDS, "p": np.ma.array(LABELS, mask=IDS == 9)},
+        "no prediction in row 3 of the column 'p'",
+    ),
     "no labels": ({"id": IDS[ORDER], "p": LABELS * 0.7}, "are no labels"),
 }
 

@@ -115,13 +115,20 @@ def test_other_names_work(tmp_path, name):
         assert holdout.status()["name"] == name
 
 
-@pytest.mark.parametrize("storage", ["mysql://host/db", "ftp://x", "sqlite://", "sqlite:///:memory:", "http:///x"])
+@pytest.mark.parametrize("storage", ["mysql://host/db", "ftp://x", "sqlite://", "sqlite:///:memory:"])
 def test_storage_that_is_no_file_is_refused(tmp_path, monkeypatch, storage):
     monkeypatch.chdir(tmp_path)
     for use in (lambda: Holdout.create(storage, holdout=rows(0)), lambda: Holdout.open(storage)):
         with pytest.raises(ValueError, match="Pass the address of an SQLite file"):
             use()
     assert files(tmp_path) == []
+
+
+def test_an_address_of_a_service_has_a_host_and_nothing_secret():
+    for address in ("http:///x", "https://ada:secret@holdout.example", "https://holdout.example?token=1"):
+        with pytest.raises(ValueError, match="has no host, or has a user, a query") as caught:
+            Holdout.open(address)
+        assert "secret" not in str(caught.value)
 
 
 def test_storage_needs_a_folder_that_exists(tmp_path):

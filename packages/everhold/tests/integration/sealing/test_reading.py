@@ -269,7 +269,6 @@ UNREADABLE = {
     "list": lambda _: [1, 2],
     "nothing": lambda _: None,
     "matrix": lambda _: np.ones((2, 2)),
-    "lazy frame": lambda _: pl.LazyFrame({"a": [1]}),
     "no columns": lambda _: {},
     "no columns in pandas": lambda _: pd.DataFrame(index=[1, 2]),
     "no rows": lambda _: pl.DataFrame({"a": []}, schema={"a": pl.Int64}),

@@ -182,7 +182,7 @@ def test_sums_and_histograms_are_those_of_the_row_values(rows, data):
     values, by_hand = [value for _, value in items], by_row(data)
     wanted = np.array([expected(tree, value, 2**30, by_hand) for tree, value in items])
     assert rows.totals(values, unit=2**30).tolist() == wanted.sum(axis=1).tolist()
-    parts = rows.sums(values, lambda start, stop: np.arange(start, stop) % 7, 7, unit=2**30)
+    parts = rows.sums(values, lambda some: np.arange(some.start, some.stop) % 7, 7, unit=2**30)
     assert parts.tolist() == [[int(one[part::7].sum()) for part in range(7)] for one in wanted]
     for cells, one in zip(rows.cells(values, unit=2**30), wanted, strict=True):
         assert cells.counts.sum() == ROWS
