@@ -109,7 +109,7 @@ _DOT = "a promotion: proved to be better"
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """State of a night after some proposals.
+    """State of a simulated night of proposals after some of them.
 
     Attributes:
         reported: What the judge's own rows say of the model that is kept; None where it is not told.
@@ -191,7 +191,7 @@ _PADDING = {"left": 48, "top": 16, "right": 64, "bottom": 16}  # a reader's font
 
 @dataclass(frozen=True, slots=True)
 class WorthBar:
-    """One bar of the chart of worth.
+    """One bar of the chart that shows how much the sealed rows are worth under an assumption.
 
     Attributes:
         assumption: What it is called.
@@ -283,14 +283,14 @@ def quilts_chart(shown: MarkovQuiltMechanism | ActiveQuilt, row: int | None = No
 
 
 def _hardest(mechanism: MarkovQuiltMechanism) -> int:
-    """Return the middle one of the rows that need most noise, as they are mostly alike."""
+    """Return the middle row among those that need the most noise."""
     scales = mechanism.found.scale
     rows = np.flatnonzero(scales >= np.max(scales) * (1.0 - 1e-9))
     return int(rows[len(rows) // 2])
 
 
 def _runs(shown: ActiveQuilt) -> list[dict[str, Any]]:
-    """Return neighbours in the same part as bars from first to last row, with narrow ones widened."""
+    """Return consecutive rows with the same role as bars from first to last row. Narrow bars are widened."""
     quilt = shown.quilt
     role = {quilt.row: "the row"} | dict.fromkeys(quilt.nearby, "nearby") | dict.fromkeys(quilt.quilt, "quilt")
     window = range(max(min(role) - _AROUND, 0), min(max(role) + _AROUND, shown.rows - 1) + 1)

@@ -250,7 +250,7 @@ def _of_usual(document: Mapping[str, Any]) -> str:
 
 
 def _size(value: Any) -> str:
-    """Return a parameter as people read it, with described cases by their names."""
+    """Return a parameter as a text for the report. Dictionaries with a name are shown by it."""
     if isinstance(value, list):
         names = [str(one["name"]) if isinstance(one, dict) and "name" in one else _size(one) for one in value]
         return f"[{', '.join(names)}]"
@@ -314,7 +314,7 @@ _SEED_BITS = 63  # so that a seed fits a signed column
 
 @dataclass(frozen=True, slots=True, order=True)
 class Task:
-    """One repetition of one setting."""
+    """One repetition of one setting of an experiment."""
 
     setting: int
     repetition: int
@@ -341,7 +341,7 @@ def task_seed(seed: int, task: Task) -> int:
 
 
 def fingerprint_of(experiment: Experiment, *, seed: int, version: str) -> str:
-    """Return the SHA-256 of everything that decides about the rows of a task."""
+    """Return a SHA-256 that changes with every input that determines the rows of an experiment's tasks."""
     identity = {
         "experiment": experiment.name,
         "parameters": parameters_of(experiment),
@@ -529,7 +529,7 @@ def _check(*, repetitions: int, jobs: int, seed: int) -> None:
 def _finish(
     calls: Sequence[_Call], checkpoint: RunCheckpoint, *, jobs: int, progress: Callable[[int, int], None]
 ) -> None:
-    """Play every task that is not in the checkpoint yet, and add it when it is done."""
+    """Run every task that is missing from the checkpoint, and add its result."""
     known = checkpoint.read()
     left = [call for call in calls if call[2] not in known]
     done = len(calls) - len(left)
@@ -542,7 +542,7 @@ def _finish(
 
 
 def _played(calls: Sequence[_Call], *, jobs: int) -> Generator[tuple[Task, Finished], None, None]:
-    """Play tasks, and yield their results in the order in which they end."""
+    """Run tasks in parallel, and yield their results in the order of completion."""
     with _extra_explained():
         import joblib
         from threadpoolctl import threadpool_limits
@@ -565,7 +565,10 @@ def _played(calls: Sequence[_Call], *, jobs: int) -> Generator[tuple[Task, Finis
 
 
 def _play(experiment: Experiment, setting: Setting, task: Task, seed: int) -> tuple[Task, Finished]:
-    """Play one task. Its rows pass through JSON, so that they are the same whether read back or not."""
+    """Run one task.
+
+    Its rows are converted to JSON and back, so that they equal rows that were read from a checkpoint.
+    """
     began = time.perf_counter()
     rows: list[Mapping[str, Any]] = json.loads(json.dumps(experiment.play(dict(setting), seed), default=plain))
     return task, Finished(seed, time.perf_counter() - began, [dict(row) for row in rows])

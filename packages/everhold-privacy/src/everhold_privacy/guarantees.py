@@ -118,9 +118,9 @@ def gaussian_norm_exceedance(*, alpha: float, scale: float, dimension: int) -> f
 
 
 def gaussian_norm_allowance(*, exceedance: float, scale: float, dimension: int) -> float:
-    """Return the alpha beyond which the length of d Gaussians is expected to stray by at most this much (S1).
+    """Return an alpha for which ``E (||Y|| - alpha)_+``, for d Gaussians Y, is at most the exceedance (S1).
 
-    The inverse of `gaussian_norm_exceedance`, rounded up.
+    It is the inverse of `gaussian_norm_exceedance`, rounded up.
     """
     wanted, root = exceedance / scale, math.sqrt(dimension)
     if wanted >= root:  # E ||Y|| itself is no more
@@ -211,7 +211,7 @@ _LOOKS, _CLOSER = 4, 65  # ends within 4e-6 of the best eps, where the bound is 
 
 @dataclass(frozen=True, slots=True)
 class LeakageBound:
-    """What a half-width grows by because answers depend on single rows: ``tanh(eps/4) + leak(eps) / beta``.
+    """Increase of a half-width because answers depend on single rows: ``tanh(eps/4) + leak(eps) / beta``.
 
     Attributes:
         epsilon: The eps that attains it.

@@ -78,7 +78,7 @@ class _Clipped(TypedDict):
 
 
 class _Steps(_Clipped, total=False):
-    """Options of every gradient step, as `gradient` takes them."""
+    """Options that every gradient step passes on to `gradient`."""
 
     tolerance: float | None
     name: str | None

@@ -92,7 +92,7 @@ def spending(
 
 
 def _if_fixed(mechanism: Transferred, told: list[Entry], *, delta: float) -> float | None:
-    """Return the epsilon of the answers by privacy loss distributions, or None if it cannot be computed."""
+    """Return the epsilon of answered entries by privacy loss distributions, or None if that cannot be computed."""
     mix = Counter((_family(entry), entry.charged) for entry in told)
     losses = {charged: mechanism.loss_of(charged) for _, charged in mix}
     priced = {charged: loss for charged, loss in losses.items() if loss is not None}

@@ -178,7 +178,7 @@ class Synthesizer(ABC):
 
     @abstractmethod
     def learned(self, released: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-        """Return the weights that follow from released numbers, always the same ones, shape (cells,)."""
+        """Return the weights of all cells that the released numbers determine, shape (cells,)."""
 
     @abstractmethod
     def _apart(self, beta: float) -> tuple[float, float]:
@@ -187,7 +187,8 @@ class Synthesizer(ABC):
     def sampling(self, beta: float) -> tuple[float, float]:
         """Return an alpha with small ``alpha + r(alpha) / beta``, and ``r(alpha) >= E(max_f |f(y) - f(x)| - alpha)_+``.
 
-        The excess of a mean regret is at most the mean of the excesses, so the choices add that of one of them.
+        The excess of a mean regret is at most the mean of the excesses, so all choices together add the excess of a
+        single choice.
         """
         alpha, exceedance = self._apart(beta)
         regret, units, number = self.selection.exceedance, self.steps, self.candidates
@@ -366,7 +367,7 @@ class BLR(Synthesizer):
 
     @property
     def _by_bars(self) -> bool:
-        """True if a table is encoded by the bars between its cells, which is shorter for few cells."""
+        """True if a table is encoded by the boundaries between its cells, which is the shorter code for few cells."""
         return self.universe.cells <= self.size
 
     def _codes(self) -> Iterator[tuple[int, ...]]:
@@ -396,7 +397,10 @@ class BLR(Synthesizer):
 
 @lru_cache(maxsize=1)
 def _grid_of(queries: Any) -> NDArray[np.float64]:
-    """Return all queries in grid units as doubles, shape (cells, queries), exact also for sums of 2**23 of them."""
+    """Return the values of all queries in all cells, in grid units, shape (cells, queries).
+
+    Sums of up to 2**23 values stay exact.
+    """
     block = queries.block(0, len(queries))
     return np.asarray(block.T.astype(np.float64) * (UNIT if block.dtype.kind == "b" else 1))
 
@@ -558,7 +562,7 @@ class MWEM(Synthesizer):
         return released
 
     def learned(self, released: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-        """Return the average of the weights before each round.
+        """Return the average, over all rounds, of the weights at the beginning of the round.
 
         Raises:
             ValueError: If there is not one pair for each round.

@@ -341,9 +341,10 @@ class DensityEstimator:
 
     @property
     def curve(self) -> PrivacyCurve:
-        """Return the privacy curve of the state at one time and the final estimate, for whether an item came.
+        """Return the privacy curve, for one arrival, of a copy of the bits and the final estimate together.
 
-        The bit that is seized has the loss ``ln(1 / (2 - 2 P[1]))`` at most, and the number of ones moves by 1.
+        The bits have a privacy loss of at most ``ln(1 / (2 - 2 P[1]))``, and an item changes the number of ones by at
+        most 1.
         """
         return PureCurve(-math.log(2.0 - 2.0 * self.seen)).compose(PureCurve(1.0 / self.scale))
 
@@ -352,7 +353,7 @@ class DensityEstimator:
         return np.asarray(noise.words(self.items, stream="start") < np.uint64(_WORDS // 2))
 
     def see(self, bits: NDArray[np.bool_], item: int, noise: Noise) -> NDArray[np.bool_]:
-        """Return the bits after an item came, whose own bit is drawn anew.
+        """Return the bits after the arrival of an item, whose bit is drawn again.
 
         Raises:
             ValueError: If it is none of the items.

@@ -226,7 +226,7 @@ class CrowdAnalyst(Analyst):
 
 
 def _joined(leader: Claim | None, voice: NDArray[np.float64]) -> Vote:
-    """Return the public vote, with a member's own weights where they are not 0."""
+    """Return the public vote with some weights replaced: those of a team member that are not 0."""
     weights = np.zeros(len(voice))
     if leader is not None:
         weights[: len(leader.vote.weights)] = leader.vote.weights
@@ -277,5 +277,5 @@ class _Share:
         return scores_of_votes(self._board, [self.whole(vote) for vote in votes])
 
     def whole(self, vote: Vote) -> Vote:
-        """Return a vote with its weights moved to the places that its rules have on the whole board."""
+        """Return a vote over the rules of this share as a vote over all rules of the board."""
         return Vote(np.concatenate([np.zeros(self._first), vote.weights]), vote.threshold)

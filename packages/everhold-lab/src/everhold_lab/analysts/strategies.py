@@ -33,7 +33,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What an analyst claims at some point of a game: a vote, its reported score and the queries so far.
+    """Claim of an analyst during a game: a vote, its reported score and the number of queries so far.
 
     Attributes:
         queries: Queries asked until then, this one included.
@@ -72,11 +72,11 @@ class BatchBoard(Board, Protocol):
 
 
 class Analyst(ABC):
-    """Protocol of an analyst whose queries depend on earlier answers alone."""
+    """Protocol of an analyst whose queries depend only on earlier answers."""
 
     @abstractmethod
     def play(self, board: Board) -> Iterator[Claim]:
-        """Ask the board, and yield each new claim."""
+        """Ask the board for scores, and yield each new claim."""
 
 
 def best_claim(claims: Iterable[Claim]) -> Claim:
@@ -106,7 +106,7 @@ class HonestAnalyst(Analyst):
     """
 
     def play(self, board: Board) -> Iterator[Claim]:
-        """Score all rules, and yield one claim for the one with the highest score."""
+        """Score all rules once, and yield one claim for the rule with the highest score."""
         scores = board.score_rules(0, board.rules, guess=None)
         if bool(np.all(np.isnan(scores))):
             return
@@ -145,7 +145,7 @@ class HillClimbingAnalyst(Analyst):
             raise ValueError(f"rules_per_round is {self.rules_per_round}. Pass at least 1.")
 
     def play(self, board: Board) -> Iterator[Claim]:
-        """Yield a claim for "always no", then one for the vote of all rules so far after each round."""
+        """Yield a claim for "always no", then after each round a claim for the vote of all rules scored so far."""
         weights = np.zeros(0)
         votes = 0
         while True:
@@ -193,7 +193,7 @@ class GreedySelectionAnalyst(Analyst):
                 raise ValueError(f"{name} is {getattr(self, name)}. Pass at least 1.")
 
     def play(self, board: Board) -> Iterator[Claim]:
-        """Yield a claim for the strongest rule, then one each time another rule joins the vote."""
+        """Yield a claim for the rule with the most extreme score, then one whenever a further rule joins the vote."""
         scores = board.score_rules(0, board.rules, guess=None)
         luck = np.where(np.isnan(scores), 0.0, scores - 0.5)
         waiting = [int(rule) for rule in np.argsort(-np.abs(luck), kind="stable") if luck[rule] != 0.0]
@@ -322,7 +322,7 @@ class FingerprintingAnalyst(Analyst):
     def _from_correlated_votes(
         self, board: Board, trace: NDArray[np.float64], rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Return what answers about random votes around the trace add to it, shape (rules,)."""
+        """Return the update of the trace from answers about random votes near it, shape (rules,)."""
         directions = rng.normal(size=(self.votes_per_round, board.rules))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         length = float(np.linalg.norm(trace)) or 1.0

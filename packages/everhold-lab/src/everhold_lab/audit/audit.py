@@ -286,7 +286,10 @@ def _rounded(rows: int) -> int:
 
 
 def _adaptive(names: Sequence[str] | None) -> Sequence[str]:
-    """Return the names of mechanisms that promise something about every answer to adaptive analysts."""
+    """Return the names of mechanisms whose promise covers every answer to an adaptive analyst.
+
+    Raise ValueError for another name.
+    """
     usual = [name for name, kind in answering().items() if kind.traits.adaptive and not kind.traits.one_sided]
     for name in names or ():
         if name not in usual:

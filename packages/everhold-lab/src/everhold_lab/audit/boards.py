@@ -229,7 +229,7 @@ class Population(ABC):
         return drawn >> 1, 2 * (drawn & 1) - 1
 
     def balance(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw rows, and return the sum of their labels at each point, which decides who is right.
+        """Draw rows, and return for each point the number of positive labels minus the number of negative labels.
 
         Returns:
             Shape (points,).
@@ -252,7 +252,10 @@ class CopiedInGroups(Population):
     share: float = 1.0
 
     def sources(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the record of each row, with records of groups first and then those of single rows."""
+        """Return for each row the number of the record that it copies.
+
+        Records of groups come first, then records of single rows.
+        """
         if rows % self.size:
             raise ValueError(f"{rows} rows are no whole number of groups of {self.size}")
         index = np.arange(rows)
@@ -279,7 +282,7 @@ class CopiedInOrder(Population):
     correlation: float
 
     def sources(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return for each row the last row up to it that was drawn anew."""
+        """Return for each row the index of the row that it copies: the last newly drawn row, at the latest itself."""
         index = np.arange(rows)
         fresh = rng.random(rows) >= self.correlation
         fresh[0] = True

@@ -131,7 +131,7 @@ class CubeBoard:
         return self._ask(right, self._guesses(known, guess))
 
     def score_vote(self, vote: Vote) -> float:
-        """Return the answer about a vote, whose ties count as no."""
+        """Return the reported score of a vote. The vote predicts no where its weighted sum equals the threshold."""
         weights = np.zeros(self._points)
         weights[1 : 1 + len(vote.weights)] = vote.weights
         predicted = np.where(walsh_transform(weights) > vote.threshold, 1, -1)
@@ -301,7 +301,10 @@ class CoverageStudy(Display):
 
     @property
     def tightness(self) -> float | None:
-        """Radius divided by the worst error seen, None without any error. 1 means that nothing is wasted."""
+        """Radius divided by the largest observed error, None if there was no error.
+
+        A value of 1 means that the radius is as small as it can be.
+        """
         return self.radius / self.worst_error if self.worst_error > 0.0 else None
 
     def to_dict(self) -> dict[str, Any]:

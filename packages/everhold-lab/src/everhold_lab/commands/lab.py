@@ -183,7 +183,7 @@ def _of_usual(result: Results) -> str:
 
 
 def _show_table(result: Results) -> None:
-    """Print the findings, and the summary if it is short."""
+    """Print the findings of an experiment, and the summary table if it has few lines."""
     sys.stdout.write(f"{result.title}\n{result.source}\n\n")
     rows = result.to_rows()
     if len(rows) <= _MOST_LINES:

@@ -26,7 +26,7 @@ _AT_EACH_END = 50
 
 
 class EveryRow(Sequence[dict[str, Any]]):
-    """One line for each row; nothing is kept, so that a million of them need no memory."""
+    """Sequence with a line of facts for each row. Lines are computed on access, so a million rows need no memory."""
 
     def __init__(self, mechanism: MarkovQuiltMechanism) -> None:
         self._mechanism = mechanism
@@ -76,7 +76,7 @@ def short_list(mechanism: MarkovQuiltMechanism) -> tuple[list[dict[str, Any]], i
 
 
 def _kept(shapes: list[list[int]], room: int, *, worst: list[int]) -> list[list[int]]:
-    """Return all shapes if there is room, else the worst, the commonest, and others evenly spread."""
+    """Return all quilt shapes if there is room, else the worst, the most common, and some evenly spaced others."""
     if len(shapes) <= room:
         return shapes
     commonest = max(shapes, key=lambda known: known[1])

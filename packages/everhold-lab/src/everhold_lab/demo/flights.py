@@ -215,10 +215,10 @@ class GroupsWorth:
 
 
 def worth_of(flights: Flights, *, queries: int, surprises: int) -> tuple[GroupsWorth, ...]:
-    """Return what the sealed flights are worth under each assumption, for the same request.
+    """Return how many independent rows the sealed flights are worth under each assumption, for one request.
 
-    The sealed flights give the sizes of the groups, which are public; whether they are late is looked up for training
-    flights alone.
+    The sizes of the groups, which are public, come from the sealed flights. Delays are read from training flights
+    alone.
     """
     return tuple(_worth_under(assumption, flights, queries, surprises) for assumption in ASSUMPTIONS)
 
@@ -314,7 +314,7 @@ def _hours(part: FlightRows) -> pd.Series[str]:
 
 
 def _named(part: FlightRows) -> pd.DataFrame:
-    """Return the table with a column such as ``"JFK 03-14 08h"``."""
+    """Return the table of flights with an additional text column such as ``"JFK 03-14 08h"``."""
     table = part.table
     month, day, hour = (table[name].astype(str).str.zfill(2) for name in ("month", "day", "hour"))
     return table.assign(**{DEPARTURE: table["origin"] + " " + month + "-" + day + " " + hour + "h"})

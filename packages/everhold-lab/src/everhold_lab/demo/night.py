@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Model:
-    """A classifier by a weighted sum of features, whose prediction is turned round where a patch applies.
+    """A classifier by a weighted sum of features. Its prediction is inverted where a feature lies inside a patch.
 
     Attributes:
         patches: Windows of features, each with its ends.

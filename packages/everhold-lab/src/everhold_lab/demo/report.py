@@ -101,7 +101,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GateNight:
-    """A model that challenged the champion at the time, with its real gain.
+    """Result of one challenge: the challenger, the champion at that time, the verdict and the gain on fresh flights.
 
     Attributes:
         promoted: Whether it is proved to be better.
@@ -116,7 +116,7 @@ class GateNight:
 
 @dataclass(frozen=True, slots=True)
 class UnsealedStudy:
-    """An answer whose sealed number was told after the study.
+    """An answer of the study, before and after the holdout was unsealed.
 
     Attributes:
         told: Half-width of the interval before.
@@ -391,7 +391,7 @@ def _inside(trial: Trial) -> bool:
 
 
 def closing_paragraph(result: DemoResult) -> str:
-    """Return a summary for people who decide, which says so if a promise was not kept."""
+    """Return a paragraph that sums up the demonstration for decision makers. It says so if a promise was broken."""
     return " ".join((_on_the_bare(result), _on_everhold(result), *_of_the_honest(result.trials)))
 
 

@@ -72,7 +72,7 @@ class DemoPlan:
 
     @property
     def known_before(self) -> tuple[TunedModel, ...]:
-        """Candidates of act 3, which use only what is known before departure."""
+        """Candidate models of act 3, which use only features that are known before departure."""
         return tuple(candidate for candidate in self.candidates if candidate.known == BEFORE)
 
 
@@ -296,9 +296,10 @@ def challenge(holdout: Holdout, trials: Sequence[Trial]) -> tuple[GateNight, ...
 
 
 def unseal(holdout: Holdout, trials: Sequence[Trial]) -> tuple[UnsealedStudy, ...]:
-    """Unseal the study, and return what the sealed flights say of every model.
+    """Unseal the study, and return the interval of every model before and after.
 
-    The other holdouts of the demonstration are of the same flights and lose their promise then; they are asked no more.
+    The demonstration's other holdouts contain the same flights. They lose their promise, and are asked no further
+    queries.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EverholdWarning)

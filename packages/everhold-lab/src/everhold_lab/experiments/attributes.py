@@ -179,7 +179,7 @@ def right_votes(
 def vote_accuracy(
     law: AttributeLaw, *, order: NDArray[np.int64], signs: NDArray[np.float64], counts: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Return the population accuracy of these classifiers, whose signed sums are normal.
+    """Return the population accuracy of the votes of the first attributes in an order, for each number of attributes.
 
     Returns:
         Shape (counts,); one half where there are no votes.
@@ -215,11 +215,11 @@ class AttributeHoldout(ABC):
 
     @abstractmethod
     def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
-        """Return answers about each attribute's correlation with the label, nan where refused."""
+        """Return reported correlations of each attribute with the label, nan for refused queries."""
 
     @abstractmethod
     def accuracies(self, training: NDArray[np.int64], holdout: NDArray[np.int64], *, rows: int) -> Reported:
-        """Return answers about accuracies, given how many training and sealed rows are classified correctly."""
+        """Return reported accuracies of classifiers, given their numbers of correct training and sealed rows."""
 
 
 class PlainHoldout(AttributeHoldout):

@@ -75,7 +75,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """Return each finding in words with its numbers, and whether it holds."""
+        """Return the findings as sentences with numbers, each with a boolean that says whether the finding holds."""
 
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
         """Return charts for the report, which need the extra ``[plots]``."""

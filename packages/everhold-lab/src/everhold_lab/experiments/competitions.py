@@ -136,7 +136,7 @@ class Competitions(Experiment):
 
 
 class _CompetitionGame:
-    """One competition: its labels, and the predictions of all teams."""
+    """A simulated competition: the labels of the rows, and the predictions of all teams."""
 
     def __init__(self, sizes: Competitions, rng: np.random.Generator) -> None:
         self._sizes, self._rng = sizes, rng
@@ -150,7 +150,10 @@ class _CompetitionGame:
         self._told: list[tuple[NDArray[np.int64], float]] = []
 
     def _drawn(self, quality: float) -> NDArray[np.bool_]:
-        """Draw the rows on which a team of this quality errs, among those whose labels are not coins."""
+        """Return random rows on which a team of this quality predicts wrongly.
+
+        Rows whose label is a fair coin are excluded.
+        """
         sure = ~self._coins
         most = float(np.mean(self._chance))
         share = (most - quality) / ((2.0 * _SURE - 1.0) * float(np.mean(sure)))
@@ -160,7 +163,11 @@ class _CompetitionGame:
         return wrong
 
     def submission(self, team: int, number: int) -> NDArray[np.int64]:
-        """Return a team's predictions. The team that fits coins submits a vote of its told successes last."""
+        """Return the predictions of one submission of a team.
+
+        The last submission of the overfitting team predicts the random labels by a vote of its earlier submissions,
+        weighted by their reported scores.
+        """
         wrong = self._errors[team].copy()
         moved = self._rng.choice(np.flatnonzero(wrong), round(_CHANGED * wrong.sum()), replace=False)
         wrong[moved] = False
@@ -316,7 +323,7 @@ class SimulatedLeaderboard(Protocol):
 
 
 class _Bare:
-    """Scores as they are."""
+    """Leaderboard that shows the exact scores, without a promise."""
 
     radius: float | None = None
     kept = True
@@ -343,9 +350,9 @@ class _ParameterFree:
 
 
 class _Mechanical:
-    """Answers of a mechanism, held against the true score of every submission, and of the best of them: 1/2.
+    """Leaderboard that shows the answers of a mechanism, and compares them with the true scores.
 
-    The score on the training rows is the guess.
+    Guesses are the scores on the training rows.
     """
 
     def __init__(self, mechanism: Mechanism, seed: int) -> None:
@@ -368,7 +375,7 @@ class _Mechanical:
 def leaderboard(
     board: str, rows: int, queries: int, surprises: int, confidence: float, seed: int
 ) -> SimulatedLeaderboard:
-    """A board by its name, for so many queries."""
+    """Return the simulated leaderboard of a name, planned for this many queries."""
     if board == BARE:
         return _Bare()
     if board == PARAMETER_FREE:
@@ -378,7 +385,7 @@ def leaderboard(
 
 @lru_cache(maxsize=256)
 def tuned_for(board: str, rows: int, queries: int, surprises: int, confidence: float) -> Mechanism:
-    """Tuned for so many queries; its labellings are scored, so higher is better on a ladder."""
+    """Return the mechanism of a name, tuned for this many queries. A higher score is better."""
     if board in (LADDER, HALF_STEP):
         margin = 1 if board == HALF_STEP else 2
         return Ladder.tuned(rows=rows, queries=queries, confidence=confidence, margin=margin, better="higher")

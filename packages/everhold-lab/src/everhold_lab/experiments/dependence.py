@@ -49,7 +49,7 @@ class PanelPoint:
 
 @dataclass(frozen=True, slots=True)
 class PanelAxis:
-    """Axis of all panels: its title, and whether it is logarithmic."""
+    """Title of the horizontal axis of all panels, and whether the axis is logarithmic."""
 
     title: str
     log: bool = True
@@ -224,7 +224,7 @@ class DependenceExperiment(Experiment):
         ]
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """Find that the right model keeps its promise, that independence does not, and what dependence costs."""
+        """Return findings on the promises of the right and wrong model, and on the cost of dependence."""
         right = [
             ((row["family"], row["strength"], row["mechanism"]), row["violated"])
             for row in rows
@@ -247,7 +247,7 @@ class DependenceExperiment(Experiment):
         return findings
 
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """Return charts of radii with errors, and of what the rows are worth, in groups and in order."""
+        """Return charts of radii and errors, and of the number of independent rows that the rows are worth."""
         seen = (
             "Solid: the radius that the right model promises. Dashed: the one that is "
             "promised if rows are declared independent, which does not change. Dotted: "

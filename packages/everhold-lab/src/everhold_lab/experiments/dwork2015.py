@@ -281,7 +281,7 @@ class Dwork2015(Experiment):
     def _choose(
         self, analyst: str, access: AttributeHoldout, training: LinearSample, holdout: LinearSample, drawing: _Clock
     ) -> _Choice:
-        """Choose and order attributes, let them vote, and ask for the accuracies of the votes."""
+        """Select and order attributes, form votes of the first ones, and ask for the accuracies of these votes."""
         seen, told = training.correlations, access.correlations(training, holdout)
         agrees = (np.sign(seen) == np.sign(told)) & (np.minimum(np.abs(seen), np.abs(told)) > _cutoff(self.rows))
         kept = np.flatnonzero(agrees)  # nan, a refused answer, agrees with nothing
@@ -384,7 +384,7 @@ class _Clock:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Return a context whose time is counted."""
+        """Return a context whose elapsed processor time is added to the clock."""
         started = time.process_time()
         yield
         self.seconds += time.process_time() - started

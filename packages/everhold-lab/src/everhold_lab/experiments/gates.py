@@ -80,7 +80,7 @@ class GatesExperiment(Experiment):
         ]  # fmt: skip
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """Play one night, and return a row with what was promoted."""
+        """Simulate one night of challenges, and return a row that counts its promotions and wrong promotions."""
         game = _GateGame(self, np.random.default_rng([seed, ["hill climbing", "boosting"].index(setting["agent"])]))
         judge = self._gate() if setting["judge"] == "gate" else partial(_one_shot, self.mechanism)
         promoted, wrong = [], 0
@@ -164,7 +164,7 @@ def _one_shot(mechanism: GuessAndCheck, turned: Sequence[Rows], wins: NDArray[np
 
 @dataclass
 class _GateGame:
-    """One night: its labels, and where the champion is right."""
+    """State of a simulated night: the labels of the rows, and the rows on which the champion is right."""
 
     sizes: GatesExperiment
     rng: np.random.Generator
@@ -191,7 +191,7 @@ class _GateGame:
         self._right[turned] = ~self._right[turned]
 
     def promotions(self, judge: Judge, *, boosting: bool) -> Iterator[tuple[bool, Rows]]:
-        """Yield the challengers that the judge promotes, each with whether it is a real step."""
+        """Yield each challenger that the judge promotes, with a boolean that says whether it is a real improvement."""
         number, every = 0, self.sizes.challengers // self.sizes.steps
         while number < self.sizes.challengers:
             batch = list(range(number, min(number + _BATCH, self.sizes.challengers)))
@@ -216,7 +216,10 @@ class _GateGame:
         return mended
 
     def _luck(self, *, boosting: bool) -> Rows:
-        """Return a random set of rows whose labels are coins, for boosting without the latest promotions' rows."""
+        """Return a random set of rows whose labels are fair coins.
+
+        For boosting, rows of the latest promotions are excluded.
+        """
         count = int(self.sizes.rows * self.sizes.disagreement * self.rng.choice([0.02, 0.2, 1.0]))
         coins = self._pools[1]
         drawn = self.rng.choice(coins, max(min(count, len(coins)), 1), replace=False)

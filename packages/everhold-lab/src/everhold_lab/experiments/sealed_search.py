@@ -322,7 +322,7 @@ def _columns(part: FlightRows, known: slice) -> dict[str, NDArray[Any]]:
 
 
 def _timed(search: Any, rows: Any, labels: Any) -> tuple[Any, float]:
-    """Run a search, and return it with the seconds that it took."""
+    """Fit a search of parameters, and return it with the elapsed seconds."""
     start = time.perf_counter()
     search.fit(rows, labels)
     return search, time.perf_counter() - start

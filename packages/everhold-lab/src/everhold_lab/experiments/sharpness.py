@@ -87,7 +87,7 @@ class Sharpness(Experiment):
     queries: int = _PLANNED
 
     def settings(self) -> Sequence[Setting]:
-        """Return everything that is measured."""
+        """Return one setting for each measured kind of query."""
         return [{"measured": name} for name in _WANTED]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
@@ -126,7 +126,7 @@ class Sharpness(Experiment):
         return lines
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """Find that every half-width is as small as it should be, and that no interval misses."""
+        """Return whether every half-width is within its limit, and whether every interval contains its true value."""
         found, by_name = {}, {line["measured"]: line for line in summary}
         for line in summary:
             for what, limit in (("told", "at_most"), ("unsealed", "unsealed_at_most")):
@@ -201,7 +201,7 @@ class Sharpness(Experiment):
         return self._measure(*_halves(table, rows), "y = 1", "x > 0.0001 * {}", 0.3)
 
     def _silent(self, share: float, rng: np.random.Generator) -> list[Row]:
-        """Measure queries of which nothing is told before the end."""
+        """Return the widths of intervals for silent queries, whose answers are revealed only after unsealing."""
         table = {"x": rng.random(2 * self.rows)}
         sealed, training = _halves(table, self.rows)
         with SealedHoldout(sealed, training, queries=self.queries) as holdout:
@@ -234,7 +234,7 @@ class Sharpness(Experiment):
         truth: float,
         **options: Any,
     ) -> list[Row]:
-        """Measure the last planned query, after silent ones that differ in a number."""
+        """Return the width of the last planned query's answer, after silent queries that differ only in a number."""
         with SealedHoldout(sealed, training, queries=self.queries, **options) as holdout:
             holdout.ask_many([silent.format(1.0625 + number / 8.0) for number in range(self.queries - 1)], silent=True)
             answer = holdout.ask(asked)

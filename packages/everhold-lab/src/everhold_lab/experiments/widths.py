@@ -161,7 +161,10 @@ class WidthsExperiment(Experiment):
         return pictures
 
     def _widths(self, setting: Setting) -> list[Row]:
-        """Return every width at one place, without a radius where nothing below the whole range is promised."""
+        """Return a line for every bound at one setting.
+
+        The radius is None where no bound below the whole range is promised.
+        """
         planned = _planned(setting["sealed"], setting["queries"], setting["surprises"], self.confidence)
         own = [
             {"width": line["mechanism"], "statement": line["statement"], "published": False, "radius": line["radius"]}
@@ -186,7 +189,10 @@ def _planned(rows: int, queries: int, surprises: int, confidence: float) -> dict
 
 
 def _playable(planned: Mapping[str, Any], *, sweep: str) -> list[str]:
-    """Return the mechanisms that promise something about every answer, by surprises those that count them."""
+    """Return the mechanisms with a useful promise about every answer.
+
+    A sweep over surprises keeps only those that count surprises.
+    """
     promised = {line["mechanism"]: line["radius"] for line in planned["lines"]}
     return [
         name

@@ -525,7 +525,7 @@ class Figure3(_Reuse):
 
 
 def _worst(lines: Iterable[Row]) -> Row:
-    """Return the line whose error is the largest share of the claimed radius."""
+    """Return the line in which the error is the largest fraction of the claimed radius."""
     return max(lines, key=lambda line: float(line["worst_error"] / line["radius"]))
 
 

@@ -32,7 +32,7 @@ class BoundOfSource:
 
 
 class SessionBound(Protocol):
-    """Protocol of a statement about a whole session, as the planner calls it."""
+    """Protocol of a published bound for a session of adaptive queries, in the form that the planner calls."""
 
     def __call__(
         self, subject: float, /, *, queries: int, surprises: int, confidence: float, slack: float

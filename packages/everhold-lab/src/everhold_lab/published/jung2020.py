@@ -169,7 +169,10 @@ def jung_2020(rows: float, /, *, queries: int, surprises: int, confidence: float
 
 
 def jung_2020_rows(radius: float, /, *, queries: int, surprises: int, confidence: float, slack: float) -> BoundOfSource:
-    """Return the rows for a radius: the least ``z sqrt(k) / (mu (tau - everything else))``, see :func:`jung_2020`."""
+    """Return the number of rows for a radius: the least ``z sqrt(k) / (mu (tau - rest))``.
+
+    The rest is the sum of all other terms of :func:`jung_2020`.
+    """
     fraction(radius, "radius")
     check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
 
@@ -192,7 +195,7 @@ def _bias_and_losses(z: float, epsilon: float, mu: float, queries: int, beta: fl
 
 
 def _nelder_mead(objective: Callable[[Floats], float], queries: int, noise: float) -> tuple[float, Floats]:
-    """Return the least value over (ln z, ln eps, ln eps/mu), and where it is."""
+    """Return the least value of an objective over (ln z, ln eps, ln eps/mu), and the minimising point."""
     z = math.sqrt(2.0 * math.log(1e4 * queries))
     start = np.log([z, min(0.7, math.sqrt(5.0 * z * noise)), 5.0])
     found = scipy.optimize.minimize(

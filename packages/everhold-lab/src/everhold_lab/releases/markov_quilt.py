@@ -107,7 +107,7 @@ def tree_quilts(graph: Graph, row: int, *, most_nearby: int | None = None) -> tu
 
 
 def _fewer_behind(graph: Graph, back: int, node: int, limit: int) -> bool:
-    """Return whether at most ``limit`` rows of a tree are ``node`` or lie behind it, seen from ``back``."""
+    """Return whether the subtree of ``node``, in a tree entered from ``back``, has at most ``limit`` nodes."""
     order = [(node, back)]
     for here, came in order:
         order += [(other, here) for other in graph.adjacency[here] if other != came]
@@ -167,7 +167,7 @@ class _FoundQuilt(NamedTuple):
 
 
 def chain_search(model: MarkovChain, *, rows: int, epsilon: float, exact: bool = True) -> ChainSearch:
-    """Return the best quilts for a known chain, or good ones for a set of chains or two numbers.
+    """Return the best Markov quilts for a known chain, or good quilts for a chain that is known only approximately.
 
     Raises:
         DependenceError: If that is not possible for the model.
@@ -314,7 +314,7 @@ def _within(left: NDArray[np.float64], right: NDArray[np.float64], *, rows: int,
 
 
 def _one_sided(pairs: NDArray[np.float64], *, others: int, epsilon: float, before: bool) -> list[_FoundQuilt]:
-    """Return the best quilt of one row on one side, with all ``others`` rows of the other side nearby."""
+    """Return the best quilt of one row on one side of a row, with all ``others`` rows on the other side nearby."""
     if not pairs.size:
         return []
     influence = pairs.max(axis=(1, 2))
@@ -538,7 +538,7 @@ def _ends(found: _QuiltSearch, row: int) -> tuple[int, ...]:
 
 
 def _law(model: DependenceModel | FactorModel) -> str:
-    """Return in words what a release assumes about the rows."""
+    """Return a text that says which law of the rows a release assumes."""
     if isinstance(model, MarkovChain):
         start = "in its stationary law" if model.initial == "stationary" else "that starts in a given law"
         said = f"a Markov chain of {len(model.states):,} states {start}, one row per step"

@@ -85,7 +85,7 @@ class NoiseGrid:
         return cls(Fraction(sensitivity) / steps, scale)
 
     def noisy(self, value: float, noise: Noise, *, stream: str) -> float:
-        """Return the value on the grid plus noise. Only the last conversion to a float is rounded.
+        """Return the value rounded to the grid plus noise. The sum is exact before its conversion to a float.
 
         Raises:
             ValueError: If the value is not finite; it is not quoted.
@@ -98,7 +98,7 @@ class NoiseGrid:
     def release(
         self, value: float, noise: Noise, *, stream: str, epsilon: float, statement: str, source: str
     ) -> Release:
-        """Add noise to a value, and return it with what it promises.
+        """Return the value plus noise, with the privacy guarantee that the noise gives.
 
         Raises:
             ValueError: If the value is not finite, or the noise cannot be drawn.
@@ -186,7 +186,7 @@ class GaussianFieldMechanism:
 
     @cached_property
     def spread(self) -> float:
-        """How much the sum moves when a row moves by one, for the worst adversary, rounded up."""
+        """Largest change of the expected sum when one row changes by one, over all adversaries, rounded up."""
         matrix = np.array(self.precision)
         if self.positively_correlated:
             return shift(matrix)
@@ -229,9 +229,10 @@ class GaussianFieldMechanism:
 
 
 def shift(precision: NDArray[np.float64]) -> float:
-    """Return ``max_i |sum_j S_ji / S_ii|`` for covariance S, what the sum moves when a row does, rounded up.
+    """Return ``max_i |sum_j S_ji / S_ii|`` for the covariance S: how far one row shifts the expected sum.
 
-    With the rows and columns of the unknown rows alone, it is what an adversary sees who knows all the others.
+    The value is rounded up. It is the largest change of the expected sum when one row changes by one. With the
+    precision matrix of a subset of rows, it holds for an adversary who knows all other rows.
     """
     deviation = np.sqrt(np.diag(precision))
     scaled = precision / np.outer(deviation, deviation)

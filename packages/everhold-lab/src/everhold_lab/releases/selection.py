@@ -66,14 +66,14 @@ class PermuteAndFlip(ExponentialMechanism):
         return PureCurve(self.epsilon)
 
     def exceedance(self, alpha: float, *, candidates: int, steps: int) -> float:
-        """See `permute_and_flip_exceedance`."""
+        """Return the expected regret in excess of alpha, as `permute_and_flip_exceedance` bounds it."""
         return permute_and_flip_exceedance(alpha=alpha, scale=self.scale(steps), candidates=candidates)
 
 
 def _heads(gaps: NDArray[np.int64], slope: Fraction, noise: Noise, stream: str) -> NDArray[np.bool_]:
-    """Flip one coin for each candidate, heads with probability ``exp(-slope gap)``.
+    """Return for each candidate whether a coin with the probability ``exp(-slope gap)`` shows heads.
 
-    A coin is heads when a uniform number is below its probability; 64 digits of it nearly always decide.
+    The comparison of a uniform number with the probability is exact. Its first 64 binary digits nearly always suffice.
     """
     digits = noise.words(len(gaps), stream=stream)
     chances = chances_of(gaps, slope) * 2.0**64

@@ -35,7 +35,7 @@ SOURCES: Mapping[str, tuple[str, tuple[Item, ...]]] = MappingProxyType(
 
 
 def number(item: Item) -> Any:
-    """Compute the number of an item, None for experiments and items that nothing evaluates."""
+    """Return the number to which the item's call evaluates, or None for an item without a call."""
     return item.run.value() if isinstance(item.run, Call) else None
 
 

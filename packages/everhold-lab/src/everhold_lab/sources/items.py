@@ -71,7 +71,7 @@ class ExperimentOf:
 
     @property
     def shown(self) -> str:
-        """The command that plays it."""
+        """The command that runs the experiment."""
         return f"everhold lab run {self.name}"
 
 
@@ -91,7 +91,7 @@ class Item:
 
 
 def call(function: Callable[..., Any], *arguments: Any, read: str | None = None, **named: Any) -> Call:
-    """Build a `Call`, whose arguments may be calls themselves."""
+    """Build a `Call` of a function. Its arguments may be calls, which are evaluated first."""
     return Call(function, arguments, named, read)
 
 

@@ -31,7 +31,7 @@ CORRELATED = [[0.45, 0.05], [0.05, 0.45]]
 
 
 def told_with_odds(odds: float) -> list[list[list[float]]]:
-    """Return the law of an output that tells each of two bits with these odds, shape (2, 2, 4)."""
+    """Return the law of an output that reports each of two bits correctly with these odds, shape (2, 2, 4)."""
     right = odds / (1.0 + odds)
     bits = ([right, 1.0 - right], [1.0 - right, right])
     return [[[a * b for a in one for b in other] for other in bits] for one in bits]
@@ -67,7 +67,7 @@ def resampling_gap(rows: int, *, epsilon: float) -> float:
 
 
 def posterior_ratio(rows: int, *, epsilon: float) -> float:
-    """Return the largest ``f(Q) / f(P)`` of the share of ones over all transcripts, at most e^eps."""
+    """Return the largest posterior mean of the share of ones divided by its prior mean, at most e^eps."""
     joint = responses(rows, epsilon)
     return float((_shares(rows) @ (joint / joint.sum(axis=0))).max() / 0.5)
 
@@ -92,7 +92,7 @@ def doob_steps(rows: int, *, epsilon: float) -> float:
 
 
 def sum_of_tails(queries: int, *, failure: float) -> float:
-    """Return the sum of the three tails in Theorem 2's proof, as a share of the beta/2 for them (erratum 9)."""
+    """Return the sum of the three tail bounds in Theorem 2's proof, divided by the beta/2 for them (erratum 9)."""
     share = failure / (4.0 * queries)
     return queries * share * (math.pow(2, -2 / 3) + math.pow(2, 1 / 3) + math.pow(share, 1.25)) / (failure / 2.0)
 
@@ -120,7 +120,7 @@ def first_above(values: tuple[int, ...], *, threshold: int, epsilon: float) -> i
 
 
 def sparse_answers(values: tuple[int, ...], *, tops: int, threshold: int, epsilon: float) -> list[int]:
-    """Return verdicts of Sparse by seeded noise: 0 below, 1 above, 2 after it has stopped."""
+    """Return the verdicts of Algorithm Sparse with seeded noise: 0 for below, 1 for above, 2 after its end."""
     noise = SeededNoise(1)
     stream = SparseVector.sparse(epsilon=epsilon, tops=tops, threshold=threshold, sensitivity=1)
     _, verdicts = stream.ask(stream.start(noise), list(values), noise)
@@ -230,5 +230,5 @@ def asked() -> dict[str, float]:
 
 
 def answer(kind: str) -> float:
-    """Return one number of the session in `asked`, such as ``mean``, ``variance`` or ``entries``."""
+    """Return one number from the results of `asked`, such as ``mean``, ``variance`` or ``entries``."""
     return asked()[kind]

@@ -495,12 +495,12 @@ def post_selection_radius(
 
 
 def _given_up(dependence: DependenceModel | None) -> float:
-    """Return the probability that the model is wrong or that training rows tell about sealed ones."""
+    """Return the failure probability that dependence costs: the model is wrong, or training rows reveal sealed rows."""
     return 0.0 if dependence is None else dependence.miss + dependence.training_distance()
 
 
 def _left_of(chance: float, dependence: DependenceModel | None, failure: float = 0.0) -> float:
-    """Return what the dependence and the failure of a session leave of an allowed failure probability."""
+    """Return what remains of an allowed failure probability after dependence and the failure of a session."""
     left = _without(chance, _given_up(dependence))
     if not 0.0 <= failure < left:
         raise ValueError(f"failure is {failure!r}. Pass a number of at least 0 and below {left:.3g}.")

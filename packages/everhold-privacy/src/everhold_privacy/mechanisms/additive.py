@@ -63,7 +63,7 @@ class Transferred(Mechanism):
 
     @property
     def beyond_curve(self) -> float:
-        """How much the epsilon of the noise that is drawn may exceed the one that `curve` states."""
+        """Upper bound on how far the epsilon of the discrete noise that is drawn exceeds the epsilon of `curve`."""
         return self.rounding
 
     def loss_of(self, charged: int) -> float | None:
@@ -101,7 +101,7 @@ class TransferredPromise(Transferred):
 
     @abstractmethod
     def _sampling(self) -> tuple[float, float]:
-        """Return the best alpha, and r(alpha) there."""
+        """Return an alpha and the exceedance r(alpha), chosen for the smallest ``alpha + r(alpha) / beta``."""
 
     def _bound(self, curve: PrivacyCurve | None = None) -> TransferBound:
         """Return the bound of S1 for a curve, by default the mechanism's own."""
@@ -113,7 +113,7 @@ class TransferredPromise(Transferred):
 
     @cached_property
     def bound(self) -> TransferBound:
-        """The bound of S1 for the mechanism's own curve, computed once because every answer needs it."""
+        """The bound of S1 for the privacy curve of this mechanism, computed once because every answer needs it."""
         return _bound_of(self)
 
     def interval(self, values: NDArray[np.float64], alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -139,7 +139,7 @@ def _bound_of(mechanism: TransferredPromise) -> TransferBound:
 
 @lru_cache(maxsize=256)
 def _epsilon_of(mechanism: TransferredPromise) -> float:
-    """Return the epsilon of the whole transcript, remembered because it is costly and part of every quote."""
+    """Return the epsilon of all planned answers, cached because it is costly and part of every quote."""
     return mechanism.curve().epsilon(mechanism._privacy_delta)
 
 
@@ -189,7 +189,7 @@ class AdditiveNoise(TransferredPromise):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianNoise(AdditiveNoise):
-    """Base of mechanisms with Gaussian noise: draws it, and bounds the largest error of m answers."""
+    """Base of mechanisms that add Gaussian noise, with the draw of the noise and a bound on the largest of m errors."""
 
     def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:
         return noise.gaussian(self.scale_on_grid(self.scale), size, stream="answer")

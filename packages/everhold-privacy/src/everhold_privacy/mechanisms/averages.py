@@ -32,7 +32,7 @@ class BareAverage(Mechanism):
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """Return the mechanism for a request. It has nothing to tune."""
+        """Return the mechanism for this number of rows and queries. It has no parameter to tune."""
         return cls(rows=rows, queries=queries, confidence=confidence, **shared)
 
     @property
@@ -62,7 +62,7 @@ class BareAverage(Mechanism):
         return state.after(asked=count, charged=count), replies
 
     def promise(self) -> Promise:
-        """Return the promise made of one two-sided bound for each query."""
+        """Return the promise that follows from one two-sided Hoeffding bound for each planned query."""
         rows = self.effective_rows(self._rows_per_answer)
         radius = float(hoeffding_radius(rows=rows, log_inverse_level=self._log_inverse_level))
         return self._promised(radius + self.rounding, {"rows_per_answer": float(self._rows_per_answer)})

@@ -52,7 +52,10 @@ class CreditAccounting(Accounting["PrivacyBudget"]):
 
     @staticmethod
     def mispriced(*, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:
-        """Yield what is wrong with recorded prices, as every answer costs at least one credit."""
+        """Yield a text for each contradiction between the recorded credits and answers.
+
+        An answer costs at least one credit.
+        """
         if not taken + lost <= charged <= CREDITS * queries:
             yield "the credits that were charged are fewer than the answers, or more than there were"
         if not taken and charged != lost:
@@ -133,7 +136,10 @@ class PrivacyBudget(GaussianNoise):
 
     @property
     def beyond_curve(self) -> float:
-        """Also what the eps of all answers may exceed that of continuous noise by; zero-concentration needs no such."""
+        """Upper bound on how far the epsilon of the discrete noise exceeds that of continuous noise.
+
+        Bounds by zero-concentration do not need it.
+        """
         return self.rounding + self._beyond_continuous(least_steps(self))
 
     def curve(self) -> ZeroConcentratedCurve:
@@ -199,7 +205,10 @@ class PrivacyBudget(GaussianNoise):
     def _answer(
         self, state: State, evaluations: Evaluations, where: slice, scale: float, noise: Noise, replies: Replies
     ) -> State:
-        """Answer means at one noise scale, for which there are enough credits."""
+        """Add noise of one scale to the sums of a batch of means, and return the state after the charge.
+
+        The caller has checked that the credits suffice.
+        """
         count, price, steps = where.stop - where.start, self.credits_for(scale), self.scale_on_grid(scale)
         values = (evaluations.totals[where, 0] + noise.gaussian(steps, count, stream="answer")) / self.steps
         interval = self.interval(values, _allowance_of(self, steps / self.steps))

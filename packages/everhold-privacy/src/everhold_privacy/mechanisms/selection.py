@@ -206,7 +206,10 @@ class QuantileBins:
 
     @property
     def target(self) -> int:
-        """The count ``q n`` in grid units, rounded, which is the same whatever the rows are."""
+        """The number of rows below the quantile, ``q n``, in grid units and rounded.
+
+        It does not depend on the values of the rows.
+        """
         return round(Fraction(float(self.quantile)) * self.steps)
 
     def losses(self, below: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -128,7 +128,7 @@ class SubsampledBitsCurve(PrivacyCurve):
         return math.log1p(2.0 * (1.0 - self.coins) * self.share / self.coins)
 
     def _told(self) -> tuple[int, float]:
-        """Number of informative draws that is counted, and the logarithm of the chance that there are more."""
+        """Number of informative draws that the bound allows for, and the logarithm of the probability of more."""
         rate = self.coins + (1.0 - self.coins) * self.share
         third = -_LOG_MISSED / 3.0
         excess = third + math.sqrt(third * third - 2.0 * _LOG_MISSED * self.draws * rate * (1.0 - rate))
@@ -136,7 +136,7 @@ class SubsampledBitsCurve(PrivacyCurve):
         return (counted, _LOG_MISSED) if counted < self.draws else (self.draws, -math.inf)
 
     def group(self, rows: int) -> SubsampledBitsCurve:
-        """Return the curve for a group of this many rows, whose share of the draws is larger."""
+        """Return the curve for a replacement of this many rows together, which receive a larger share of the draws."""
         return SubsampledBitsCurve(self.draws, self.coins, min(1.0, self.share * whole_number(rows, "rows")))
 
     def repeat(self, times: int) -> SubsampledBitsCurve:
@@ -252,7 +252,7 @@ def _middle(rows: int, extra: float) -> float:
 
 
 def _kl(mean: NDArray[np.float64], guess: NDArray[np.float64], coins: float) -> NDArray[np.float64]:
-    """Return the divergence of two bits with coins mixed in, whose terms are both at least 0."""
+    """Return the Kullback-Leibler divergence of two bits, each mixed with fair coins, as a sum of two terms >= 0."""
     apart, one = (1.0 - coins) * (mean - guess), coins / 2.0 + (1.0 - coins) * guess
     return np.asarray(one * _excess(apart / one) + (1.0 - one) * _excess(-apart / (1.0 - one)))
 

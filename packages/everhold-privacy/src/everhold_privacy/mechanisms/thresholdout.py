@@ -70,7 +70,10 @@ class Scales:
     def sharing(
         cls, loss: float, comparison_weight: float, answer_weight: float, *, rows: int, queries: int, surprises: int
     ) -> Self:
-        """Return scales whose epoch loses ``(1/s1 + 2/s3 + 1/s2)/n``, split as 1 to both weights."""
+        """Return scales whose epochs have the privacy loss ``(1/s1 + 2/s3 + 1/s2)/n``.
+
+        The weights 1, `comparison_weight` and `answer_weight` divide the loss among its three terms.
+        """
         unit = (1.0 + comparison_weight + answer_weight) / (rows * loss)
         return cls(unit, 2.0 * unit / comparison_weight, unit / answer_weight, queries, surprises)
 
@@ -172,7 +175,7 @@ class _Search:
         return chosen.least_threshold(excess=excess, leak=leak, beta=self.beta, ratio=self.ratio, start=start)
 
     def around(self, center: Point, width: float, start: float) -> Point:
-        """Return the best point whose loss is within about a factor ``e^width`` of the centre's."""
+        """Return the best point with about the privacy loss of the centre, up to a factor ``e^width``."""
         log_leak = _interpolated(self.leak, float(center[0]), width)
 
         def log_threshold(point: Point) -> float:
@@ -212,7 +215,7 @@ Drafted = TypeVar("Drafted", bound="Thresholdout")
 
 @dataclass(frozen=True, slots=True)
 class _Error:
-    """Terms of the radius beyond the threshold: the radius is ``threshold + total``."""
+    """Terms that the radius has in addition to the threshold: the radius is ``threshold + total``."""
 
     excess: float  # x, what noise in the comparison may add
     leak: LeakageBound
@@ -336,12 +339,18 @@ class Thresholdout(ChecksGuesses, Transferred):
         return PureCurve(self.unit * (1.0 / first + 2.0 / comparison + 1.0 / answer), times=self.surprises)
 
     def spent_curve(self, state: State) -> PureCurve:
-        """Return the curve of the epochs so far, including the one in progress, whose threshold was used."""
+        """Return the privacy curve of the epochs so far.
+
+        The epoch in progress counts, because its noisy threshold has been used.
+        """
         epochs = min(state.charged + 1, self.surprises) if state.asked else 0
         return replace(self, surprises=epochs).curve() if epochs else PureCurve(0.0)
 
     def _error(self, leak: LeakageBound, *, require_two_sided: bool = False) -> _Error:
-        """Return the least error of S1 beyond the threshold. It covers needless spending where T allows that."""
+        """Return the least sum of the error terms of S1 that come on top of the threshold T.
+
+        It covers needless spending if T is large enough.
+        """
         most = self.threshold - self.drawn_scale(self.answer_scale)  # the wrong-side term needs T - x >= s2
         two_sided = require_two_sided or most > 0.0
 
@@ -447,7 +456,10 @@ def _leak(mechanism: Thresholdout) -> LeakageBound:
 
 
 def _with_least_threshold(candidate: Drafted, slack: float) -> Drafted:
-    """Return the draft with the least T whose error E leaves ``E <= T (1-c)/(1+c)``, and so with the least radius."""
+    """Return the mechanism with the least threshold T whose error E is at most ``T (1-c)/(1+c)``. Here c is the slack.
+
+    The least such threshold gives the least radius.
+    """
     leak = _leak(candidate)
     for _ in range(40):  # a contraction: E barely depends on T
         threshold = candidate._error(leak, require_two_sided=True).total * (1.0 + slack) / (1.0 - slack)

@@ -62,7 +62,10 @@ class NetworkParts:
 
     @cached_property
     def _in_tree(self) -> NDArray[np.bool_]:
-        """True for nodes whose component is a tree without large factors or too many states."""
+        """Boolean for each node: its component is a tree of small tables.
+
+        Such a component has no factor of more than two nodes and no node with more than `MOST_STATES` states.
+        """
         labels = self.labels
         spare = np.bincount(labels) - 1 - np.bincount(labels[self.model.graph.edges[:, 0]], minlength=labels.max() + 1)
         tree = spare == 0
@@ -93,7 +96,7 @@ class NetworkParts:
         return int(self.component_rows.max()) <= 1
 
     def different(self, nodes: NDArray[np.int64]) -> list[tuple[int, NetworkParts]]:
-        """Return one of each kind of component among the given nodes, with the number of equal ones."""
+        """Return one component of each kind among those of the given nodes, with the number of equal components."""
         members: dict[int, list[int]] = {}
         for node in nodes.tolist():
             members.setdefault(int(self.labels[node]), []).append(node)
@@ -178,7 +181,10 @@ def _law(survival: Floats, counts: NDArray[np.int64]) -> Spread:
 
 
 def _count_grid(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers of rows to tell apart: small ones, steps of a fifth beyond, and a few component sizes."""
+    """Return the grid of row counts for the bounds.
+
+    It has 1 to 16, steps of a fifth, the component sizes if they are few, and the largest size.
+    """
     largest = int(sizes.max())
     steps = 16 * 1.2 ** np.arange(1, 1 + max(0, math.ceil(math.log(max(largest / 16, 1.0), 1.2))))
     different = np.unique(sizes)

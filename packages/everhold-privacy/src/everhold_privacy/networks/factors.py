@@ -126,7 +126,7 @@ class Graph:
         return near
 
     def reachable(self, row: int, without: Collection[int]) -> dict[int, int]:
-        """Return the nodes on paths from ``row`` that avoid ``without``, each with the node before it."""
+        """Return the nodes that paths from ``row`` reach without ``without``, each with its predecessor."""
         barred = frozenset(without)
         before = {self._node(row): row}
         queue = deque(before)
@@ -298,7 +298,10 @@ class FactorModel:
         return parts
 
     def component(self, row: int) -> tuple[Factor, ...]:
-        """Return the factors in the connected component of ``row``, as other components are independent of it."""
+        """Return the factors in the connected component of ``row``.
+
+        The other components are independent of this one.
+        """
         return tuple(self._parts.get(int(self.graph.components()[row]), ()))
 
 

@@ -314,7 +314,10 @@ class _Edge:
         return cls(sets, _variation(kernels), most)
 
     def contracted(self, influence: Floats) -> Floats:
-        """Return the influence of a node on what its neighbour influences by b (proof: docs/theory/networks)."""
+        """Return bounds on the influence across this edge.
+
+        If a row influences the first node by b, this is its influence on the neighbour (proof: docs/theory/networks).
+        """
         rest = np.exp(-influence)  # 0 where b is infinite
         with np.errstate(over="ignore"):
             plain = np.minimum(np.log1p(self.kappa * np.expm1(np.minimum(influence, 700.0))), influence)
@@ -392,7 +395,7 @@ def conditional_logs(model: FactorModel, row: int, wanted: Sequence[int]) -> Log
 
 
 def _refuse_large(cells: int) -> None:
-    """Raise DependenceError if tables have too many cells."""
+    """Raise DependenceError if a table of probabilities would have too many entries."""
     if cells > MOST_CELLS:
         raise DependenceError(
             f"A table of {cells} combinations of states would be needed, more than the "
@@ -432,7 +435,7 @@ class Junction:
         return eliminate([*tables, self.downward[top]], wanted, self.states)
 
     def _subtree(self, wanted: Sequence[int]) -> tuple[list[int], int]:
-        """Return the buckets that connect those of the wanted nodes, and the highest of them."""
+        """Return the buckets of the smallest subtree that contains the wanted nodes, and the root of this subtree."""
         inside = set(wanted)
         front = [(self.place[node], node) for node in inside]
         heapq.heapify(front)
@@ -478,7 +481,7 @@ def junction(model: FactorModel) -> Junction:
 def _messages(
     scopes: dict[int, tuple[int, ...]], own: list[list[Table]], below: list[list[int]], states: Sequence[int]
 ) -> tuple[dict[int, Table], dict[int, Table]]:
-    """Compute all messages: upwards in the order of elimination, then downwards in the reverse order."""
+    """Compute the messages of the junction tree, upwards in the order of elimination and then downwards."""
     upward: dict[int, Table] = {}
     for node, scope in scopes.items():
         held = [*own[node], *(upward[child] for child in below[node])]

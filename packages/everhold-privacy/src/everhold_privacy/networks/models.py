@@ -178,7 +178,7 @@ def settings_of(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def index_of(value: Any, count: int) -> int:
-    """Return a value as an integer from 0 to below a count, or reject it."""
+    """Return a value as an integer from 0 to ``count - 1``. Raise DependenceError for an integer out of this range."""
     number = operator.index(value)
     if not 0 <= number < count:
         raise DependenceError(f"The number {number} stands for nothing. Pass a number from 0 to {count - 1}.")
@@ -257,7 +257,7 @@ class Network(DependenceModel):
         return FactorModel(self.states, tuple(Factor(scope, self.tables[table]) for scope, table in pairs))
 
     def links(self, most: int) -> Links | None:
-        """Return nodes and edges of the graph for a picture, or None if there are too many."""
+        """Return the nodes and edges of the graph for a drawing, or None if the graph has more nodes than ``most``."""
         if len(self.names) > most:
             return None
         lines = tuple((int(first), int(second)) for first, second in self.model.graph.edges)

@@ -144,7 +144,10 @@ def quilts_by_distance(
 
 
 def spheres(graph: Graph, row: int, most_nearby: int | None) -> Iterator[tuple[int, dict[int, int]]]:
-    """Yield each radius with the rows at this distance, each with one before it, while few enough rows are nearer."""
+    """Yield each radius with the rows at this distance from a row.
+
+    Each row comes with its predecessor on a shortest path. The radii end when more than `most_nearby` rows are nearer.
+    """
     seen = {row}
     sphere = dict.fromkeys(graph.neighbours(row), row)
     radius = 1
@@ -257,7 +260,10 @@ class _Part:
 def _exact_or_bound(
     model: FactorModel, row: int, part: _Part, exactly: Callable[[FactorModel, int, _Part], Logs] | None
 ) -> tuple[Logs, bool]:
-    """Return the ratios of a part for pairs of states, and whether they are exact and not a bound."""
+    """Return the log ratios of a part for each pair of states of the row, and whether they are exact.
+
+    If the exact computation is too large, they are upper bounds.
+    """
     if exactly is not None:
         try:
             return exactly(model, row, part), True
@@ -367,7 +373,7 @@ def _all_contexts(model: FactorModel, row: int, part: _Part) -> Logs:
 
 
 def _bound_along_path(model: FactorModel, row: int, part: _Part) -> Logs:
-    """Return the projective distance of the row's states, carried along the path that all targets share.
+    """Return a bound on the projective distance between the row's states, contracted along the path to all targets.
 
     It holds whatever is known about rows of the part (Birkhoff).
     """
@@ -394,7 +400,7 @@ def _shared_path(graph: Graph, row: int, part: _Part) -> list[int]:
 
 
 def _bound_of_factors(model: FactorModel, row: int, part: _Part) -> Logs:
-    """Return the projective distance of the row's states in the factors that it shares with the part."""
+    """Return a bound on the projective distance between the row's states, from its factors shared with the part."""
     factors = [f for f in model.component(row) if row in f.variables and not part.nodes.isdisjoint(f.variables)]
     around = sorted({node for factor in factors for node in factor.variables} - {row})
     cells = math.prod(model.states[node] for node in (row, *around))

@@ -108,7 +108,7 @@ class PricedChoice(Purchase["NDArray[np.int64]", Result]):
         return abs(self.bound[0].at_one - self.bound[0].at_zero)
 
     def listed(self) -> str:
-        """Return a text with the number of queries and the names of the first ones."""
+        """Return a text with the number of candidate queries and the names of the first few."""
         names = "; ".join(query.shown for query in self.bound[:_MOST_SHOWN])
         return f"{len(self.bound):,}: {names}{'; ...' if len(self.bound) > _MOST_SHOWN else ''}"
 
@@ -144,7 +144,7 @@ class PrivateChoice(PricedChoice[BestCandidate]):
 
     @property
     def shown(self) -> str:
-        """The choice in words, as transcripts show it."""
+        """The choice as a text for transcripts."""
         return f"the {self.best} of {self.listed()}"
 
     @property
@@ -153,7 +153,7 @@ class PrivateChoice(PricedChoice[BestCandidate]):
         return self.rises == (self.best == "lowest")
 
     def price(self, mechanism: PrivacyBudget) -> Price:
-        """Return the price in credits, and the regret that it buys."""
+        """Return the price in credits, and the regret that the chosen candidate has at most."""
         return Price(self.credits, self.width * PaidSelection(mechanism, self.credits).regret(len(self.bound)))
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
@@ -201,7 +201,7 @@ class PrivateChoiceQuery(PricedQuery[BestCandidate]):
     loss: Callable[[Any], RowwiseQuery | str] | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """Return the kind and arguments of the query, from which it can be built again."""
         return QuerySpec("private_choose", self._queries(), {"best": self.best, "price": self.price})
 
     def purchase(self, compiler: CompileContext) -> PrivateChoice:
@@ -302,7 +302,7 @@ class PrivateQuantileQuery(PricedQuery[PrivateQuantileAnswer]):
     price: int = CREDITS
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """Return the kind and arguments of the query, from which it can be built again."""
         given = {name: getattr(self, name) for name in ("quantile", "low", "high", "bins", "price")}
         return QuerySpec("private_quantile", self.text, given)
 
@@ -361,13 +361,13 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
 
     @property
     def shown(self) -> str:
-        """The query in words, as transcripts show it."""
+        """The query as a text for transcripts."""
         query = self.asked
         ends = f"{query.bins:,} bins from {query.low:g} to {query.high:g}"
         return f"quantile {query.quantile:g} of {query.text} in {ends}"
 
     def price(self, mechanism: PrivacyBudget) -> Price:
-        """Return the price in credits, and the error of the level that it buys."""
+        """Return the price in credits, and the largest error of the quantile's level at this price."""
         return Price(self.credits, PaidSelection(mechanism, self.credits).level_error(self.asked.bins))
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
@@ -470,7 +470,7 @@ class AboveQuery(PricedQuery[PrivateFirstAbove]):
     price: int = CREDITS
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """Return the kind and arguments of the query, from which it can be built again."""
         return QuerySpec("private_first_above", self.queries, {"threshold": self.threshold, "price": self.price})
 
     def purchase(self, compiler: CompileContext) -> AbovePurchase:
@@ -509,7 +509,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
 
     @property
     def shown(self) -> str:
-        """The scan in words, as transcripts show it."""
+        """The query as a text for transcripts."""
         return f"the first above {self.threshold:g} of {self.listed()}"
 
     @property
@@ -527,7 +527,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
         )  # fmt: skip
 
     def price(self, mechanism: PrivacyBudget) -> Price:
-        """Return the price in credits, and how far beyond the threshold a verdict may be wrong."""
+        """Return the price in credits, and the distance from the threshold within which a verdict may be wrong."""
         return Price(self.credits, self.width * self._within(mechanism))
 
     def _within(self, mechanism: PrivacyBudget) -> float:

@@ -191,7 +191,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
 
     @property
     def shown(self) -> str:
-        """The query in words, as transcripts show it."""
+        """The query as a text for transcripts."""
         query = self.asked
         within = "" if query.tolerance is None else f", within {query.tolerance:g}"
         return f"gradient {query.name or 'without a name'}, {query.dimension:,} numbers, clip {query.clip:g}{within}"

@@ -97,7 +97,7 @@ class LowSensitivityQuery(StatisticQuery):
         return lambda places: self._value({name: column[places] for name, column in table.items()})
 
     def _samples(self, compiler: CompileContext, public: Table) -> list[Table]:
-        """Return tables of public rows, all and parts, by which different statistics are told apart."""
+        """Return tables of public rows, all rows and subsets, on which the values of the statistic identify it."""
         if compiler.training is None:
             public = varied_rows({name: compiler.schema.columns[name] for name in public})
         parts = ({name: column[part::_PARTS] for name, column in public.items()} for part in range(_PARTS))
@@ -142,7 +142,7 @@ class LowSensitivityQuery(StatisticQuery):
 
 
 class _Terms(TypedDict, total=False):
-    """Range of the statistic, its columns, and what is known of it."""
+    """Optional arguments of a low-sensitivity query: range of the statistic, columns and other settings."""
 
     low: float
     high: float
@@ -241,7 +241,7 @@ class StatisticPurchase(Purchase[int, Answer]):
 
     @property
     def shown(self) -> str:
-        """The query in words, as transcripts show it."""
+        """The query as a text for transcripts."""
         return self.statistic.shown
 
     @property

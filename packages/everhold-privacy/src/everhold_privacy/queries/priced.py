@@ -67,7 +67,7 @@ class MechanismResult:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Price of a purchase in credits, and the half-width that it buys.
+    """Price of a query in credits, and the half-width of the answer at this price.
 
     Attributes:
         within: Its regret or error, in the query's units.
@@ -94,7 +94,7 @@ class Purchase(ABC, Generic[Seen, Result]):
     @property
     @abstractmethod
     def shown(self) -> str:
-        """The query in words, as transcripts show it."""
+        """The query as a text for transcripts."""
 
     @property
     def query(self) -> str:
@@ -103,7 +103,7 @@ class Purchase(ABC, Generic[Seen, Result]):
 
     @property
     def means(self) -> tuple[BoundQuery, ...]:
-        """The row means that the query is made of, empty for a query about something else."""
+        """The means over rows that the query reads, empty if it reads other statistics."""
         return ()
 
     @property
@@ -113,7 +113,7 @@ class Purchase(ABC, Generic[Seen, Result]):
 
     @abstractmethod
     def price(self, mechanism: PrivacyBudget) -> Price:
-        """Return the price of the query, and the half-width that it buys."""
+        """Return the price of the query in credits, and the half-width of the answer at this price."""
 
     @abstractmethod
     def evaluate(self, sealed: StoredRows, unit: int) -> Seen:
@@ -129,7 +129,7 @@ class Purchase(ABC, Generic[Seen, Result]):
 
 
 class PricedQuery(Query[Result]):
-    """Base of queries with a price of their own, as analysts write them."""
+    """Base of queries, as analysts write them, that a privacy budget pays for at a price of their own."""
 
     __slots__ = ()
 
@@ -140,7 +140,7 @@ class PricedQuery(Query[Result]):
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Result]:
-        """Return the plan that asks the query of the mechanism that it is paid from."""
+        """Return the plan that pays for the query from the holdout's privacy budget and asks it."""
         mechanism = paying(compiler.mechanism)
         if guess is not None or tolerance is not None:
             raise QueryRejected(
@@ -215,7 +215,7 @@ class Bought(QueryPlan[Result]):
 
 
 def paying(mechanism: Mechanism) -> PrivacyBudget:
-    """Return the mechanism if it is a privacy budget, or reject the query."""
+    """Return the mechanism if it is a privacy budget that can pay for a query. Otherwise raise QueryRejected."""
     if not isinstance(mechanism, PrivacyBudget):
         procedures.paying(mechanism)
         raise QueryRejected(
@@ -236,7 +236,7 @@ def whole_price(price: int) -> int:
 
 
 def checked_function_name(name: object) -> None:
-    """Check the name under which a function is the same query when it is asked again.
+    """Check the name of a function. A function that is asked again under the same name counts as the same query.
 
     Raises:
         ValueError: If it is no text that the ledger can keep.

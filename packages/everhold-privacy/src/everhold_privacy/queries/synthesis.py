@@ -100,7 +100,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
     marginals: int | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Query.made`."""
+        """Return the kind and arguments of the query, from which it can be built again."""
         if self.marginals is None:
             raise QueryRejected(
                 "A family of queries cannot be sent to a service, because it is code or "
@@ -174,7 +174,7 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
 
     @property
     def shown(self) -> str:
-        """The table in words, as transcripts show it."""
+        """The requested table as a text for transcripts."""
         names = ", ".join(column.name for column in self.maker.universe.columns)
         cells, queries = self.maker.universe.cells, len(self.maker.queries)
         return f"a synthetic table of {cells:,} cells for {queries:,} queries about {names}"
@@ -184,7 +184,7 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
         return Price(self.credits, min(mechanism.reach(self.alpha + ROUNDING), 1.0))
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
-        """Return the number of rows in each cell, shape (cells,)."""
+        """Return the number of sealed rows with each combination of column values, shape (cells,)."""
         universe = self.maker.universe
         return universe.histogram(sealed.table([column.name for column in universe.columns]))
 

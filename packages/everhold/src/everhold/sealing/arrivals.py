@@ -116,7 +116,7 @@ _PATHS = {"holdout": rows_file, "training": training_file}
 
 @contextmanager
 def arriving(folder: Path) -> Iterator[None]:
-    """Context in which one process may append rows. Others wait for it."""
+    """Lock a holdout's folder, so that one process at a time appends rows. Others wait for the lock."""
     path = folder / _LOCK_FILE
     with contextlib.suppress(FileExistsError):
         os.close(create_private(path))
@@ -137,7 +137,7 @@ def remove_orphans(folder: Path, *, arrivals: int) -> None:
 
 
 def known_rows(folder: Path, number: int, columns: Mapping[str, ColumnKind], *, key: bytes) -> KnownRows:
-    """Return the hashes of the sealed rows of an arrival, and compute them if they are missing."""
+    """Return the row hashes of an arrival's sealed rows from their file. A missing file is computed and written."""
     path = _known_file(folder, number)
     found = KnownRows.load(path, key=key)
     if found is None:
@@ -249,7 +249,7 @@ def _written(connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: 
 
 
 def other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> HoldoutRejected:
-    """Return the error for rows whose columns are not those that were sealed."""
+    """Return the error for rows whose columns differ from the sealed columns."""
     expected = dict(schema.columns)
     faults = [f"no column {name!r}" for name in expected if name not in columns]
     faults += [f"a column {name!r}" for name in columns if name not in expected]
@@ -264,7 +264,7 @@ def other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> HoldoutR
 
 
 def check_arriving_labels(sides: Sequence[Side], schema: Schema) -> None:
-    """Check that every arriving row has a label, and that it is of the sealed kind and classes.
+    """Check that every arriving row has a label, and that labels have the sealed type and classes.
 
     Raises:
         HoldoutRejected: If not. Nothing was appended.
@@ -334,7 +334,7 @@ def _is_latest(earlier: EarlierFiles, latest: int, new: Mapping[str, KnownRows])
 
 
 def _check_new(earlier: EarlierFiles, number: int, new: Mapping[str, KnownRows]) -> None:
-    """Check that rows are not there already, by their hashes."""
+    """Raise HoldoutRejected if most of the new rows are in the holdout's sealed or training files already."""
     folder, columns, key = earlier.folder, earlier.schema.columns, earlier.key
     old = [known_rows(folder, each, columns, key=key) for each in earlier.with_rows]
     for what, rows in new.items():
@@ -441,7 +441,7 @@ def check_no_larger(groups: Sequence[tuple[int, int]], largest: int | None) -> N
 
 
 def _spanning(shared: int, column: str, said: str) -> HoldoutRejected:
-    """Return the error for groups that have rows both among the new ones and among those that are there."""
+    """Return the error for groups that have rows both in the new rows and in earlier rows."""
     return HoldoutRejected(
         f"{counted(shared, 'group')} of column {column!r} in the new rows {'is' if shared == 1 else 'are'} already in "
         f"the {said}. Rows of one group depend on each other, so leave {'it' if shared == 1 else 'these groups'} out.",
@@ -462,7 +462,7 @@ def _shared(
 
 
 def _value(column: str, schema: Schema) -> str:
-    """Return an id in one spelling, whatever type a file gives it."""
+    """Return SQL that writes an id in one spelling, independent of its type in a file."""
     kind = schema.columns[column]
     if kind is ColumnKind.STRING:
         return same_id(column)

@@ -93,7 +93,7 @@ def backup(storage: str | Path, archive: Path) -> dict[str, Any]:
 
 
 def _without_rows(records: list[HoldoutRecord]) -> dict[str, list[str]]:
-    """Return the names of holdouts whose sealed rows no archive has, because they stay in an engine."""
+    """Return the names of holdouts whose sealed rows are in an engine, and therefore not in the archive."""
     names = [record.name for record in records if record.configuration.get("engine") is not None]
     return {"without_rows": names} if names else {}
 
@@ -192,7 +192,7 @@ def restore(archive: Path, storage: str | Path, *, keep_access: bool = False) ->
 
 
 def _unpack(archive: Path, room: Path) -> None:
-    """Write the files of an archive into a private folder, if they are what `backup` writes and nothing else."""
+    """Write the files of an archive into a private folder, after a check that `backup` could have written them."""
     most, seen = archive.stat().st_size, set[str]()
     (room / _ROWS).mkdir(mode=0o700)
     try:
@@ -228,7 +228,7 @@ def _is_ours(member: tarfile.TarInfo) -> bool:
 
 
 def _check(copy: LedgerStore, record: HoldoutRecord, rows: Path, *, head_file: bool) -> None:
-    """Check that one holdout is what was sealed and written."""
+    """Raise IntegrityError if a restored holdout differs from its recorded seals, settings or rows."""
     check_settings(record.configuration)
     folder = rows / record.configuration["folder"]
     key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])
@@ -238,7 +238,7 @@ def _check(copy: LedgerStore, record: HoldoutRecord, rows: Path, *, head_file: b
 
 
 def _move(records: list[HoldoutRecord], source: Path, rows: Path, moved: list[Path]) -> None:
-    """Move the private folders to their places, except those of a holdout that is already there."""
+    """Move the private folders to their final place, except folders that exist there already."""
     for record in records:
         name = record.configuration["folder"]
         if (rows / name).exists():
@@ -339,7 +339,7 @@ def inspect(
 
 
 def _table_findings(record: HoldoutRecord, key: StewardKey, arrivals: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what is wrong with sealed rows that stay in an engine, at creation and of each arrival.
+    """Return texts about sealed rows in an engine that differ from those recorded at creation and at each arrival.
 
     Raises:
         Unavailable: If the engine cannot be reached.

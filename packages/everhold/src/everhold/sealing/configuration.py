@@ -103,7 +103,7 @@ class SealedFiles:
 
 
 def name_the_whole(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
-    """Write into the settings of dealt parts which parts there are, so that each of them names the whole.
+    """Write the list of all parts of a dealt table, and its digest, into the settings of each part.
 
     Args:
         parts: Names and settings of all that are sealed together.
@@ -129,7 +129,7 @@ def make_configuration(
     whole_groups: Sequence[str],
     lacking: tuple[frozenset[str], frozenset[str]],
 ) -> dict[str, Any]:
-    """Return the public settings that the ledger binds and the certificate shows.
+    """Return the public settings of a holdout, to which the ledger is bound and which certificates show.
 
     Raises:
         HoldoutRejected: If what counts for missing values does not fit the columns. Nothing was created.
@@ -177,7 +177,7 @@ def make_configuration(
 
 
 def check_settings(configuration: dict[str, Any]) -> None:
-    """Check that settings that may have been altered have the form in which they were written.
+    """Check that settings read from storage have the form in which everhold writes them.
 
     Raises:
         IntegrityError: If not. Their content is checked where the holdout is opened, by `state_from`.
@@ -202,7 +202,7 @@ def check_settings(configuration: dict[str, Any]) -> None:
 
 
 def _is_table(facts: object) -> bool:
-    """Return whether settings say which table has all training rows, and how many there are."""
+    """Return whether the settings name a table of training rows and its number of rows."""
     return isinstance(facts, dict) and isinstance(facts.get("table"), str) and isinstance(facts.get("rows"), int)
 
 
@@ -222,7 +222,7 @@ def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
 
 
 def schema_from(configuration: dict[str, Any]) -> Schema:
-    """Return the facts about the rows that an analyst may know.
+    """Return the public facts about the rows, such as columns and types, as an analyst sees them.
 
     Raises:
         IntegrityError: If it is not recorded whether the features are public: the promise would be unclear.
@@ -264,12 +264,12 @@ def recorded_extensions(configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bound_state(state: State, configuration: dict[str, Any]) -> dict[str, Any]:
-    """Return a mechanism's state as the ledger stores it, bound to the holdout's settings by a digest."""
+    """Return a mechanism's state as plain data, with a digest of the holdout's settings."""
     return {"configuration": _digest(configuration), "mechanism": state.to_dict()}
 
 
 def state_from(data: dict[str, Any], configuration: dict[str, Any]) -> State:
-    """Return the mechanism's state in what `bound_state` returned.
+    """Return the mechanism's state from what `bound_state` returned.
 
     Raises:
         IntegrityError: If the state belongs to another configuration, as after a recorded budget was raised.

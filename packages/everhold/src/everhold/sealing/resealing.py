@@ -178,7 +178,7 @@ class Content:
 
     @classmethod
     def load(cls, folder: Path, name: str = CONTENT_FILE) -> Content | None:
-        """Read the sketch in a folder of sealed rows, or return None if there is none that can be compared."""
+        """Read the sketch of a table from a folder of sealed rows. Return None if it is missing or not comparable."""
         try:
             content = json.loads(note_in(folder / name))
             found = cls(**{**content, "sketch": tuple(content["sketch"])})
@@ -212,7 +212,10 @@ class Content:
         return equal or (mostly_different and enough)
 
     def may_name(self, other: Content) -> bool:
-        """Return whether a match may be told to a steward who perhaps does not know the other table's rows.
+        """Return whether a match may be revealed to a steward who may not know the other table's rows.
+
+        A match then covers at least 500 of the other table's rows and a quarter of them. With fewer rows, a match would
+        confirm a few guessed rows.
 
         Then a match takes at least 500 of the other table's rows, and a quarter of them; a small table or a much
         smaller one would be a test of a few guessed rows.
@@ -221,7 +224,7 @@ class Content:
 
 
 def as_value(name: str, kind: ColumnKind) -> str:
-    """Return SQL for a cell in the form that all file formats share: single precision, days without a time."""
+    """Return SQL that converts a cell to a form shared by all file formats, such as single precision."""
     column = quoted(name)
     if kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN):
         number = f"try_cast({column} AS FLOAT)"
@@ -313,9 +316,9 @@ def arrived_elsewhere(
 
 
 def _pictures(parent: Path, others: Sequence[HoldoutRecord]) -> dict[str, list[Content]]:
-    """Return the sketches of each holdout: its rows, appended rows, and the table that was dealt to it and others.
+    """Return the sketches of each holdout: sealed rows, appended rows, and the whole table if it was dealt to several.
 
-    A part of a dealt table has few of the rows of other parts, or of a part of the same table dealt again.
+    A part of a dealt table has few rows in common with other parts, or with a part of the same table dealt again.
     """
     pictures: dict[str, list[Content]] = {}
     tables: dict[tuple[str, str], list[str]] = {}
@@ -341,13 +344,16 @@ def _arrived(parent: Path, other: HoldoutRecord) -> list[Content]:
 def _write_compared(
     folder: Path, sealer: Sealer, untold: list[str], name: str = COMPARED_FILE, *, sealed_with: bytes
 ) -> None:
-    """Write the matches that a limited steward was not told, with the public part of the token."""
+    """Write a note of the matching holdouts that a limited steward was not told about.
+
+    The note names the public part of the steward's token.
+    """
     told = {"token": sealer.token, "same_rows": untold}
     write_note(folder / name, json.dumps(told).encode(), key=sealed_with)
 
 
 def _compared(folder: Path, name: str = COMPARED_FILE) -> dict[str, Any]:
-    """Read a file such as `COMPARED_FILE`. Empty if there is none."""
+    """Return the content of a file such as `COMPARED_FILE`, empty if it is missing or unreadable."""
     try:
         found = json.loads(note_in(folder / name))
     except (OSError, ValueError):
@@ -379,7 +385,7 @@ def untold_matches(rows: Path, record: HoldoutRecord, *, arrival: int = 0) -> li
 
 
 def _content(parent: Path, other: HoldoutRecord) -> Content | None:
-    """Return the sketch of a sealed holdout, made anew if it is missing, or None if the rows are missing too."""
+    """Return the sketch of a sealed holdout, computed again if it is missing. None if its rows are missing too."""
     named = str(other.configuration.get("folder"))
     if not is_folder_name(named):
         return None
@@ -470,6 +476,6 @@ class KnownRows:
 
     @property
     def mostly_different(self) -> bool:
-        """Whether rows hardly repeat, judged by the first hundred thousand hashes."""
+        """Whether few rows repeat, estimated from the first hundred thousand hashes."""
         some = self.sorted_hashes[:100_000]
         return bool(1 + np.count_nonzero(np.diff(some)) >= _DISTINCT * len(some))

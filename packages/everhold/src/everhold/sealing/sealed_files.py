@@ -37,7 +37,7 @@ _SEAL = 65  # bytes: a line of 64 hexadecimal digits
 
 @dataclass(frozen=True, slots=True)
 class SealedFile:
-    """A file of rows, and the fingerprint it has to have.
+    """Path and expected fingerprint of a file of rows.
 
     Attributes:
         path: Where it is.
@@ -120,7 +120,9 @@ def write_note(path: Path, content: bytes, *, key: bytes, replace: bool = True) 
 
 
 def note_in(path: Path) -> bytes:
-    """Return the content of a note without a check of its seal, because other holdouts' keys are not at hand.
+    """Return the content of a note file without a check of its keyed digest.
+
+    Notes of other holdouts are read like this, because their keys are not available.
 
     Raises:
         OSError: If there is none.
@@ -129,7 +131,7 @@ def note_in(path: Path) -> bytes:
 
 
 def sealed_note(path: Path, *, key: bytes) -> bytes | None:
-    """Return the content of a note of the holdout itself, or None if there is none.
+    """Return the content of a note file after a check of its keyed digest, or None if the file is missing.
 
     Raises:
         IntegrityError: If it was altered.
@@ -146,7 +148,7 @@ def sealed_note(path: Path, *, key: bytes) -> bytes | None:
 
 
 def altered_notes(folder: Path, *, key: bytes) -> Iterator[str]:
-    """Yield in words what is wrong with the notes in a folder."""
+    """Yield a text for each altered note file in a folder."""
     for path in sorted(folder.iterdir()):
         if _NOTES.fullmatch(path.name):
             try:
@@ -180,7 +182,7 @@ def packed(arrays: Mapping[str, NDArray[Any] | None], *, key: bytes, bound_to: b
 
 
 def unpacked(content: bytes, *, key: bytes, bound_to: bytes) -> dict[str, NDArray[Any]] | None:
-    """Return the arrays in what `packed` made, or None if anything was altered or belongs elsewhere."""
+    """Return the arrays that `packed` wrote, or None if the content was altered or is bound to another object."""
     seal, inside = content[:_SEAL_BYTES], content[_SEAL_BYTES:]
     if not hmac.compare_digest(seal, hmac.digest(key, bound_to + inside, "sha256")):
         return None
@@ -218,7 +220,7 @@ def read_arrays(path: Path, *, key: bytes, bound_to: bytes, needed: str, whose: 
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a new file that only its owner can read, on the disk before this returns.
+    """Write a new file that only its owner can read, and flush it to the disk.
 
     Raises:
         OSError: If it cannot be written.
@@ -264,7 +266,7 @@ class ArrayFiles:
         return cls(folder, holdout, hmac.digest(seal_key, cls.purpose, "sha256"))
 
     def keep(self, name: str, values: NDArray[Any]) -> None:
-        """Write an array durably under a name, readable by its owner alone, in place of an earlier one.
+        """Write an array under a name durably, readable only by its owner, and replace an earlier array.
 
         Args:
             name: Hexadecimal digits and hyphens.
@@ -299,7 +301,7 @@ class ArrayFiles:
         )[self.array]  # fmt: skip
 
     def has(self, name: str) -> bool:
-        """Return whether there is a file under a name."""
+        """Return whether an array is stored under a name."""
         return self._path(name).exists()
 
     def _path(self, name: str) -> Path:

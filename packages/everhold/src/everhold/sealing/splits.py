@@ -145,7 +145,7 @@ def _divergence(share: float, expected: float) -> float:
 
 
 def more_pairs_than_chance(found: Repetitions) -> bool:
-    """Return whether so many rows occur twice, and so few three times, that no population explains it."""
+    """Return whether so many rows occur exactly twice, and so few three times, that sampling cannot explain it."""
     singles, pairs, triples = (found.sizes.get(size, (0, 0))[0] for size in (1, 2, 3))
     surely = max(pairs - _DEVIATIONS * math.sqrt(pairs), 0.0)
     least = 2.0 / 3.0 * surely**2 / max(singles + _DEVIATIONS * math.sqrt(singles), 1.0)
@@ -185,7 +185,7 @@ def distinguishing_column(
 
 
 def _comparable(name: str, kind: str) -> str:
-    """Return SQL for a value that is the same in both files however they store it."""
+    """Return SQL for a value that is equal in both files, independent of its storage type."""
     column = quoted(name)
     if kind == "number":
         return f"CAST({column} AS DOUBLE) + 0.0"  # of the two zeros one is left
@@ -195,7 +195,7 @@ def _comparable(name: str, kind: str) -> str:
 def _choices(
     connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], row_id: str | None
 ) -> Iterator[list[str]]:
-    """Yield the columns without those that number rows, then also without texts that could name rows."""
+    """Yield sets of columns: all without row numbers, then also without texts that could be names of rows."""
     numbers, names = _numbering(connection, [name for name in columns if name != row_id])
     content = [name for name in columns if name != row_id and name not in numbers]
     if content:
@@ -252,7 +252,7 @@ def _batches(names: set[str]) -> Iterator[list[str]]:
 def _where_true(
     connection: duckdb.DuckDBPyConnection, names: Sequence[str], conditions: list[str], rows: str
 ) -> set[str]:
-    """Return the names whose condition holds for these rows."""
+    """Return the column names whose condition is true for the selected rows."""
     found = connection.execute(f"SELECT {', '.join(conditions)} FROM {rows}").fetchall()[0]
     return {name for name, holds in zip(names, found, strict=True) if holds}
 
@@ -342,7 +342,7 @@ def warn_of_matched_classes(folder: Path, schema: Schema) -> None:
 
 
 def _match(connection: duckdb.DuckDBPyConnection, column: str) -> float:
-    """Return the `chance_of_match` of one column, or 1 if it has too many values for classes."""
+    """Return the `chance_of_match` of one column, or 1 if the column has too many different values."""
     reader = f"SELECT {column} AS value FROM training LIMIT {_LOOKED_AT}"
     if connection.execute(f"SELECT count(DISTINCT value) FROM ({reader})").fetchall()[0][0] > _MOST_CLASSES:
         return 1.0
@@ -488,7 +488,7 @@ def _unlikely_groups(tables: SealedTables, column: str) -> int:
 
 
 def _is_clock(tables: SealedTables, column: str) -> bool:
-    """Return whether a column is a time or numbers training rows, with one side after the other in it."""
+    """Return whether a column is a time or row number in which sealed and training rows do not overlap."""
     name = quoted(column)
     if not TIMES.match(tables.type_of("training", column)):
         if tables.columns[column].value not in ("number", "string"):
@@ -502,7 +502,7 @@ def _is_clock(tables: SealedTables, column: str) -> bool:
 
 
 def _follow_each_other(tables: SealedTables, column: str) -> bool:
-    """Return whether all values of one side come after all values of the other side."""
+    """Return whether a column's sealed values all come before or all come after its training values."""
     name = quoted(column)
     (first, last), (start, end) = (tables.fetch(f"SELECT min({name}), max({name}) FROM {w}")[0] for w in tables.sets)
     return bool(first > end or last < start)

@@ -55,7 +55,7 @@ def check_name(name: str) -> None:
 
 
 def rows_folder(storage: str | Path) -> Path:
-    """Return the folder of the holdouts' private folders: beside an SQLite file, or as the address says.
+    """Return the folder with the private folders of a storage's holdouts.
 
     Raises:
         ValueError: If the address cannot be used, or says nothing of the folder where it has to.
@@ -75,7 +75,7 @@ def check_name_is_free(name: str, names: Sequence[str]) -> None:
 
 
 def make_rows_folder(rows: Path) -> None:
-    """Make the folder of the holdouts' private folders, or close an existing one to other users.
+    """Create the folder with the holdouts' private folders, or restrict an existing one to its owner.
 
     Raises:
         HoldoutRejected: If the folder around it is missing, or other files are in it and others can open it.

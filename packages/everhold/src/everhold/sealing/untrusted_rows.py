@@ -25,7 +25,7 @@ _ADVICE = "Keep only the columns that queries need, or a random sample of the ro
 
 
 def check_untrusted_rows(path: Path, *, name: str) -> None:
-    """Refuse a stranger's Parquet or CSV file that is too large or that no engine should open.
+    """Check the size and readability of an uploaded Parquet or CSV file in a worker process.
 
     Raises:
         HoldoutRejected: If it has too many columns or cells, or cannot be looked at. Nothing was created.

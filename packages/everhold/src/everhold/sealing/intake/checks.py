@@ -32,7 +32,7 @@ _MOST_CLASSES = 1_000
 
 
 class Side(Protocol):
-    """Protocol of one side of the rows, sealed or training, with the counts that checks need.
+    """Protocol for the sealed rows or the training rows, with the counts that checks need.
 
     Attributes:
         what: How messages call the rows, "holdout" or "training".
@@ -54,7 +54,7 @@ class Side(Protocol):
         """Return the number of different values of a column."""
 
     def is_binary(self, name: str) -> bool:
-        """Return whether a column of numbers or truth values holds nothing but 0 and 1."""
+        """Return whether a column of numbers or booleans contains only 0 and 1."""
 
     def values(self, name: str) -> list[Any]:
         """Return the different values of a column in order, as texts or doubles."""
@@ -65,7 +65,7 @@ _AT_ONCE = 64  # columns
 
 @dataclass(frozen=True, slots=True)
 class FileSide:
-    """One side of the rows in DuckDB, as a view that is named like the side."""
+    """Sealed or training rows in DuckDB, as a view named "holdout" or "training"."""
 
     connection: duckdb.DuckDBPyConnection
     what: str
@@ -73,24 +73,24 @@ class FileSide:
 
     @property
     def rows(self) -> int:
-        """See `Side`."""
+        """Number of rows."""
         return int(self._one("count(*)"))
 
     def missing(self, name: str) -> int:
-        """See `Side`."""
+        """Return the number of rows without a value in a column. A nan counts as missing."""
         return int(self._one(f"count(*) FILTER ({is_missing(name, self.columns)})"))
 
     def different(self, name: str) -> int:
-        """See `Side`."""
+        """Return the number of different values of a column."""
         there = f"CASE WHEN {is_missing(name, self.columns)} THEN NULL ELSE {quoted(name)} END"
         return int(self._one(f"count(DISTINCT {there})"))
 
     def is_binary(self, name: str) -> bool:
-        """See `Side`."""
+        """Return whether a column of numbers or booleans contains only 0 and 1."""
         return bool(self._one(f"bool_and({quoted(name)}::DOUBLE IN (0, 1))"))
 
     def values(self, name: str) -> list[Any]:
-        """See `Side`."""
+        """Return the different values of a column in order, as texts or doubles."""
         read_as = "VARCHAR" if self.columns[name] is ColumnKind.STRING else "DOUBLE"
         found = self.connection.execute(f"SELECT DISTINCT {quoted(name)}::{read_as} FROM {self.what}").fetchall()
         return sorted(value for (value,) in found)
@@ -303,7 +303,7 @@ def _among_labels(
 
 
 def _as_numbers(declared: Sequence[str | float]) -> set[float] | None:
-    """Return declared classes as numbers, even if they are spelled as texts, or None if one is no number."""
+    """Return declared classes as numbers, or None if a class is not a number or its spelling."""
     try:
         return {float(each) for each in declared}
     except ValueError:
@@ -431,7 +431,7 @@ def warn_of_texts(
 
 
 def warn_of_missing(names: Collection[str], *, of: str = "Sealed rows") -> None:
-    """Warn about columns that lack values only in sealed rows, because queries that read them are refused.
+    """Warn about columns that have missing values only in sealed rows. Queries that read such a column are refused.
 
     Args:
         names: The columns, in their order.

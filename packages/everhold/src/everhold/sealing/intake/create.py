@@ -107,7 +107,7 @@ def seal(
 
 @contextmanager
 def _file_sealing(folder: Path, request: SealRequest) -> Iterator[SealedRows]:
-    """Context with rows of files, checked and written, and with what they show of their arrangement."""
+    """Check rows from files and write them sealed, and open the tables for checks of their structure."""
     sealed = seal_rows(folder, request)
     with FileStructure(folder, sealed) as structure:
         yield SealedRows(sealed, structure, lambda key: Content.of(folder / HOLDOUT_FILE, sealed.columns, key=key))

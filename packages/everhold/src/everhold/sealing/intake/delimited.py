@@ -151,7 +151,7 @@ def _unless_missing(cast: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ColumnReading:
-    """How a column is read: its kind, and the SQL that turns the trimmed text ``{t}`` into a value."""
+    """The kind of a CSV column, and the SQL that converts its trimmed text ``{t}`` to a value."""
 
     kind: ColumnKind
     sql: str
@@ -212,7 +212,7 @@ def _reading(forms: Shape, marks: frozenset[str]) -> _ColumnReading | str:
 
 
 def _decimals(there: Shape, marks: frozenset[str]) -> str | None:
-    """Return how numbers are written: plainly, with ``"."`` or ``","``, or ambiguously. None if they are not numbers.
+    """Return the decimal mark of a column's numbers, "" if it has none, "ambiguous", or None if a value is no number.
 
     A file with leading zeros among whole numbers holds codes, and among decimals numbers.
     """
@@ -260,7 +260,7 @@ class DelimitedFile:
 
     @classmethod
     def open(cls, connection: duckdb.DuckDBPyConnection, path: Path, ending: str, *, what: str) -> DelimitedFile:
-        """Read the names and find the forms of all values.
+        """Read the column names of a CSV or TSV file, and find the forms of all values.
 
         Quotation marks are ``"``, and twice where they stand for themselves; the first line holds the names.
 
@@ -330,7 +330,7 @@ def _trimmed(place: int) -> str:
 
 
 def _first_line(connection: duckdb.DuckDBPyConnection, path: Path, ending: str, *, what: str) -> tuple[list[str], str]:
-    """Return the column names as they are written, and the delimiter."""
+    """Return the column names as the first line spells them, and the delimiter."""
     split: dict[str, list[str]] = {}
     for delimiter in ["\t"] if ending.startswith("tsv") else [",", ";", "\t", "|"]:
         with gzip.open(path) if ending.endswith("gz") else path.open("rb") as file, contextlib.suppress(csv.Error):

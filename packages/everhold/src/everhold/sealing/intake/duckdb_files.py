@@ -64,7 +64,7 @@ def without_progress_bar(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def limit_memory(connection: duckdb.DuckDBPyConnection, columns: int) -> None:
-    """Set a connection's memory limit to what a table of so many columns needs, whatever its rows.
+    """Set a connection's memory limit by the number of columns, independent of the number of rows.
 
     The rest goes to its temporary files. Very wide tables keep the engine's own limit, most of the machine.
     """
@@ -84,7 +84,7 @@ def file_pattern(path: Path) -> str:
 
 
 def rows_of_files(connection: duckdb.DuckDBPyConnection, *paths: Path) -> duckdb.DuckDBPyRelation:
-    """Return the rows of Parquet files, one file after the other. Names of folders such as ``day=5`` are no columns."""
+    """Return the rows of several Parquet files. Folder names such as ``day=5`` do not become columns."""
     return connection.read_parquet([file_pattern(path) for path in paths], hive_partitioning=False)
 
 

@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 
 
 def _first_text(connection: duckdb.DuckDBPyConnection, name: str, kind: ColumnKind, open_kind: ColumnKind) -> str:
-    """Return a sentence that names the first cell that is no number. It quotes open rows and never sealed ones."""
+    """Return a sentence about the first value that is not a number, empty if none is found.
+
+    It quotes training rows and never sealed rows.
+    """
     if {kind, open_kind} != {ColumnKind.NUMBER, ColumnKind.STRING}:
         return ""
     is_open = open_kind is ColumnKind.STRING

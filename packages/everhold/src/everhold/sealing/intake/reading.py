@@ -72,13 +72,13 @@ def reading_errors_hidden(what: str) -> errors_hidden:
 
 
 def _place(error: Exception) -> str:
-    """Return the position of a fault in a CSV file in words, without the line, because it holds values."""
+    """Return a text with the line number of a fault in a CSV file. It does not quote the line."""
     line = re.search(r"CSV Error on Line: (\d+)\b", str(error)) if isinstance(error, duckdb.Error) else None
     return f": line {line[1]} or the line before is faulty" if line else ""
 
 
 class _ArrowStream:
-    """Wrapper that shows only a table's Arrow stream, so that reading it needs no other library."""
+    """Wrapper that exposes only a table's Arrow stream, so that reading it needs no other library."""
 
     def __init__(self, table: Any) -> None:
         self._table = table
@@ -143,7 +143,10 @@ def read_together(
 
 
 def collected(source: RowSource, most_rows: int) -> RowSource:
-    """Return the rows of a lazy Polars frame, but at most one more than may be read. Other sources stay as they are."""
+    """Return a Polars lazy frame as a frame of at most one row more than allowed.
+
+    Other sources are returned as they are.
+    """
     kind = type(source)
     is_lazy = kind.__name__ == "LazyFrame" and kind.__module__.startswith("polars")
     return source.head(most_rows + 1).collect() if is_lazy else source
@@ -183,7 +186,7 @@ def _opened(
 
 
 def _register(connection: duckdb.DuckDBPyConnection, name: str, source: Any, *, what: str) -> None:
-    """Make a table in memory readable in a connection.
+    """Make a table in memory readable under a name in a DuckDB connection.
 
     Raises:
         HoldoutRejected: If it is none, or a column cannot be read.
@@ -240,7 +243,7 @@ def _with_index(frame: Any) -> Any:
 
 
 def _size(source: Any) -> tuple[int | None, int | None]:
-    """Return the number of rows and of columns of a table in memory, None where it does not say."""
+    """Return the numbers of rows and columns of a table in memory, None where the object does not state them."""
     if isinstance(source, Mapping):
         return None, len(source)
     shape = getattr(source, "shape", None)  # of frames and Arrow tables; a stream has none
@@ -249,7 +252,7 @@ def _size(source: Any) -> tuple[int | None, int | None]:
 
 
 def _check_names(names: Sequence[str], *, what: str) -> None:
-    """Refuse names that the engine would have to change: empty ones, repeated ones, ones that differ in case only."""
+    """Raise HoldoutRejected for column names that are empty, or equal up to upper and lower case."""
     counts = Counter(name.casefold() for name in names)
     faulty = [name for name in names if not name or counts[name.casefold()] > 1]
     if faulty:
@@ -293,7 +296,7 @@ def _readable(masked: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
 
 
 def _arrow_names(source: Any) -> list[str]:
-    """Return the column names that an Arrow table states, or none where it does not say."""
+    """Return the column names of an Arrow table, empty if the object does not state them."""
     for names in (getattr(source, "columns", None), getattr(getattr(source, "schema", None), "names", None)):
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
             return names

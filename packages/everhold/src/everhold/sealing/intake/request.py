@@ -105,7 +105,7 @@ class ExtensionSettings(Protocol):
     """Protocol of an extension's settings, which `Holdout.create` takes under the extension's name."""
 
     def parts(self, name: str, confidence: float) -> Sequence[DealtPart]:
-        """Return the parts that the rows of a holdout are dealt into, its own first; empty where all rows are its own.
+        """Return the holdouts among which the rows are dealt, this one first. Empty if this holdout keeps all rows.
 
         Args:
             name: Of the holdout.
@@ -114,7 +114,10 @@ class ExtensionSettings(Protocol):
 
     @property
     def order(self) -> str | None:
-        """Column by whose order rows come to the last part first; None where chance deals them."""
+        """Column by which rows are sorted before they are dealt, with the first rows in the last part.
+
+        None for random dealing.
+        """
 
     def plan(self, mechanism: Mechanism | str | None, queries: int) -> tuple[Mechanism | str | None, int]:
         """Return the mechanism and the number of queries to plan for, given those that were requested.
@@ -144,7 +147,7 @@ FLAT = frozenset(_OF)
 
 
 def place_of(name: str) -> str:
-    """Return where a flat name belongs among the keywords of `Holdout.create`, such as ``planning=Planning(...)``."""
+    """Return the keyword of `Holdout.create` that takes a setting, as a text such as ``planning=Planning(...)``."""
     place, kind = _OF[name]
     return f"{place}=eh.{kind.__name__}({name}=...)"
 
@@ -240,7 +243,7 @@ class SealRequest:
 
 
 def checked_seed(seed: int | None) -> int | None:
-    """Check a seed, and return it as a Python int or None.
+    """Return a seed as a Python int, or None if it is None.
 
     Raises:
         ValueError: If it is negative or a truth value.

@@ -151,7 +151,7 @@ def by_time(times: NDArray[np.float64], share: float, *, gap: float, block: floa
 
 
 def _drawn(count: int, share: float, rng: np.random.Generator, what: str) -> NDArray[np.bool_]:
-    """Return which of so many units a simple random sample has, shape (count,)."""
+    """Return a simple random sample of units as a boolean array, shape (count,)."""
     chosen = np.zeros(count, dtype=bool)
     chosen[rng.permutation(count)[: _number(count, share, what)]] = True
     return chosen
@@ -191,7 +191,7 @@ class SplitRule:
 
     @property
     def group_column(self) -> str | None:
-        """Column of both files whose equal values belong together, or None."""
+        """Column whose equal values mark one group in both output files, or None."""
         return BLOCK if self.time else self.groups
 
 
@@ -236,7 +236,7 @@ def _check_absent(targets: list[Path]) -> None:
 
 
 def _parts(connection: duckdb.DuckDBPyConnection, rule: SplitRule, rng: np.random.Generator) -> Parts:
-    """Decide for each row of the table on which side it goes, by the rule."""
+    """Return for each row of the table whether the rule assigns it to the sealed rows or the training rows."""
     kinds = column_kinds(connection.view("source"))
     share, time = rule.share, rule.time
     named = rule.groups or time or rule.stratify

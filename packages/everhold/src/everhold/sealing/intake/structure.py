@@ -146,7 +146,7 @@ class FileStructure:
     def unknown_values(
         self, column: str, known: frozenset[str], *, side: Literal["both", "sealed", "training"] = "both"
     ) -> int:
-        """Return the number of rows, on the requested sides, whose text is not among the known ones."""
+        """Return the number of sealed rows, training rows or both whose text is not among the known values."""
         name = self._column(column)
         counted = 0
         for what in self._tables.sets:

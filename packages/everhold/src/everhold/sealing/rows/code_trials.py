@@ -189,7 +189,7 @@ def predicted_once() -> Iterator[None]:
 
 
 def _once(of: object, function: EstimatedValues, found: Callable[[], Any]) -> Any:
-    """Return what was computed for a model and all rows of a store, computed once within `predicted_once`."""
+    """Return a value cached for a model and a store of rows. It is computed once inside `predicted_once`."""
     known = _PREDICTED.get()
     if known is None or of is None:
         return found()
@@ -223,7 +223,7 @@ def public_values(function: RowFunction, table: Table, rows: int, *, of: object 
 
 
 def _called(function: RowFunction, table: Table, expected: str) -> object:
-    """Return what an analyst's function gives for public rows, or report its fault as an error of the query."""
+    """Return the result of an analyst's function for public rows. An exception becomes a QueryRejected."""
     try:
         with calling_code():
             return function(dict(table))
@@ -237,7 +237,7 @@ def _called(function: RowFunction, table: Table, expected: str) -> object:
 
 
 def predicted(function: EstimatedValues, table: Table) -> NDArray[Any]:
-    """Return an estimator's predictions for public rows, and report every fault.
+    """Return an estimator's predictions for public rows, after a check of their form.
 
     Raises:
         QueryRejected: If it fails, or predicts what cannot be meant. Nothing is charged.
@@ -398,7 +398,7 @@ def _unlogged() -> AbstractContextManager[Any]:
 
 
 def made_up_values(function: RowFunction, table: Table, width: tuple[int, ...] = ()) -> NDArray[Any]:
-    """Return the values that code gives for made-up rows, on which it may fail.
+    """Return the values of a row function for made-up rows, on which it may fail.
 
     Raises:
         QueryRejected: If the value of a row depends on its place, or on other rows. Nothing is charged.
@@ -503,7 +503,7 @@ class _SharedValues:
         self._succeeded[0] = True
 
     def changed_by(self, rows: NDArray[np.int64], *, succeeded: bool) -> bool:
-        """Record what happened to some rows. Returns whether the rows that are suspect changed."""
+        """Record whether some rows succeeded or failed. Return whether the set of suspected rows changed."""
         found = np.unique(self._of[rows])
         before = self._suspected(found)
         if succeeded:
@@ -521,7 +521,7 @@ class _SharedValues:
 
 
 def _numbered(column: NDArray[Any]) -> tuple[NDArray[np.int32], int]:
-    """Return the number of each value of a column, and how many values there are. Missing is one value."""
+    """Return the index of each value of a column among its different values, and their number. Missing is one value."""
     if column.dtype.kind == "O":
         known: dict[str, int] = {}
         found = np.array([known.setdefault(repr(value), len(known)) for value in column.tolist()], dtype=np.int32)
@@ -604,7 +604,7 @@ _WATCH = _Watch()
 
 @contextmanager
 def declared_code() -> Iterator[list[str]]:
-    """Context in which code counts as a declared model's. Gives the list of what was refused to it."""
+    """Return a context for running a declared model's code, with the list of accesses that were refused."""
     _add_hook()
     before, found = _WATCH.refused, list[str]()
     _WATCH.refused = found
@@ -616,7 +616,7 @@ def declared_code() -> Iterator[list[str]]:
 
 @contextmanager
 def used_alone(when: str) -> Iterator[None]:
-    """Context in which a declared model's code runs on public rows.
+    """Return a context that runs a declared model on public rows, and rejects a model that uses outside resources.
 
     Args:
         when: What the model does there, in words.
@@ -679,7 +679,7 @@ def _is_installed(file: Any) -> bool:
 
 
 def is_of_a_package(file: Path) -> bool:
-    """Return whether a file belongs to Python or an installed package, in whatever environment."""
+    """Return whether a file belongs to Python's standard library or an installed package."""
     return not _PACKAGES.isdisjoint(file.parts) or str(file).startswith(_STANDARD)
 
 
@@ -751,7 +751,7 @@ def neighbours(table: Table, *, rows: int, label: str | None = None) -> Iterator
 def _arrangement(
     turn: int, *, old: int, new: int, ordinary: int, rows: int, rng: np.random.Generator
 ) -> tuple[str, NDArray[np.int64]]:
-    """Return an arrangement of the pool's rows and words for it, before one row is replaced."""
+    """Return indices of pool rows that form a data set, and a text that describes it, before one row is replaced."""
     form = turn % 4
     if form == 0:
         return "ordinary rows", rng.integers(ordinary, size=rows)
@@ -800,7 +800,7 @@ class _Pool:
         return cls(columns, ordinary, pairs, kinds)
 
     def swap(self, rng: np.random.Generator, turn: int) -> tuple[int, int]:
-        """Return the row to replace, and the row to replace it by."""
+        """Return the index of the row to replace, and of its replacement."""
         if not self.changed or turn % 8 in (0, 5):
             one, other = rng.integers(self.ordinary, size=2)
             return int(one), int(other)
@@ -818,7 +818,7 @@ class _Pool:
 
 
 def _extremes(column: NDArray[Any], name: str, *, is_label: bool) -> Iterator[tuple[Any, str]]:
-    """Yield other values for a column, with words for a row that has them."""
+    """Yield extreme values for a column, each with a text that describes a row with this value."""
     if column.dtype.kind == "b":
         yield from ((value, f"{name} is {str(value).lower()}") for value in (False, True))
     elif column.dtype.kind != "f" or is_label:  # sealed numbers are floats, whole ones are labels

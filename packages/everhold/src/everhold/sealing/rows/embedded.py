@@ -100,7 +100,7 @@ class TimeLimits:
                 self._changed.wait(self._stop_late_ones(time.monotonic()))
 
     def _stop_late_ones(self, now: float) -> float | None:
-        """Stop what is late, and return the seconds until the next limit, or None if there is none."""
+        """Stop the tasks whose time is up. Return the seconds until the next limit, or None if there is none."""
         for key, (until, stop) in list(self._limits.items()):
             if until <= now:
                 del self._limits[key]
@@ -145,7 +145,10 @@ class Embedded:
     @classmethod
     @contextmanager
     def of_open_rows(cls, path: Path) -> Iterator[Self]:
-        """Context with an engine for training rows, on the connection that a creation has open, if it has one."""
+        """Open an engine for training rows as a context.
+
+        It uses the connection of a running creation, if there is one.
+        """
         with spilling_into(path.parent) as connection, closing(cls(path)) as engine:
             with engine_errors_hidden:
                 _view(connection, file_pattern(path.resolve()))
@@ -200,7 +203,7 @@ class Embedded:
             self.close()
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
-        """Return the connection, which is opened when it is first needed."""
+        """Return the DuckDB connection, and open it on first use."""
         if self._connection is None:
             self._connection = locked_connection(self._path)
         return self._connection
@@ -331,7 +334,7 @@ def _text(value: str) -> str:
 
 
 class errors_hidden(contextlib.AbstractContextManager[None]):  # noqa: N801  a context manager reads like a function
-    """Context that replaces every foreign error by one of everhold's, because engines quote rows in errors.
+    """Context that replaces exceptions of other packages by everhold errors, because engines may quote rows.
 
     Interrupts, and errors and warnings of everhold pass.
 
@@ -448,7 +451,7 @@ class UnchangedFile:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """Return numbers that change when a file is written, replaced or renamed, or nothing if there is no file."""
+    """Return numbers that change when a file is written, replaced or renamed, empty if it does not exist."""
     try:
         found = path.stat()
     except OSError:

@@ -59,10 +59,10 @@ class RowStore(Protocol):
 
     @property
     def reads_ahead(self) -> bool:
-        """Whether one reading is so expensive that it serves several transactions of a batch."""
+        """Whether reading rows is so expensive that one reading serves several transactions of a batch."""
 
     def counts(self, query: BoundQuery) -> bool:
-        """Return whether the store itself evaluates a query, so that no row leaves it."""
+        """Return whether the store can evaluate a query itself, so that no row is transferred."""
 
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = ...) -> NDArray[np.int64]:
         """Return sums of row values over disjoint parts of the rows. Row i belongs to part i modulo ``parts``.
@@ -88,7 +88,7 @@ class RowStore(Protocol):
     def summary(
         self, need: Needs, grid: NDArray[np.int64], *, group_by: str | None = None, unit: int = ...
     ) -> tuple[int, Any]:
-        """Return the total of given row values, and the statistics that a procedure needs of them."""
+        """Return the total of row values, and the further statistics that an interval procedure needs."""
 
     def table(self, names: Sequence[str]) -> Table:
         """Return columns as arrays of shape (rows,): float64 with nan, booleans, or objects with None."""
@@ -98,7 +98,7 @@ class RowStore(Protocol):
         """Evaluator of functions on these rows, which meet sealed rows in a secret order."""
 
     def row_ids(self, name: str) -> list[Any]:
-        """Return the public column of row ids: exact numbers, everything else as text."""
+        """Return the public column of row ids. Numbers are exact, other values are texts."""
 
     def close(self) -> None:
         """Release files and connections, which open again when needed."""
@@ -160,7 +160,7 @@ class EvaluatedRows(ABC):
 
     @abstractmethod
     def _row_ids(self, name: str) -> list[Any]:
-        """Return the column of row ids: exact numbers, everything else as text."""
+        """Read the column of row ids. Numbers are exact, other values are texts."""
 
     def _value(self, query: BoundQuery) -> AnyValue | None:
         """Return the expression that the subclass evaluates for a query, or None for code and combined queries."""
@@ -173,7 +173,7 @@ class EvaluatedRows(ABC):
         return {}
 
     def counts(self, query: BoundQuery) -> bool:
-        """See `RowStore.counts`."""
+        """Return whether all parts of a query are expressions that the store evaluates itself, not Python code."""
         return all(self._value(part) is not None for part in parts_of_ratio(query) or (query,))
 
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
@@ -258,7 +258,7 @@ class EvaluatedRows(ABC):
     def summary(
         self, need: Needs, grid: NDArray[np.int64], *, group_by: str | None = None, unit: int = UNIT
     ) -> tuple[int, Any]:
-        """Return the total of given row values, and the statistics that a procedure needs of them."""
+        """Return the total of row values, and the further statistics that an interval procedure needs."""
         if need == "total":
             return int(grid.sum()), None
         with self.reading():
@@ -288,7 +288,7 @@ class EvaluatedRows(ABC):
         return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
 
     def row_ids(self, name: str) -> list[Any]:
-        """Return the public column of row ids: exact numbers, everything else as text."""
+        """Return the public column of row ids. Numbers are exact, other values are texts."""
         if self._ids is None:
             with self.reading():
                 self._ids = self._row_ids(name)
@@ -379,7 +379,7 @@ def _summary(
 
 
 def across_of(rows: EvaluatedRows, need: Needs, yes_no: bool, group_by: str | None, unit: int) -> int:
-    """Return the cells along each axis in which units are counted, or 0 if each unit is kept apart."""
+    """Return the number of bins along each axis of the histogram of units, or 0 if each unit has its own bin."""
     if need in ("cells", "total"):
         return 0
     sizes, counts = np.ones(1, dtype=np.int64), np.full(1, rows.rows)
@@ -398,7 +398,7 @@ def _grouped(
 
 
 def ratio_of_sums(rows: int, part: int, whole: int, unit: int) -> int:
-    """Return a ratio in the units of a sum over so many rows, rounded down, or 0 if no row counts."""
+    """Return a ratio of two sums, scaled to a sum over all rows and rounded down, or 0 if the denominator is 0."""
     return part * rows * unit // whole if whole else 0
 
 
@@ -407,7 +407,7 @@ def ratio_of_sums(rows: int, part: int, whole: int, unit: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NotedRows:
-    """Collected notes of the sealed rows on which models fail. Secret.
+    """Secret record of the sealed rows on which models fail.
 
     Attributes:
         by_model: Shape (rows,) by a model's source; None where it fails on no row.
@@ -512,7 +512,9 @@ class CodeOnRows:
         *,
         fault: float = 0.0,
     ) -> NDArray[Any]:
-        """Return the values that code gives for sealed rows, which it meets in a secret order.
+        """Return the values of a function for sealed rows, which the function receives in a secret order.
+
+        A function that breaks the rules and uses the position of a row then sees an unrelated row.
 
         So what it makes of a row's place, against the rules, meets a row that has nothing to do with it.
         """
@@ -544,13 +546,16 @@ class CodeOnRows:
 
     @cached_property
     def _order(self) -> NDArray[np.int64] | None:
-        """Positions of the rows in the order in which code meets them, or None for their own order."""
+        """Permutation of the rows in which functions receive them, or None for the stored order."""
         if self.order_key is None:
             return None
         return np.random.default_rng(int.from_bytes(self.order_key)).permutation(self.rows.rows)
 
     def dealing_order(self) -> NDArray[np.int64]:
-        """Return a permutation of the rows that depends on no value and no place. Keyed if they are sealed."""
+        """Return a permutation of the rows that is independent of their values.
+
+        For sealed rows, it depends on a secret key.
+        """
         if self.order_key is None:
             return np.random.default_rng(0).permutation(self.rows.rows)
         key = hmac.digest(self.order_key, b"everhold dealing of rows", "sha256")

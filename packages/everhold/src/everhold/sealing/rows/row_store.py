@@ -89,7 +89,7 @@ class SealableTable(Protocol):
         """
 
     def check_unaltered(self, configuration: Mapping[str, Any], key: StewardKey) -> None:
-        """Check that the table holds the rows that were sealed, in the same columns.
+        """Check that the table still has the sealed rows and columns.
 
         Raises:
             IntegrityError: If it does not, or does not exist any more.
@@ -97,10 +97,10 @@ class SealableTable(Protocol):
         """
 
     def sealed_rows(self, schema: Schema, *, order_key: bytes) -> RowStore:
-        """Return the sealed rows. ``order_key`` makes the secret order in which code meets them."""
+        """Return the sealed rows. ``order_key`` determines the secret order in which functions receive them."""
 
     def arrival_rows(self, window: tuple[str, str], fingerprint: str, schema: Schema, key: StewardKey) -> RowStore:
-        """Return the rows that arrived between two times of the table's watermark.
+        """Return the rows whose watermark time is between two values.
 
         Raises:
             IntegrityError: If they are not those that were sealed.
@@ -110,7 +110,7 @@ class SealableTable(Protocol):
     def arriving(
         self, window: tuple[str, str], schema: Schema, key: StewardKey, *, training_ids: set[Any]
     ) -> ArrivedFiles:
-        """Check rows that are about to be sealed, where they are.
+        """Check arriving rows inside the engine before they are sealed.
 
         Raises:
             HoldoutRejected: If they do not fit. Nothing was changed.
@@ -118,7 +118,7 @@ class SealableTable(Protocol):
         """
 
     def training_rows(self, facts: Mapping[str, Any], schema: Schema) -> RowStore:
-        """Return all training rows, if they are another table beside this one.
+        """Return all training rows from their own table in the same engine.
 
         Raises:
             IntegrityError: If that table has other columns, or more or fewer rows.
@@ -147,7 +147,7 @@ class SealedRows:
 
 
 def _fault_of(name: str, extension: Any) -> str:
-    """Return what the class of a table lacks, in words, or an empty text."""
+    """Return a text that names the methods that a table class lacks, empty if it has all."""
     missing = [each for each in ("from_url", *_METHODS) if not callable(getattr(extension, each, None))]
     return f"The class has no {', '.join(missing)}. Write it as a subclass of `SealableTable`." if missing else ""
 
@@ -157,7 +157,7 @@ TABLES: Registry[type[SealableTable]] = Registry("everhold.rows", {}, _fault_of)
 
 
 def is_table(rows: object) -> TypeGuard[SealableTable]:
-    """Return whether rows are a table that stays where it is, and not rows to copy."""
+    """Return whether rows are a table in an engine, which is not copied."""
     return all(hasattr(type(rows), name) for name in _METHODS)
 
 
@@ -264,7 +264,7 @@ def engine_of(
 def sealed_rows(
     folder: Path, configuration: dict[str, Any], key: StewardKey, engine: SealableTable | None
 ) -> StoredRows:  # fmt: skip
-    """Open the sealed rows: in an engine that was checked before, or in their file, which is checked now.
+    """Open the sealed rows of a holdout, from an engine or from their file.
 
     Raises:
         IntegrityError: If the file is not the one that was sealed.

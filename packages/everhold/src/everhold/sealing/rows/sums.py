@@ -63,7 +63,7 @@ def cells_of(grid: NDArray[np.int64], *, unit: int) -> Cells:
 
 
 def exact_sums(values: NDArray[np.int64], places: NDArray[np.int64], size: int, *, unit: int) -> NDArray[np.int64]:
-    """Return exact sums of whole numbers from 0 to ``unit`` by index, shape (size,).
+    """Return exact sums of integers from 0 to ``unit`` by index, shape (size,).
 
     Doubles add them up exactly below 2^53; larger ones are added up in two pieces.
     """
@@ -212,7 +212,7 @@ def pair_lotteries(
 
 
 def apart_of(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
-    """Return the total of a difference of two public arrays, and the histogram of the rows where they differ."""
+    """Return the total of a difference of two public arrays, and the histogram of rows where the arrays differ."""
     if query.pair is None or query.pair.apart is None:
         raise ValueError(f"{query.shown!r} is not a difference of two arrays. Pass a comparison of two arrays.")
     apart = query.pair.apart
@@ -220,7 +220,7 @@ def apart_of(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
 
 
 def named(group_by: str | None) -> str:
-    """Return the column of groups that a procedure needs, or raise if there is none.
+    """Return the group column that an interval procedure needs. It raises if none is declared.
 
     Raises:
         ValueError: If there is none.
@@ -231,17 +231,17 @@ def named(group_by: str | None) -> str:
 
 
 def parts_of_ratio(query: BoundQuery) -> tuple[BoundQuery, ...]:
-    """Return the numerator and the denominator of a ratio, or nothing for any other query."""
+    """Return the numerator and denominator of a ratio query, empty for another query."""
     return (query.pair.first, query.pair.second) if query.pair is not None and query.pair.how == "ratio" else ()
 
 
 def _cells(sums: NDArray[np.int64], sizes: NDArray[np.int64], across: int, unit: int) -> NDArray[np.int64]:
-    """Return the cell in which the sum of each unit lies, of equal cells from 0 to its size."""
+    """Return the bin of each unit's sum, of equally wide bins from 0 to the unit's size."""
     return np.asarray(np.minimum(sums // (sizes * (unit // across)), across - 1))
 
 
 def _runs(*keys: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]:
-    """Return the order of tuples, where in it each new tuple begins, and how often each occurs."""
+    """Return the sort order of tuples, the start of each group of equal tuples in it, and the group sizes."""
     order = np.lexsort(keys[::-1])
     starts = _starts([key[order] for key in keys])
     return order, starts, np.diff(np.append(starts, len(order))).astype(np.int64)

@@ -94,7 +94,7 @@ class StoredRows(EvaluatedRows):
             return lacking_columns(self.engine.rows, self._schema.columns, self.engine.source)
 
     def examples(self) -> dict[str, str]:
-        """Return a value of each column from the first public rows, without columns that have none there.
+        """Return an example value of each column from the first training rows. Columns without a value are left out.
 
         Raises:
             ValueError: If the rows are sealed.
@@ -116,11 +116,11 @@ class StoredRows(EvaluatedRows):
         return EmbeddedRows(ColumnStore(self._arrays_of, self.engine.source, self.rows), self.rows)
 
     def reading(self) -> AbstractContextManager[None]:
-        """See `EvaluatedRows.reading`."""
+        """Return a context in which rows are read. A change of the rows is detected, and raises IntegrityError."""
         return self.engine.reading()
 
     def counting(self, query: BoundQuery) -> RowStore:
-        """Return the rows in which a query to public rows is counted: all, if their store can evaluate it."""
+        """Return the store that evaluates a query: the table with all rows if it can, else these rows."""
         return self if self.whole is None or not self.whole.counts(query) else self.whole
 
     def _expression_totals(self, values: Sequence[Any], *, parts: int, unit: int) -> NDArray[np.int64]:
@@ -385,7 +385,7 @@ class _Chained:
         self._stores, self._sizes = stores, sizes
 
     def spans(self, wanted: Mapping[str, ColumnKind]) -> Iterator[Span]:
-        """See `ColumnStore.spans`."""
+        """Yield the rows of all stores with these columns, one block after the other."""
         before = 0
         for store, rows in zip(self._stores, self._sizes, strict=True):
             for span in store.spans(wanted):
@@ -393,7 +393,7 @@ class _Chained:
             before += rows
 
     def close(self) -> None:
-        """See `ColumnStore.close`."""
+        """Release the cached columns of all stores."""
         for store in self._stores:
             store.close()
 
@@ -427,7 +427,7 @@ class PartedRows(StoredRows):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """See `EvaluatedRows.reading`; every file is compared before and after."""
+        """Return a context in which rows are read, with a check of every file before and after."""
         with ExitStack() as stack:
             for part in self.parts:
                 stack.enter_context(part.reading())
@@ -486,7 +486,7 @@ _TYPES = {ColumnKind.NUMBER: np.float64, ColumnKind.TIME: np.float64, ColumnKind
 
 @dataclass(frozen=True, slots=True)
 class KeptColumn:
-    """A column, or part of it, as `everhold.values.expressions.arrays.ArrayProgram` reads it.
+    """A column or a part of it, in the form that `everhold.values.expressions.arrays.ArrayProgram` reads.
 
     Attributes:
         values: Doubles, truth values as 0, 1 and 2 for a missing one, or numbers of words.
@@ -514,14 +514,14 @@ class _Kept:
         self._columns: OrderedDict[tuple[int, str], KeptColumn] = OrderedDict()
 
     def get(self, store: int, name: str) -> KeptColumn | None:
-        """Return a column of a store, or None if it is not kept."""
+        """Return a store's column from the cache, or None if it is not cached."""
         with self.lock:
             if (found := self._columns.get((store, name))) is not None:
                 self._columns.move_to_end((store, name))
             return found
 
     def put(self, store: int, name: str, column: KeptColumn) -> None:
-        """Keep a column, and drop the least recently used ones where there are too many."""
+        """Cache a column, and drop the least recently used columns if there are too many."""
         with self.lock:
             self._columns[store, name] = column
             while len(self._columns) > 1 and sum(map(_cells, self._columns.values())) > MOST_KEPT:
@@ -560,11 +560,11 @@ class ColumnStore:
         weakref.finalize(self, _kept.drop, id(self))
 
     def close(self) -> None:
-        """Release what is kept in memory. It is read again when needed."""
+        """Release the cached columns, which are read again when needed."""
         _kept.drop(id(self))
 
     def spans(self, wanted: Mapping[str, ColumnKind]) -> Iterator[Span]:
-        """Yield the rows with these columns: all at once if they are in memory, else a part at a time."""
+        """Yield the rows with these columns in one block if the columns fit in memory, else in several blocks."""
         columns: dict[str, KeptColumn] = {}
         if self._rows * len(wanted) <= MOST_KEPT:  # not too many together: those that are kept, read now if need be
             with self.lock:
@@ -613,7 +613,7 @@ class ColumnStore:
 
 
 def _quoted(name: str) -> str:
-    """Return a column of the file as SQL names it."""
+    """Return a column of the table ``t`` quoted for SQL."""
     return 't."' + name.replace('"', '""') + '"'
 
 
