@@ -185,7 +185,7 @@ class Competition(Display):
 
     @property
     def score(self) -> tuple[str, dict[str, float]] | None:
-        """Return name and settings of a score that is not a mean over rows, None where the metric is such a mean.
+        """Return the name and settings of a score that is not a mean over rows, None for a metric that is a mean.
 
         Losses are clipped nowhere inside the range of the labels, unless the metric says so.
         """
@@ -205,7 +205,7 @@ class Competition(Display):
 
     @property
     def in_words(self) -> str:
-        """The metric in words, as pages and reports show it."""
+        """The metric as a text for pages and reports."""
         from everhold.gates.metrics import metric_in_words
 
         if self.score is not None:
@@ -246,7 +246,7 @@ class Competition(Display):
 
     @property
     def spends(self) -> bool:
-        """Whether what teams are told is about the rows of the final board, and paid from its level."""
+        """Whether feedback to teams is about the rows of the final board, and therefore uses its error probability."""
         return self.feedback != NOTHING and self.public is None
 
     @property
@@ -288,11 +288,11 @@ class Competition(Display):
 
     @property
     def order(self) -> str | None:
-        """Column by whose order the public rows come first; None where chance deals them."""
+        """Column by which rows are sorted to choose the public rows, which come first. None for a random choice."""
         return self.public_by
 
     def parts(self, name: str, confidence: float) -> Sequence[DealtPart]:
-        """Return the rows of the final board and the public rows, or no parts where there are no public rows."""
+        """Return the final rows and the public rows as parts of the table, empty without public rows."""
         if self.public is None:
             return ()
         public = PublicTerms(self, name)
@@ -359,7 +359,7 @@ class Competition(Display):
         return (self if planned is None else replace(self, surprises_per_team=self.share(planned))).to_dict()
 
     def adjust(self, mechanism: Mechanism) -> Mechanism:
-        """Check the mechanism for these rows, and return it with the final scores planned before the comparisons.
+        """Check the mechanism for this metric, and return it with the final scores planned before comparisons.
 
         Raises:
             HoldoutRejected: If nothing is promised of the metric for rows that depend on each other so.
@@ -377,7 +377,7 @@ class Competition(Display):
 
     @property
     def rises(self) -> bool:
-        """Whether a larger number is better on the ledger's scale from 0 to 1."""
+        """Whether a larger value is better on the ledger's scale from 0 to 1."""
         if self.score is None:
             return self.metric in ("accuracy", "error")  # an error is the share of right rows, turned round
         name, given = self.score
@@ -406,7 +406,7 @@ class PublicTerms:
         return f"{self.of}.public"
 
     def parts(self, name: str, confidence: float) -> Sequence[DealtPart]:
-        """Return no parts, because they are one."""
+        """Return no parts, because the public rows are not divided further."""
         return ()
 
     def plan(self, mechanism: Mechanism | str | None, queries: int) -> tuple[str, int]:
@@ -414,7 +414,7 @@ class PublicTerms:
         return Ladder.name, self.terms.teams * self.terms.submissions
 
     def adjust(self, mechanism: Mechanism) -> Mechanism:
-        """Return the Ladder with one for each team, whose step is about a standard error of a share of one half."""
+        """Return a Ladder mechanism with one ladder for each team and steps of about a standard error."""
         from everhold_competitions.metric_checks import check_mechanism
 
         score = self.terms.score
@@ -437,7 +437,7 @@ class PublicTerms:
 
 
 def checked_deadline(deadline: Any) -> str | None:
-    """Return a deadline in UTC to the second, or None without one.
+    """Return a deadline in UTC to the second, or None without a deadline.
 
     Raises:
         ValueError: If it is no time with its offset from UTC.
@@ -482,5 +482,5 @@ def _meant(metric: object) -> str:
 
 
 def _is_number(value: object) -> bool:
-    """Return whether a value is a number, also of NumPy, whose square is finite."""
+    """Return whether a value is a number whose square is finite."""
     return abs(as_float(value)) < _LARGEST

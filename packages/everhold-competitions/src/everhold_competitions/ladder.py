@@ -46,13 +46,17 @@ class BestAccounting(Accounting["Ladder"]):
         return 0, 0 if self.mechanism.teams == 1 else surprises * in_millionths(dearest)
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """Return whether recovery can go on after these losses, which it can unless a new best was lost."""
+        """Return whether a recovery is possible after the loss of these answers.
+
+        It is if no new best was among them.
+        """
         return charges == 0
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """Return the state after submissions were lost, and raise ValueError if one of them was a new best.
+        """Return the state after the loss of submissions. ValueError if one of them was a new best.
 
-        To fall back to an earlier best would show a course that the tree of all submissions does not have (S3).
+        A fallback to an earlier best would show an order of events that the tree of all submissions does not contain
+        (S3).
         """
         if charged:
             raise ValueError("a new best was shown and is lost, and a leaderboard cannot go on from an earlier one")
@@ -65,7 +69,7 @@ class BestAccounting(Accounting["Ladder"]):
 
 @dataclass(frozen=True)
 class Scoreboard:
-    """Fills in the replies to a batch of submissions, turning losses round where higher scores are better.
+    """Writer of the replies to a batch of submissions. It inverts losses if higher scores are better.
 
     Attributes:
         procedures: How the interval of each submission is computed.
@@ -84,7 +88,7 @@ class Scoreboard:
         return -(-half_steps * steps // (2 * self.ladder.grid)) - 1  # exact: whole numbers throughout
 
     def stand(self, state: State, where: slice) -> None:
-        """Reply with the best so far to submissions that do not improve it: sealed means of at least ``R - eta``."""
+        """Reply with the best score so far to submissions whose sealed mean does not improve it by the step."""
         ladder = self.ladder
         shown = np.full(where.stop - where.start, state.carried_noise / ladder.grid)
         level = ladder.log_inverse_level(state.asked + 1 + np.arange(len(shown)), state.charged)
@@ -196,14 +200,14 @@ class Ladder(Mechanism):
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """Return the ladder whose step has the smallest radius for a request. Also takes `margin` and `better`."""
+        """Return the ladder whose step gives the smallest radius. `margin` and `better` can be passed too."""
         return with_best_grid(
             lambda grid: cls(rows=rows, queries=queries, confidence=confidence, grid=grid, **shared),
             lambda made: made.promise().radius,
         )
 
     def why_not(self, bound: BoundQuery) -> str:
-        """Return why a query cannot be asked of this ladder, or an empty text if it is a share that is ranked this way.
+        """Return why this ladder cannot answer a query, empty if it can.
 
         Accuracy and error have the same row values, so they belong on a ladder on which higher ones are better.
         """
@@ -225,12 +229,12 @@ class Ladder(Mechanism):
 
     @property
     def step(self) -> float:
-        """How much better than the best so far a submission has to be."""
+        """Least difference by which a submission must improve the best score so far."""
         return 0.5 * self.margin / self.grid
 
     @property
     def bets(self) -> bool:
-        """Whether every query has an interval procedure of its own, as where teams have ladders of their own."""
+        """Whether every query has its own interval procedure, as with one ladder for each team."""
         return self.teams > 1
 
     def in_force(self, procedure: Procedure) -> Procedure:
@@ -238,7 +242,7 @@ class Ladder(Mechanism):
         return procedure if self.teams > 1 else super().in_force(procedure)
 
     def log_inverse_level(self, asked: ArrayLike, released: ArrayLike, labels: ArrayLike = 0.0) -> NDArray[np.float64]:
-        """Return the logarithm of one over the probability of failure that each submission has.
+        """Return the logarithm of one over the failure probability that is assigned to each submission.
 
         Args:
             asked: Its number, from 1.
@@ -267,7 +271,10 @@ class Ladder(Mechanism):
         return float(hoeffding_radius(rows=rows, log_inverse_level=log_inverse_level)) + self.rounding
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Answer a batch of submissions: all that leave the best as it is at once, and each new best by itself."""
+        """Answer a batch of submissions.
+
+        Each new best is processed alone, and submissions between two bests together.
+        """
         if self.teams > 1:
             return self._answer_teams(state, evaluations)
         board = Scoreboard(self, Replies.refused(len(evaluations)), self.procedures_of(evaluations))
@@ -288,7 +295,10 @@ class Ladder(Mechanism):
         return state, board.replies
 
     def _answer_teams(self, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
-        """Answer submissions one after the other, each by the ladder whose standing is the guess of the query."""
+        """Answer submissions in order, each with the ladder of its team.
+
+        The team's standing is the guess of the query.
+        """
         board = Scoreboard(self, Replies.refused(len(evaluations)), self.procedures_of(evaluations))
         steps, grid, turned = self.steps, self.grid, self.better == "higher"
         for place in range(min(len(evaluations), self.queries - state.asked)):
@@ -315,7 +325,7 @@ class Ladder(Mechanism):
 
     @property
     def cost_of_ends(self) -> float:
-        """What both ends of an interval cost as a part of a label, in nats."""
+        """Cost of the label for both ends of an interval, in nats."""
         return 2.0 * math.log(self.grid + 1)
 
     def best(self, state: State) -> tuple[float, float, float]:

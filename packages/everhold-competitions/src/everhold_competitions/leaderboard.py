@@ -63,14 +63,14 @@ class RankingRow:
 
     @property
     def place(self) -> str:
-        """The ranks that the team may have, such as ``2-14``, or a dash."""
+        """Range of possible ranks of the team as a text, such as ``2-14``, or a dash."""
         if self.rank is None:
             return "-"
         return f"{self.rank}" if self.worst_rank in (None, self.rank) else f"{self.rank}-{self.worst_rank}"
 
     @property
     def moved(self) -> str:
-        """How many places the team proved to go up or down from public to final rows, empty where none is proved."""
+        """Proved change of rank from public to final rows as a text, empty if no change is proved."""
         if self.public_rank is None or self.rank is None or self.worst_rank is None:
             return ""
         up, down = self.public_rank - self.worst_rank, self.rank - self.public_rank
@@ -147,7 +147,7 @@ class Leaderboard(Display):
         return html_table(self.lines())
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return one dictionary for each team as people read it: the place as text, and positive numbers of a loss."""
+        """Return one dictionary for each team for display, with the place as text and losses as positive numbers."""
         return [{name: getattr(row, name) for name in SHOWN_COLUMNS} for row in self.for_people().standings]
 
     def for_people(self) -> Leaderboard:
@@ -168,12 +168,12 @@ class Leaderboard(Display):
 
     @property
     def by(self) -> str:
-        """What teams are ranked by, as a sentence."""
+        """Sentence that names the metric by which teams are ranked."""
         return f"Ranked by {self.measure}."
 
     @property
     def measure(self) -> str:
-        """The metric's common name, its range and unit, and what is better, in words."""
+        """Name, range and unit of the metric as a text, with the direction that is better."""
         board, shown = self.for_people(), self.shown or {}
         unit = f", in {shown['unit']}" if shown.get("unit") else ""
         better = "higher" if board.higher_is_better else "lower"
@@ -198,7 +198,7 @@ class Leaderboard(Display):
         raise QueryRejected("Teams are compared on a final board, and this one has no comparison of the two.")
 
     def tell_apart(self, first: str, second: str) -> str:
-        """Return in words whether one of two teams is proved to be better, and the interval of their difference.
+        """Return a sentence on whether one of two teams is proved better, and the interval of their difference.
 
         Raises:
             QueryRejected: If they are not compared.
@@ -291,14 +291,14 @@ class Leaderboard(Display):
         return estimand_in_words(self.about)
 
     def terms(self) -> str:
-        """Return deadline and rules as a text, empty where there are none. The lines of the rules are kept."""
+        """Return deadline and rules as a text, empty if there are none. The line breaks of the rules are kept."""
         deadline = "" if self.deadline is None else f"Deadline: {moment_in_words(self.deadline)}"
         public = public_in_words(self.public) if self.public is not None and self.final else ""
         rules = "" if self.rules is None else f"Rules:\n{printable_lines(self.rules)}"
         return "\n".join(filter(None, (*out_in_words(self), deadline, public, rules)))
 
     def summary(self) -> str:
-        """Return who won, and the precision of the final leaderboard, or an empty text before the end."""
+        """Return a sentence with the winner and the precision of the final leaderboard, empty before the end."""
         if not self.final or not self.standings:
             return ""
         winner = winner_in_words([{"team": row.team, "rank": row.rank} for row in self.standings])
@@ -325,7 +325,7 @@ def _turned(each: _Each, value: str) -> _Each:
 
 
 def moment_in_words(moment: str) -> str:
-    """Return a moment in ISO 8601 as people read it.
+    """Return an ISO 8601 time as a date and time for readers.
 
     Examples:
         >>> moment_in_words("2026-12-01T12:00:00+00:00")
@@ -374,7 +374,7 @@ def _middle(row: RankingRow) -> float | None:
 
 
 def interval_in_words(row: RankingRow) -> str:
-    """Return a team's interval with four digits, rounded outwards, or a dash if the team was told nothing."""
+    """Return a team's interval as a text with four digits, rounded outwards, or a dash without an interval."""
     if row.low is None or row.high is None:
         return "-"
     return f"{at_least(row.low)} to {at_most(row.high)}"
@@ -516,7 +516,7 @@ def _table(head: str, rows: Iterable[str]) -> str:
 
 
 def _compares(board: Leaderboard) -> bool:
-    """Return whether the places are those of other rows than the public ones, which are known, too."""
+    """Return whether the board is final and the competition has public rows, so that two rankings can be compared."""
     return board.final and board.public is not None
 
 

@@ -48,7 +48,7 @@ def check_metric(metric: str | Mapping[str, Any], score: Score | None, schema: S
 
 
 def check_mechanism(score: Score | None, mechanism: Mechanism) -> None:
-    """Check that a mechanism, with the dependence of its rows, can answer about a score.
+    """Check that a mechanism can answer queries about a score, given the dependence of the rows.
 
     Raises:
         HoldoutRejected: If nothing is promised of this metric for such rows. Nothing was created.

@@ -30,7 +30,7 @@ _AT = 0.9
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows that are planned, of which nothing but their number is known."""
+    """Numbers of planned rows, before any row exists."""
 
     rows: int
     training_rows: int = 0
@@ -187,13 +187,13 @@ def _line(
 
 
 def _tuned(name: str, queries: int, rows: int, confidence: float, surprises: int | None) -> Mechanism:
-    """Return the mechanism that a holdout of so many independent rows is created with."""
+    """Return the mechanism that a holdout of this many independent rows would have."""
     study = StudyRequest(mechanism=name, queries=queries, surprises=surprises, confidence=confidence, dependence=None)
     return study.tuned(cast("RowStructure", _Rows(rows)), None)
 
 
 def _is_apart(gap: float, rows: int, disagreement: float, nats: float) -> bool:
-    """Return whether two teams that are so far apart are told apart more often than not."""
+    """Return whether two teams with this gap in score are distinguished in more than half of all samples."""
     if gap >= 1.0:
         return True
     least = step_at(rows=rows, disagreement=max(disagreement, gap), nats=nats, public=True)
@@ -201,7 +201,7 @@ def _is_apart(gap: float, rows: int, disagreement: float, nats: float) -> bool:
 
 
 def _told_within(ladder: Ladder, nats: float) -> float:
-    """Return the half-width of a public score near .9 at its level, with the half step that it is rounded by."""
+    """Return the half-width of a public score, including half a step for its rounding."""
     low, high = ClopperPearson(rows=ladder.rows, training=ladder.rows).expected(_AT, nats)
     return (high - low) / 2.0 + 0.5 / ladder.grid + ladder.rounding
 

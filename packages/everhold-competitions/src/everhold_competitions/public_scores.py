@@ -84,7 +84,7 @@ class PublicScores:
         return cls(executor, final, competition, part == 1)
 
     def close(self) -> None:
-        """Let go of what was read of the public rows. They can be asked again."""
+        """Close the cached public rows. They are opened again when asked."""
         _OPENED.pop(self.final.sealed, None)
         self.executor.sealed.close()
 

@@ -34,7 +34,7 @@ _NOTHING = None, None, None  # score and interval of a team that was told nothin
 
 
 def leaderboard(contest: CompetitionSession) -> Leaderboard:
-    """Return the leaderboard as it stands now. Nothing is asked or charged."""
+    """Return the current leaderboard. No query is asked or charged."""
     executor, head = contest.executor, contest.executor.ledger.head()
     accounts = Accounts.from_state(head.state)
     every = accounts.of(Submissions).teams.values()
@@ -78,7 +78,7 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
 
 
 def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
-    """Return the facts of a competition that a certificate states, with the final leaderboard once there is one."""
+    """Return the competition's facts for a certificate, with the final leaderboard after the end."""
     board = leaderboard(contest)
     rows = [
         {**row, "submissions": board[row["team"]].submissions} for row in board.for_people().to_dict()["rows"]
@@ -96,7 +96,7 @@ def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
 
 
 def _answered(contest: CompetitionSession, team: Team) -> Told | None:
-    """Return score and interval of a team's final submission, or None if none was told.
+    """Return the score and interval of a team's final submission, None if the team has no answer for it.
 
     The score is None if the answer only confirmed a guess.
     """
@@ -165,7 +165,7 @@ def _apart(first: RankingRow, second: RankingRow, *, higher_is_better: bool) -> 
 
 
 def _both(paired: Comparison, by_scores: Comparison) -> Comparison:
-    """Return a comparison whose interval is the intersection of a paired one and that of two scores.
+    """Return a comparison whose interval is the intersection of a paired interval and of one from two scores.
 
     So teams whose intervals do not meet are never tied. If the two contradict each other, which the promise leaves to
     chance, the paired one stands.
@@ -178,7 +178,7 @@ def _both(paired: Comparison, by_scores: Comparison) -> Comparison:
 
 
 def _ranks(standings: Sequence[RankingRow], comparisons: Iterable[Comparison]) -> dict[str, Ranks]:
-    """Return the best and the worst rank of each team with an interval, by what is proved directly or through others.
+    """Return the best and worst possible rank of each team, from proved comparisons and their transitive closure.
 
     So of two teams that share both ranks neither is proved to be better. A team without an interval may have any rank.
     """
@@ -198,14 +198,14 @@ def _ranks(standings: Sequence[RankingRow], comparisons: Iterable[Comparison]) -
 
 
 def _ranks_by_intervals(standings: Sequence[RankingRow], *, higher_is_better: bool) -> dict[str, Ranks]:
-    """Return the ranks of the teams whose intervals alone prove who is better."""
+    """Return the ranks of teams, where a team is better than another if their intervals are disjoint."""
     known = [row for row in standings if row.low is not None]
     pairs = [_apart(*pair, higher_is_better=higher_is_better) for pair in combinations(known, 2)]
     return _ranks(standings, pairs)
 
 
 def _ranks_by_scores(standings: Sequence[RankingRow], *, higher_is_better: bool) -> dict[str, Ranks]:
-    """Return the ranks by public scores, which prove nothing. Teams with the same score share all their ranks."""
+    """Return the ranks by public scores, which are not proved. Teams with the same score share their ranks."""
     sign = 1.0 if higher_is_better else -1.0
     known = {row.team: sign * row.score for row in standings if row.score is not None}
     scores = list(known.values())
@@ -225,7 +225,7 @@ def _with_public_ranks(
 
 
 def _ranks_of_leaders(contest: CompetitionSession, teams: list[Team]) -> dict[str, Ranks]:
-    """Return the ranks of former leaders: each leader is proved better than all before it, and nothing else is known.
+    """Return the ranks of current and former leaders. Each was proved better than all leaders before it.
 
     Of their worst ranks nothing is told.
     """

@@ -57,7 +57,7 @@ class Entered:
 
 @dataclass(frozen=True)
 class Scoring(ABC):
-    """How a competition scores submissions and compares them. Subclasses are for means and for other scores.
+    """Base of classes that build a competition's queries for scores and comparisons.
 
     Attributes:
         competition: What was fixed when the rows were sealed.
@@ -69,7 +69,7 @@ class Scoring(ABC):
     @property
     @abstractmethod
     def facts(self) -> BoundQuery:
-        """Query whose units and other facts are the same for every submission."""
+        """Query with the unit, range and direction that the scores of all submissions have."""
 
     @property
     @abstractmethod
@@ -82,14 +82,14 @@ class Scoring(ABC):
 
     @abstractmethod
     def entered(self, predictions: Any, training: Any) -> Entered:
-        """Check predictions, and return them in the order of the rows.
+        """Check predictions, and return them in the order of the rows with their digest.
 
-        Of the sealed rows only their public ids are read.
+        Of the sealed rows, only their public ids are read.
         """
 
     @abstractmethod
     def finals(self, predictions: Mapping[str, NDArray[Any]]) -> Iterator[tuple[QueryPlan[Any], int]]:
-        """Yield the query plans for the end, scores first and then comparisons, each with its number of queries.
+        """Yield the query plans of the final board, scores before comparisons, with their numbers of queries.
 
         Args:
             predictions: Final ones by their SHA-256.
@@ -105,7 +105,10 @@ class Scoring(ABC):
 
     @property
     def standing(self) -> float | None:
-        """The public score of a team before its first submission; None where that one is told whatever it is."""
+        """Public score that counts as a team's best before its first submission.
+
+        None if the first score is shown whatever it is.
+        """
         return None
 
     @property
@@ -118,7 +121,7 @@ class Scoring(ABC):
         return BoundQuery(self._described(predicted), "").query
 
     def comparison(self, first: str, second: str) -> tuple[str, bool]:
-        """Return the SHA-256 of the query that compares two submissions, and whether it compares second with first."""
+        """Return the SHA-256 of the query that compares two submissions, and whether it has them in reverse order."""
         of = self._ordered([first, second])
         return BoundQuery(self._pair_described(*of), "").query, of[0] != first
 
@@ -137,32 +140,32 @@ class MeanScoring(Scoring):
 
     @property
     def of_gate(self) -> str | Callable[..., LabelQuery]:
-        """The metric as a gate is opened with it: its name, or a loss function."""
+        """The metric in the form that a gate takes: its name, or a loss function."""
         return of_gate(self.competition.metric)
 
     @cached_property
     def facts(self) -> BoundQuery:
-        """See `Scoring.facts`."""
+        """Query that has the unit, range and direction of every submission's score."""
         return mean_facts(self.competition.metric, self.compiler.schema)
 
     @property
     def higher_is_better(self) -> bool:
-        """True if a larger score is better. An error is a share of right rows that is shown as one minus it."""
+        """True if a larger score is better, in the units in which teams see it."""
         return (self.facts.at_fault == 0.0) == (self.facts.at_one > self.facts.at_zero)
 
     def query(self, predictions: Any, training: Any) -> Query[Any]:
-        """See `Scoring.query`."""
+        """Return the query for the score of a submission."""
         asked: Query[Any] = self.metric.make(predictions, training)
         return asked
 
     def entered(self, predictions: Any, training: Any) -> Entered:
-        """See `Scoring.entered`."""
+        """Check predictions, and return them in the order of the rows with their digest."""
         candidate = Candidate.prepared(self.metric, predictions, training, self.compiler)
         assert candidate.predictions is not None
         return Entered(str(candidate.bound.description["predictions"]), candidate.predictions, candidate)
 
     def finals(self, predictions: Mapping[str, NDArray[Any]]) -> Iterator[tuple[QueryPlan[Any], int]]:
-        """See `Scoring.finals`."""
+        """Yield the query plans of the final board, scores before comparisons, with their numbers of queries."""
         queries = {predicted: self.metric.make(each, None) for predicted, each in predictions.items()}
         scores = self.compiler.silently().prepare([*queries.values()], None)
         yield self._silently(scores), len(scores)
@@ -180,7 +183,7 @@ class MeanScoring(Scoring):
         return Batch(prepared, self.compiler.schema, self.compiler.mechanism, silent=True)
 
     def _compared(self, asked: DifferenceQuery, one: Candidate | None, other: Candidate | None) -> Prepared:
-        """Return the query for the paired difference of two final submissions.
+        """Return the query for the paired difference of two final submissions, with its interval procedure.
 
         It bets on the rows where they differ (D1), or is like a gate's challenge.
         """
@@ -213,21 +216,21 @@ class NamedScoring(Scoring):
 
     @cached_property
     def facts(self) -> BoundQuery:
-        """See `Scoring.facts`."""
+        """Score query about made-up predictions, with the unit, range and direction of every submission's score."""
         return self._bound(self.query(self._made_up[0], None))
 
     @property
     def higher_is_better(self) -> bool:
-        """See `Scoring.higher_is_better`."""
+        """True if a larger score is better, in the units in which teams see it."""
         name, _ = self._score
         return METRICS[name].greater
 
     def query(self, predictions: Any, training: Any) -> MetricQuery:
-        """See `Scoring.query`."""
+        """Return the query for the score of a submission."""
         return named(self._score, predictions, training)
 
     def entered(self, predictions: Any, training: Any) -> Entered:
-        """See `Scoring.entered`."""
+        """Check predictions, and return them in the order of the rows with their digest."""
         rows = self.query(predictions, training).models[0].placed(self.compiler)
         digest = rows.bind(self.compiler.schema).description["predictions"]
         given = rows.given(self.compiler.schema)
@@ -235,7 +238,7 @@ class NamedScoring(Scoring):
         return Entered(digest, given)
 
     def finals(self, predictions: Mapping[str, NDArray[Any]]) -> Iterator[tuple[QueryPlan[Any], int]]:
-        """See `Scoring.finals`."""
+        """Yield the query plans of the final board, scores before comparisons, with their numbers of queries."""
         silently, asked = self.compiler.silently(), {each: self.query(of, None) for each, of in predictions.items()}
         pairs = [] if self._pair is None else list(combinations(self._ordered([*asked]), 2))
         queries = chain(asked.values(), (asked[first].minus(asked[second]) for first, second in pairs))
@@ -244,7 +247,7 @@ class NamedScoring(Scoring):
 
     @property
     def standing(self) -> float | None:
-        """The worst score of a ratio, which is one query only if it has a guess."""
+        """Worst possible score for a ratio metric, None for another metric. A query about a ratio needs a guess."""
         if not METRICS[self._score[0]].rate:
             return None
         return self.facts.at_zero if self.rises else self.facts.at_one

@@ -85,7 +85,7 @@ class Receiving:
             return entry is not None
 
     def capacity_for(self, accounts: Accounts, team: str, predicted: str, public: str) -> Team | None:
-        """Check that a team may submit these predictions now, and return the team, or None for a new one.
+        """Check that a team may submit these predictions now. Return the team, or None for a new team.
 
         Raises:
             QueryRejected: If it may not.
@@ -132,7 +132,7 @@ class Receiving:
         return known is None or not self.session.leads(accounts, known.final) or self.session.leads(accounts, predicted)
 
     def _step(self, act: EntryDraft, data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-        """Decide inside the ledger's transaction whether there is room for a submission, and receive it."""
+        """Check inside the ledger's transaction that a submission is allowed, and record it."""
         accounts, said = Accounts.from_state(data), act.description
         team, predicted, public = said["team"], said["predictions"], said.get("public", "")
         known = self.capacity_for(accounts, team, predicted, public)
@@ -147,7 +147,7 @@ class Receiving:
 
 @dataclass(frozen=True, slots=True)
 class TeamFeedback:
-    """What one team is told about its submissions, as the host chose it."""
+    """Feedback on a team's submissions, of the kind that the host chose."""
 
     session: CompetitionSession
 
@@ -194,7 +194,7 @@ class TeamFeedback:
     def _challenge_leader(
         self, executor: QueryExecutor, found: Candidate, telling: Callable[..., Any], predictions: Any, training: Any
     ) -> dict[str, Any]:
-        """Challenge the leader with predictions that were not tried before, and return whether they lead."""
+        """Challenge the leader with predictions. Return whether they take the lead."""
         if self._was_answered(found):
             return {"leads": self.session.leader(self.session.accounts()) == found.digest}
         gate_now = self._gate(executor, telling, predictions, training)
@@ -226,7 +226,10 @@ class TeamFeedback:
         return self.session.executor.ledger.find(self.session.scoring.score_digest(predicted)) is not None
 
     def last_feedback(self, team: Team) -> float | None:
-        """Return the last score that a team was told, the guess of its next submission, or None if there is none."""
+        """Return the last score that a team received, which is the guess of its next submission.
+
+        None without a score.
+        """
         latest = self._score_of(team.latest)
         if latest is not None:
             return latest
@@ -238,7 +241,7 @@ class TeamFeedback:
         return next((score for each in received if (score := self._score_of(each)) is not None), None)
 
     def _score_of(self, predicted: str) -> float | None:
-        """Return the score that was told of a submission, or None."""
+        """Return the score that the ledger holds for a submission, None without one."""
         entry = self.session.executor.ledger.find(self.session.scoring.score_digest(predicted))
         value = None if entry is None else entry.answer["value"]
         return None if value is None else self.session.scoring.facts.from_mean(value)
@@ -384,7 +387,7 @@ class CompetitionSession:
         self._record({"kind": DEADLINE, "deadline": deadline}, f"the deadline is {deadline}", check)
 
     def terms(self, submissions: Submissions) -> Competition:
-        """Return the terms as they are now: the host may have moved the deadline."""
+        """Return the current terms of the competition, with the deadline after all changes."""
         return replace(self.competition, deadline=submissions.deadline or self.competition.deadline)
 
     def is_over(self, accounts: Accounts) -> bool:
@@ -397,7 +400,7 @@ class CompetitionSession:
             raise QueryRejected(f"The competition is over. {instead}.")
 
     def _record(self, said: dict[str, Any], shown: str, check: Callable[[Accounts], bool]) -> None:
-        """Commit an act of the competition, unless ``check`` says that nothing would change."""
+        """Commit an act of the competition to the ledger, unless ``check`` returns that it changes nothing."""
         said = {**said, "act": secrets.token_hex(16)}
         act = EntryDraft(digest(said), {**said, "shown": shown})
 
@@ -441,12 +444,12 @@ class CompetitionSession:
 
     @property
     def share(self) -> int | None:
-        """Number of surprises that one team may cause, None if submissions are told nothing."""
+        """Number of surprises that a team may cause, None if submissions get no feedback."""
         planned = self.executor.mechanism.planned_surprises
         return None if planned is None else self.competition.share(planned)
 
     def _entered(self, predictions: Any, training: Any) -> Entered:
-        """Check predictions, and return them in the order of the rows.
+        """Check predictions, and return them in the order of the rows with their digest.
 
         Of the sealed rows only their public ids are read.
         """
@@ -475,11 +478,14 @@ class CompetitionSession:
         return self.leader(accounts) == self.scoring.score_digest(predicted)
 
     def gates(self, accounts: Accounts) -> list[GateAccount]:
-        """Return the gates whose champions led: one, and another after each leader whose team was disqualified."""
+        """Return the gates of the competition's leaders in order.
+
+        A gate is added after the disqualification of a leader.
+        """
         return [gate for name, gate in accounts.of(Gates).by_name.items() if name.startswith(LEADERBOARD)]
 
     def leader(self, accounts: Accounts) -> str | None:
-        """Return the SHA-256 of the score query about the submission to beat, None if there is none.
+        """Return the SHA-256 of the score query about the leading submission, None if there is none.
 
         It is the last leader of a team on the board: what a disqualified team handed in is not to be beaten.
         """

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def is_score(source: object) -> bool:
-    """Return whether the value of an answer comes from the sealed rows, and is not a guess that they confirmed."""
+    """Return whether an answer's value comes from the sealed rows. A confirmed guess does not."""
     return source == "holdout"
 
 
 def without_guess(answer: Answer) -> Answer:
-    """Return the answer that a team is told, without the value if it only confirms a guess."""
+    """Return the answer for a team. The value is removed if it is only the team's guess."""
     return answer if is_score(answer.source) else replace(answer, value=None)
 
 
@@ -76,7 +76,7 @@ class Submission(Display):
         return f"{received}. {self.explain()}"
 
     def explain(self) -> str:
-        """Return a text that says what the team is told."""
+        """Return a sentence for the team about the feedback on its submission."""
         if self.refused:
             spent = "of the budget" if self.surprises_left is None or self.surprises_left > 0 else "to this team"
             return f"Nothing more is told: what is left {spent} may not cover it. The submission counts at the end."

@@ -182,19 +182,19 @@ class HoldoutCompetition(HoldoutAccessor):
 
     @property
     def terms(self) -> Competition:
-        """The terms as they are now: the deadline may have been moved."""
+        """The current terms of the competition, with the deadline after all changes."""
         session = self._session()
         return session.terms(session.accounts().of(Submissions))
 
     @property
     def is_ended(self) -> bool:
-        """Whether the end was made. Then no deadline is moved, and no team disqualified."""
+        """Whether the competition was closed, after which deadlines and disqualifications are refused."""
         accounts = self._session().accounts()
         return accounts.closed or accounts.of(Submissions).closed
 
     @property
     def is_over(self) -> bool:
-        """Whether no submission is received any more, since the end was made or the deadline has passed."""
+        """Whether submissions are refused, because the competition was closed or the deadline has passed."""
         session = self._session()
         return session.is_over(session.accounts())
 
@@ -242,7 +242,7 @@ class HoldoutCompetition(HoldoutAccessor):
         check_metric(terms.metric, terms.score, schema)
 
     def check_query(self) -> None:
-        """Raise QueryRejected if the holdout is a competition, since it answers submissions alone.
+        """Raise QueryRejected if the holdout is a competition, which answers only submissions.
 
         Raises:
             QueryRejected: Always, for there is a competition. Nothing was charged.
@@ -273,7 +273,7 @@ class HoldoutCompetition(HoldoutAccessor):
         return {"competition": facts}
 
     def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
-        """Return the competition for a certificate, with the final leaderboard once there is one."""
+        """Return the competition's facts for a certificate, with the final leaderboard after the end."""
         from everhold_competitions.ranking import certified_competition
 
         return {} if self._competition is None else {"competition": certified_competition(self._session())}

@@ -60,7 +60,7 @@ class TeamLimited(QueryPlan[Result]):
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """The ledger entries of the query, each with the team and submission that it is about."""
+        """The drafts of ledger entries for the query, each with its team and submission."""
         told_of = {"team": self.team, "predictions": self.predictions}
         return [
             EntryDraft(

@@ -173,7 +173,7 @@ class Submissions(LedgerExtension):
         )
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Record a ledger entry that is an answer to a team, and ignore all others.
+        """Count an answer for the team to which it belongs. Entries that belong to no team are ignored.
 
         Raises:
             ValueError: If no such submission was received.
@@ -182,7 +182,7 @@ class Submissions(LedgerExtension):
             self.count_answer(description[TOLD_OF], charged=charged, promoted=source == PROMOTED)
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
-        """Apply a ledger entry of the competition that is no answer.
+        """Apply a ledger entry of the competition that is not an answer, such as a submission or a deadline.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.

@@ -106,7 +106,7 @@ def _masked(column: Any, values: NDArray[Any]) -> np.ma.MaskedArray[Any, Any]:
 
 
 def _known_array(values: list[Any], otherwise: str) -> NDArray[Any]:
-    """Return an array of values without missing ones, of a type that the first value decides."""
+    """Return an array of the values, none of which is missing. The first value determines its type."""
     first = values[0] if values else None
     if first is None:
         return np.zeros(0, dtype=otherwise)
@@ -127,7 +127,7 @@ def _known_array(values: list[Any], otherwise: str) -> NDArray[Any]:
 
 
 def _of_decimals(values: list[Decimal], otherwise: str) -> NDArray[Any]:
-    """Return decimals as whole numbers if all are whole and the engine does not call them doubles, else as floats."""
+    """Return decimals as integers if all are whole, else as floats. A column of doubles always gives floats."""
     if otherwise != "float64" and all(value.is_finite() and value == value.to_integral_value() for value in values):
         return _known_array(list(map(int, values)), otherwise)
     return np.array(list(map(float, values)), dtype=np.float64)
@@ -197,7 +197,7 @@ class Engine(Protocol):
         """
 
     def reading(self) -> AbstractContextManager[None]:
-        """Return a context for reading sealed rows, which raises an error for any change that it can notice.
+        """Return a context for reading sealed rows. It raises an error for every change that the engine can detect.
 
         Raises:
             IntegrityError: If the table is not the one that was sealed. Nothing is charged.
@@ -216,7 +216,7 @@ class Engine(Protocol):
         """Return public facts that find the table again: kind, table, place, snapshot. They hold no credentials."""
 
     def pinned(self, facts: Mapping[str, Any]) -> Engine:
-        """Return the table at the snapshot that the facts name, or itself where that is its own or none is named.
+        """Return the table at the snapshot named in the facts, or itself if no other snapshot is named.
 
         Raises:
             IntegrityError: If there is no such snapshot any more.
@@ -226,7 +226,7 @@ class Engine(Protocol):
         """Cancel the running statement without waiting for its end. Any thread may call this."""
 
     def close(self) -> None:
-        """Close what the engine opened itself. It opens again when needed."""
+        """Close connections that the engine opened itself. They are opened again when needed."""
 
 
 class EngineConnection(ABC):
@@ -285,7 +285,7 @@ class EngineConnection(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close what the connection opened itself. It opens again when needed."""
+        """Close what the connection opened itself. It is opened again when needed."""
 
     def is_unreachable(self, error: Exception) -> bool:
         """Return whether an error says that the engine cannot be reached."""
@@ -296,7 +296,7 @@ class EngineConnection(ABC):
         return False
 
     def hidden(self, table: str, *, missing: bool = False) -> AbstractContextManager[None]:
-        """Return a context that replaces errors of the engine by everhold's own.
+        """Return a context that replaces errors of the engine by everhold's errors.
 
         Args:
             table: The name of the table that is read.

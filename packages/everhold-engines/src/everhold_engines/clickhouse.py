@@ -71,7 +71,7 @@ class ClickHouseConnection(EngineConnection):
         return bool(urlsplit(self.address).scheme == "chdb")
 
     def run(self, statement: str, *, max_seconds: float | None) -> Iterator[tuple[list[str], list[Any]]]:
-        """See `EngineConnection.run`."""
+        """Run a statement, and yield column names and columns in batches. An empty result yields one batch."""
         client, query = self.client(), f"everhold-{secrets.token_hex(12)}"
         limit = {"max_execution_time": "0" if max_seconds is None else str(max_seconds)}
         if self.is_embedded:  # while it streams it runs nothing else
@@ -93,7 +93,7 @@ class ClickHouseConnection(EngineConnection):
             self.running.discard(query)
 
     def array(self, column: Any) -> NDArray[Any]:
-        """See `EngineConnection.array`."""
+        """Return a result column of `run` as an array."""
         return array_of(column)
 
     def interrupt(self) -> None:
@@ -102,7 +102,7 @@ class ClickHouseConnection(EngineConnection):
             threading.Thread(target=self._kill, args=(query,), daemon=True).start()
 
     def close(self) -> None:
-        """Close the client if the connection made it."""
+        """Close the client, unless the caller passed it in."""
         with self.lock:
             if self.is_mine and self.opened is not None:
                 self.opened.close()
@@ -147,11 +147,11 @@ class ClickHouseConnection(EngineConnection):
                 self.client().command(f"KILL QUERY WHERE query_id = {CLICKHOUSE.literal(query)} ASYNC")
 
     def is_refused(self, error: Exception) -> bool:
-        """See `EngineConnection.is_refused`."""
+        """Return whether an error says that the engine rejected the user or password."""
         return getattr(error, "code", None) in _KEPT_OUT
 
     def is_unreachable(self, error: Exception) -> bool:
-        """See `EngineConnection.is_unreachable`."""
+        """Return whether an error says that the engine cannot be reached."""
         from clickhouse_connect.driver.exceptions import OperationalError
 
         code = getattr(error, "code", None)
@@ -159,7 +159,7 @@ class ClickHouseConnection(EngineConnection):
 
 
 def _names(client: Any, statement: str) -> list[str]:
-    """Return the column names of a statement's result, which an empty result does not tell."""
+    """Return the column names of a statement, for results without rows."""
     return list(client.query(f"DESCRIBE ({statement})").result_columns[0])
 
 
@@ -182,7 +182,7 @@ def _known(client: Any) -> dict[str, str]:
 
 
 def _address(where: str | os.PathLike[str]) -> str:
-    """Return an address in full, also for a folder.
+    """Return a full ClickHouse address. A folder becomes an address of the embedded engine.
 
     Raises:
         ValueError: If there is no such kind of address.
@@ -244,15 +244,15 @@ class ClickHouseTable(StoredTable[ClickHouseConnection]):
 
     @property
     def is_file(self) -> bool:
-        """True if the table is made of Parquet files."""
+        """True if the name is a path of Parquet files and not of a table."""
         return "/" in self.name or self.name.endswith(".parquet")
 
     def types(self) -> list[tuple[str, str]]:
-        """See `StoredTable.types`."""
+        """Return the name and the engine's type of each column, empty if the table does not exist."""
         return [(name, data_type) for name, data_type, *_ in self.said(f"DESCRIBE TABLE {self.sql}")]
 
     def column_kind(self, data_type: str) -> ColumnKind:
-        """See `StoredTable.column_kind`."""
+        """Return the kind of value that a ClickHouse type has in everhold's expressions."""
         while wrapped := _WRAPPED.match(data_type):
             data_type = wrapped[1]
         if data_type == "String" or data_type.startswith("Enum"):
@@ -264,7 +264,7 @@ class ClickHouseTable(StoredTable[ClickHouseConnection]):
         return ColumnKind.NUMBER if _NUMBERS.match(data_type) else ColumnKind.OTHER
 
     def digest_sql(self, window: str, types: Sequence[tuple[str, str]], key: str) -> str:
-        """See `StoredTable.digest_sql`."""
+        """Return a statement for the number of rows and the sums of pieces of the rows' SHA-256."""
         texts = [CLICKHOUSE.literal(key), *(_as_text(name, data_type) for name, data_type in types)]
         while len(texts) > 1:  # of many columns, in a tree
             texts = [f"concat({', '.join(texts[place : place + 100])}, '')" for place in range(0, len(texts), 100)]
@@ -286,7 +286,7 @@ class ClickHouseTable(StoredTable[ClickHouseConnection]):
         return f"if({known}, {within}, NULL)"
 
     def identities(self) -> set[str]:
-        """See `StoredTable.identities`."""
+        """Return names that identify the stored table, empty for a view."""
         if self.is_file:
             return known_path(self.name)
         *database, name = name_parts(self.name)
@@ -301,7 +301,7 @@ class ClickHouseTable(StoredTable[ClickHouseConnection]):
         return {found[0][0]} if found[0][1] else set()
 
     def state(self) -> object:
-        """Return the parts of a table, or the files, which change when it is written to."""
+        """Return a value that changes when the table's parts or files are written, None if it is not accessible."""
         if self.is_file:
             pattern = Path(self.name)
             return tuple(map(_touched, sorted(pattern.glob("*.parquet")) if pattern.is_dir() else [pattern])) or None
@@ -345,7 +345,7 @@ class ClickHouse(Remote):
         super().__init__(stored, **arrives)
 
     def columns(self) -> dict[str, ColumnKind]:
-        """See `Engine.columns`."""
+        """Return the kind of each column by name, in the table's order."""
         found = super().columns()
         if taken := [name for name in found if _TAKEN.match(name)]:
             raise HoldoutRejected(

@@ -51,7 +51,7 @@ _EMPTY = {ColumnKind.NUMBER: np.nan, ColumnKind.BOOLEAN: False, ColumnKind.TIME:
 
 @dataclass(frozen=True, slots=True)
 class TableSide:
-    """Rows of an engine's table as the checks see them, counted by the engine."""
+    """Rows of a table in an engine, sealed or training rows, with the counts that checks need."""
 
     engine: Engine
     columns: Mapping[str, ColumnKind]
@@ -157,7 +157,7 @@ class ColumnCopies:
 
     @property
     def comparable(self) -> dict[str, ColumnKind]:
-        """Columns whose values are the same in an engine and in a file."""
+        """Columns whose values are represented alike in an engine and in a file."""
         return {name: kind for name, kind in self.columns.items() if kind is not ColumnKind.OTHER}
 
     def show_training(self) -> None:
@@ -169,7 +169,7 @@ class ColumnCopies:
             self.connection.execute(f"CREATE OR REPLACE VIEW training AS SELECT {shown} FROM training_file")
 
     def bring(self, names: Collection[str], *, of: Collection[str] | None = None) -> None:
-        """Copy all rows of the named columns into the views, unless they are there already."""
+        """Copy all rows of the named columns into the local views, unless they were copied before."""
         for what in of or self.sides:
             known = self._brought[what]
             if not known >= set(names):
@@ -272,7 +272,7 @@ def _alike(cell: str, kind: ColumnKind, name: str) -> str:
 
 
 def _arrived(column: NDArray[Any], kind: ColumnKind) -> NDArray[Any]:
-    """Return a column in a form that DuckDB takes. Exact numbers beyond 64 bits become doubles."""
+    """Return a column in a form that DuckDB accepts. Integers beyond 64 bits become doubles."""
     plain = np.ma.getdata(column)
     if plain.dtype.kind != "O":
         return column

@@ -196,7 +196,7 @@ def expressions() -> tuple[tuple[str, RowValue], ...]:
 
 
 def made_up_columns(dialect: Dialect) -> dict[str, tuple[str, list[Any]]]:
-    """Return the columns of the made-up rows, as `literal_rows_sql` takes them."""
+    """Return the test columns by name, each with its type and values."""
     first, last = dialect.years
     columns = {name: (kind, _cells(name, kind)) for name, kind in _COLUMNS.items()}
     dates = [None if day is None or not first <= day.year <= last else day for day in columns["d"][1]]
@@ -204,7 +204,7 @@ def made_up_columns(dialect: Dialect) -> dict[str, tuple[str, list[Any]]]:
 
 
 def made_up_rows(dialect: Dialect) -> list[Row]:
-    """Return the made-up rows one by one, as `grid_integer` reads them."""
+    """Return the test rows as dictionaries from column name to value."""
     columns = {name: values for name, (_, values) in made_up_columns(dialect).items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -256,7 +256,7 @@ class _Trial:
                 self._compare(text, value, f"row {number}", grid_integer(value, row), got)
 
     def sums(self, asked: Sequence[tuple[str, RowValue]]) -> None:
-        """Compare sums: beyond 64 bits, by part, histograms, groups and pairs."""
+        """Compare the engine's sums with the expected sums: large sums, sums by part, histograms, groups and pairs."""
         values, spelled = [value for _, value in asked], self._engine.dialect
         integers = self._integers(values, UNIT)
         large = [sum(column) * _COPIES**2 for column in self._integers(values, _LARGE_UNIT)]
@@ -304,7 +304,7 @@ class _Trial:
         return f"(SELECT {named} FROM {twice})"
 
     def _answers(self, statement: str) -> list[tuple[Any, ...]] | None:
-        """Return the engine's result rows, or None if it fails for any reason but being unreachable."""
+        """Return the engine's result rows, or None if the statement fails. An unreachable engine raises Unavailable."""
         try:
             return self._engine.rows(statement)
         except Unavailable:
@@ -322,7 +322,7 @@ class _Trial:
         self, asked: Sequence[tuple[str, RowValue]], statement: str, expected: dict[tuple[str], list[int]],
         read: Callable[[tuple[Any, ...]], dict[tuple[str], Sequence[Any]]],
     ) -> None:  # fmt: skip
-        """Compare sums in columns, one for each expression, by what they are sums of."""
+        """Compare the sums of a statement, one for each expression, with the expected sums by their label."""
         found: dict[tuple[str], Sequence[Any]] = {}
         for row in self._answers(statement) or ():
             found.update(read(row))

@@ -93,7 +93,7 @@ class DatabaseConnection(EngineConnection):
                     self.end(connection)
 
     def begin(self, connection: sa.Connection, max_seconds: float | None) -> None:
-        """Prepare the connection for a statement. The base does nothing."""
+        """Prepare the connection for a statement. The base class does nothing."""
 
     def end(self, connection: sa.Connection) -> None:
         """Finish after a statement by a rollback."""
@@ -104,12 +104,12 @@ class DatabaseConnection(EngineConnection):
         return "O"
 
     def array(self, column: Any) -> NDArray[Any]:
-        """See `EngineConnection.array`."""
+        """Return a result column of `run` as an array."""
         values, otherwise = column
         return array_of(values, otherwise=otherwise)
 
     def values(self, column: Any) -> list[Any]:
-        """See `EngineConnection.values`."""
+        """Return a result column of `run` as Python values."""
         return list(map(plain, column[0]))
 
     def interrupt(self) -> None:
@@ -145,7 +145,7 @@ class DatabaseConnection(EngineConnection):
         return failed is not None and bool(failed.needs_password or failed.used_password)
 
     def is_unreachable(self, error: Exception) -> bool:
-        """See `EngineConnection.is_unreachable`."""
+        """Return whether an error says that the database cannot be reached."""
         if isinstance(error, sa.exc.DBAPIError):
             state = getattr(error.orig, "sqlstate", None)
             lost = state is None and isinstance(error, self.lost)
@@ -266,13 +266,13 @@ class PostgresTable(StoredTable[PostgresConnection]):
         return ".".join(map(POSTGRESQL.quoted, name_parts(self.name)))
 
     def types(self) -> list[tuple[str, str]]:
-        """See `StoredTable.types`."""
+        """Return the name and PostgreSQL type of each column, empty if the table does not exist."""
         found = self.said(_TYPES.format(table=POSTGRESQL.literal(self.sql)))
         self._types_of = {data_type: kind for _, data_type, kind in found}
         return [(str(name), str(data_type)) for name, data_type, _ in found]
 
     def column_kind(self, data_type: str) -> ColumnKind:
-        """See `StoredTable.column_kind`."""
+        """Return the kind of value that a PostgreSQL type has in everhold's expressions."""
         if self._types_of.get(data_type) == _ENUM:
             return ColumnKind.STRING
         name, bracket, rest = data_type.partition("(")
@@ -295,14 +295,14 @@ class PostgresTable(StoredTable[PostgresConnection]):
         )
 
     def digest_sql(self, window: str, types: Sequence[tuple[str, str]], key: str) -> str:
-        """See `StoredTable.digest_sql`."""
+        """Return a statement for the number of rows and the sums of pieces of the rows' SHA-256."""
         texts = [POSTGRESQL.literal(key), *(_as_text(name, data_type) for name, data_type in types)]
         pieces = ", ".join(f"sum(('x' || substr(h, {place}, 15))::bit(60)::bigint)" for place in PIECES)
         digest = f"encode(sha256(convert_to({' || '.join(texts)}, 'UTF8')), 'hex')"
         return f"SELECT count(*), {pieces} FROM (SELECT {digest} AS h FROM {window} AS t) AS hashed"
 
     def identities(self) -> set[str]:
-        """See `StoredTable.identities`."""
+        """Return names that identify the stored table, empty for a view."""
         found = self.said(_STORED.format(table=POSTGRESQL.literal(self.sql)))
         if not found:
             raise LookupError(self.name)
@@ -365,11 +365,11 @@ class DatabaseTable(StoredTable[DatabaseConnection]):
         ]
 
     def column_kind(self, data_type: str) -> ColumnKind:
-        """See `StoredTable.column_kind`."""
+        """Return the kind of value that a column type has in everhold's expressions."""
         return ColumnKind(data_type)
 
     def digest_sql(self, window: str, types: Sequence[tuple[str, str]], key: str) -> str:
-        """Return a statement that reads the rows themselves, as `digest` hashes them here."""
+        """Return a statement that selects all rows, which `digest` then hashes in this process."""
         return f"SELECT * FROM {window} AS t"
 
     def digest(self, window: str, types: Sequence[tuple[str, str]], key: str) -> list[int]:
@@ -384,7 +384,7 @@ class DatabaseTable(StoredTable[DatabaseConnection]):
         return [count, *sums]
 
     def identities(self) -> set[str]:
-        """See `StoredTable.identities`."""
+        """Return names that identify the stored table, empty for a view."""
         *schema, name = name_parts(self.name)
         inspector, within = sa.inspect(self.connection.engine()), ".".join(schema) or None
         stored = name in inspector.get_table_names(schema=within)

@@ -33,7 +33,7 @@ _DIGITS = 3  # hexadecimal ones of an id's hash: so many lines are hashed togeth
 
 @dataclass(frozen=True, slots=True)
 class IdFaults:
-    """Wrong row ids of a table of predictions: how many of each fault, with some examples.
+    """Counts and examples of wrong row ids in a table of predictions.
 
     Attributes:
         unknown: Those that no row has.
@@ -93,7 +93,7 @@ class JoinedTable:
 
     @property
     def called(self) -> str:
-        """The table as messages call it."""
+        """Name of the table in messages."""
         return f"the table {self.name!r}"
 
     @property
@@ -136,7 +136,7 @@ class JoinedTable:
         return IdFaults(int(empty), some(unknown, "unknown"), some(doubled, "doubled"), some(lacking, "lacking"))
 
     def counts(self, conditions: Sequence[tuple[JoinedColumn, RowValue]]) -> list[int]:
-        """Return for each condition on a column the number of lines that meet it."""
+        """Return for each condition the number of lines of the table for which it holds."""
         found: list[int] = []
         for some in _parts(conditions, self.engine.most_expressions):
             source = self._selected(list(dict.fromkeys(column for column, _ in some)))
@@ -152,7 +152,7 @@ class JoinedTable:
         return found[0][0] if found else None
 
     def digests(self, columns: Sequence[JoinedColumn]) -> list[str]:
-        """Return for each column the SHA-256 of its values by id, in hex, whatever the order of the lines."""
+        """Return for each column a SHA-256 of its values by row id, independent of the order of lines."""
         found: list[str] = []
         for some in _parts(columns, self.engine.most_expressions):
             for ids, *told in self.engine.rows(self._digest_sql(some)) or [(None,) * (1 + len(some))]:
@@ -185,7 +185,7 @@ class JoinedTable:
         return f"coalesce({text}, '')"
 
     def _measured(self, text: str) -> str:
-        """Return SQL for a text with its length before it."""
+        """Return SQL for a text prefixed by its length, so that concatenated texts stay unambiguous."""
         of = self.engine.dialect
         return f"concat({of.write('shown', of.write('length', text))}, ':', {text})"
 
@@ -216,7 +216,7 @@ class JoinedTable:
 
 
 class _Beside:
-    """Engine of the sealed rows whose table is replaced by the rows joined with predictions."""
+    """Engine of the sealed rows, with the rows joined with predictions as its source."""
 
     def __init__(self, engine: Engine, columns: Sequence[JoinedColumn]) -> None:
         self._engine, self.source = engine, engine.source
@@ -276,7 +276,7 @@ def evaluate_with_predictions(
 def _rounds(
     asked: Mapping[int, tuple[JoinedColumn, ...]], places: Sequence[int], engine: Engine
 ) -> Iterator[list[int]]:
-    """Yield queries in groups whose columns fit into one statement."""
+    """Yield the indices of queries in batches whose columns fit into one statement."""
     some: list[int] = []
     columns: set[JoinedColumn] = set()
     for place in places:
@@ -295,7 +295,7 @@ def _columns_of(query: BoundQuery) -> tuple[JoinedColumn, ...]:
 
 
 def _written(query: BoundQuery) -> BoundQuery:
-    """Return a query whose predictions are columns of the joined rows."""
+    """Return a query in which predictions are columns of the joined rows."""
     if query.pair is not None:
         first, second = _written(query.pair.first), _written(query.pair.second)
         return replace(query, pair=replace(query.pair, first=first, second=second))

@@ -111,14 +111,14 @@ class StoredTable(ABC, Generic[Way]):
 
     @abstractmethod
     def types(self) -> list[tuple[str, str]]:
-        """Return name and type of each column in the engine's words, empty if there is no table."""
+        """Return the name and the engine's type of each column, empty if the table does not exist."""
 
     @abstractmethod
     def column_kind(self, data_type: str) -> ColumnKind:
         """Return the kind that a type of the engine has in expressions."""
 
     def guarded(self, column: str, data_type: str) -> str | None:
-        """Return SQL for a column without values that the engine cannot compute with, None if it has none."""
+        """Return SQL to read a column by, where plain values could fail or compare differently, else None."""
         return None
 
     @abstractmethod
@@ -142,14 +142,14 @@ class StoredTable(ABC, Generic[Way]):
         """
 
     def state(self) -> object:
-        """Return something cheap that changes when the table is written to, None if the engine has nothing.
+        """Return a cheap value that changes with every write to the table, None if the engine has none.
 
         It may change although no row did.
         """
         return None
 
     def refresh(self) -> None:
-        """Make the engine forget what it remembers of the table's files."""
+        """Drop the engine's cached knowledge of the table's files."""
 
     def named(self, name: str) -> Self:
         """Return another table behind the same connection."""
@@ -158,7 +158,7 @@ class StoredTable(ABC, Generic[Way]):
         return other
 
     def pinned(self, facts: Mapping[str, Any]) -> Self:
-        """Return the table at the snapshot that the facts name, or itself where it keeps none."""
+        """Return the table at the snapshot named in the facts, or itself if the table has no snapshots."""
         return self
 
     def said(self, statement: str) -> list[tuple[Any, ...]]:
@@ -194,12 +194,12 @@ class TableWindow:
 
     @property
     def sql(self) -> str:
-        """SQL that follows FROM for the rows, as they are stored."""
+        """SQL for the rows after FROM, with all columns as they are stored."""
         stored = self._stored
         return stored.sql if self._watermark is None else self._watermark.source(stored.sql, stored.dialect)
 
     def digest(self, key: str) -> str:
-        """Return the digest of names, types and all rows, whatever their order, see `Remote.contents`."""
+        """Return a digest of column names, types and all rows, independent of the order of the rows."""
         stored = self._stored
         with stored.hidden():
             stored.refresh()
@@ -214,7 +214,7 @@ class TableWindow:
         return digest
 
     def check(self, when: str) -> None:
-        """Raise an error if the engine tells of a change since the digest was computed.
+        """Raise IntegrityError if the rows changed since the digest was computed.
 
         Raises:
             IntegrityError: If a row was changed.
@@ -240,7 +240,7 @@ class TableWindow:
 
 
 class Sealable:
-    """How an engine's table is sealed and opened, as `SealableTable` in the core asks for.
+    """Mixin that seals and opens an engine's table, as `SealableTable` of the core requires.
 
     An engine that has the other methods of `Engine` inherits this.
     """
@@ -252,7 +252,7 @@ class Sealable:
         return sealing(folder, self, request, key=key)
 
     def check_unaltered(self: Any, configuration: Mapping[str, Any], key: StewardKey) -> None:
-        """Check that the table is what was sealed, for which the engine reads all rows."""
+        """Check that the table still has the sealed rows. The engine reads all rows for it."""
         check_pinned(self, configuration, key)
 
     def sealed_rows(self: Any, schema: Schema, *, order_key: bytes) -> RowStore:
@@ -260,7 +260,7 @@ class Sealable:
         return RemoteRows(self, schema, rows=schema.rows, sealed=True, order_key=order_key)
 
     def arrival_rows(self: Any, window: tuple[str, str], fingerprint: str, schema: Schema, key: StewardKey) -> RowStore:
-        """Return the rows of one arrival, after the engine read all of them to check their fingerprint."""
+        """Return the rows of one arrival after a check of their fingerprint, for which the engine reads all of them."""
         part = self.between(*window)
         part.columns()
         check_parts([(part, fingerprint)], key)
@@ -321,7 +321,7 @@ class Remote(Sealable):
 
     @property
     def source(self) -> str:
-        """SQL that follows FROM for the rows, in the dialect, with guarded columns in place of raw ones."""
+        """SQL for the rows after FROM, in which columns that could raise errors are guarded."""
         return self._window.sql if self._guarded is None else self._guarded
 
     @property
@@ -354,7 +354,7 @@ class Remote(Sealable):
         self.stored.connection.interrupt()
 
     def close(self) -> None:
-        """Close what the connection opened itself. It opens again when needed."""
+        """Close the connection if it was opened here. It is opened again when needed."""
         self.stored.connection.close()
 
     def columns(self) -> dict[str, ColumnKind]:
@@ -372,7 +372,7 @@ class Remote(Sealable):
         return {name: stored.column_kind(data_type) for name, data_type in types}
 
     def beside(self, table: str) -> Self:
-        """See `Engine.beside`."""
+        """Return another table in the same engine, read through the same connection."""
         name_parts(table)
         with self.stored.hidden():
             own = self.stored.identities()
@@ -420,7 +420,7 @@ class Remote(Sealable):
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Return a context for reading rows, which checks before and after for changes that the engine tells of."""
+        """Return a context for reading rows that raises an error if the engine reports a change before or during it."""
         self._window.check("before")
         yield
         self._window.check("while")
@@ -431,7 +431,7 @@ class Remote(Sealable):
         return named if self.watermark is None else {**named, **self.watermark.facts()}
 
     def pinned(self, facts: Mapping[str, Any]) -> Self:
-        """Return the table at an earlier snapshot or with rows up to a time, or itself where it keeps none."""
+        """Return the table at an earlier snapshot, or with rows up to a time, or itself if nothing earlier is named."""
         if facts.get("arrived") is not None:
             return self.arriving_by(str(facts["arrived"]), facts["until"])
         earlier = self.stored.pinned(facts)
@@ -439,7 +439,7 @@ class Remote(Sealable):
 
 
 def _guarding(stored: StoredTable[Any], types: Sequence[tuple[str, str]], window: str) -> str | None:
-    """Return SQL for the rows with guards around columns whose values could raise an error, None if there are none."""
+    """Return a subquery with guards around columns whose values could raise errors, None if no column needs one."""
     columns = {name: stored.dialect.column(name) for name, _ in types}
     guarded = {name: stored.guarded(columns[name], data_type) for name, data_type in types}
     if not any(guarded.values()):

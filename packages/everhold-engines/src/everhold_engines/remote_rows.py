@@ -128,12 +128,12 @@ class EngineCounts:
         return int(sums[0].sum()), int(sums[1].sum()), pairs
 
     def _whole(self, sql: str) -> dict[str, NDArray[np.int64]]:
-        """Return the result of a statement as int64 columns, whose numbers are below 2^57."""
+        """Return the result of a statement as int64 columns. The caller ensures that numbers are below 2^57."""
         return {name: np.ma.getdata(column).astype(np.int64) for name, column in self.fetch(sql).items()}
 
 
 def _ordered(found: dict[str, NDArray[np.int64]], *names: str) -> dict[str, NDArray[np.int64]]:
-    """Return columns sorted by some of them, the first one first, as engines give no order."""
+    """Return columns sorted by some of them. The first named column is the primary key."""
     order = np.lexsort([found[name] for name in reversed(names)])
     return {name: column[order] for name, column in found.items()}
 
@@ -210,11 +210,11 @@ class RemoteRows(EvaluatedRows):
         self._group_sizes: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def close(self) -> None:
-        """Close the engine; it opens again when needed."""
+        """Close the engine, which opens again when needed."""
         self.engine.close()
 
     def reading(self) -> AbstractContextManager[None]:
-        """See `EvaluatedRows.reading`."""
+        """Return a context in which rows are read. A change of the rows is detected."""
         return self.engine.reading()
 
     def together(self, parts: Sequence[RemoteRows], schema: Schema) -> RemoteRows:
@@ -230,7 +230,7 @@ class RemoteRows(EvaluatedRows):
         return RemoteRows(engine, self._schema, windows=self._windows, **self._facts)
 
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
-        """See `EvaluatedRows.totals`."""
+        """Return exact sums of row values over each part of the rows. Row i belongs to part i modulo ``parts``."""
         if self._sealed and any(map(reads_predictions, queries)):
             return self.evaluate(queries, ["total"] * len(queries), parts=parts, unit=unit)[0]
         return super().totals(queries, parts=parts, unit=unit)
@@ -244,7 +244,7 @@ class RemoteRows(EvaluatedRows):
         group_by: str | None = None,
         unit: int = UNIT,
     ) -> tuple[NDArray[np.int64], list[Any]]:
-        """See `EvaluatedRows.evaluate`; predictions in tables beside the rows are joined here."""
+        """Return totals and statistics for interval procedures. Predictions stored in tables are joined to the rows."""
         if self._sealed and any(map(reads_predictions, queries)):
             return evaluate_with_predictions(
                 self, self.engine, self.on, queries, needs, parts=parts, group_by=group_by, unit=unit
@@ -293,7 +293,10 @@ class RemoteRows(EvaluatedRows):
     def _counted(
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
     ) -> dict[int, tuple[int, Any]]:
-        """Return counts by the engine for all queries made of expressions alone, by their place."""
+        """Return totals and statistics that the engine computes, by index of the query.
+
+        Queries with code are left out.
+        """
         alike: dict[tuple[Needs, int], list[int]] = {}
         for place, need in enumerate(needs):
             across = across_of(self, need, queries[place].yes_no, group_by, unit)
@@ -349,7 +352,7 @@ class RemoteRows(EvaluatedRows):
         return index
 
     def table(self, names: Sequence[str]) -> Table:
-        """Return columns as a table, and forget columns that were read before if there is no room.
+        """Return columns as arrays. Columns that were read before are dropped if memory is short.
 
         Raises:
             QueryRejected: If these are more cells than are read at once. Nothing is charged.
@@ -375,7 +378,7 @@ class RemoteRows(EvaluatedRows):
         return ids
 
     def _in_order(self) -> str:
-        """SQL that follows FROM for rows with positions, by arrival and row id.
+        """SQL for the rows after FROM, numbered in the order of arrival and then of row id.
 
         Predictions by position and values that were kept of a champion are in the order of arrival.
 
@@ -403,7 +406,7 @@ class RemoteRows(EvaluatedRows):
 
 
 def _check_cells(rows: int, columns: int) -> None:
-    """Reject a query that needs to read more than a public number of cells."""
+    """Reject a query that would read more than the allowed number of values out of the engine."""
     if rows * columns > MOST_CELLS:
         raise QueryRejected(
             f"This query needs {columns} columns of {rows:,} rows outside the engine, more "

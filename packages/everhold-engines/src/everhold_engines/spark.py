@@ -102,7 +102,7 @@ class SparkConnection(EngineConnection):
         return f"sc://{found.netloc.rpartition('@')[2]}" if found.scheme == "sc" else self.address
 
     def run(self, statement: str, *, max_seconds: float | None) -> Iterator[tuple[list[str], list[Any]]]:
-        """See `EngineConnection.run`."""
+        """Run a statement, and yield its column names and columns in one batch."""
         found = self.table(statement, max_seconds=max_seconds)
         yield found.column_names, found.columns
 
@@ -124,11 +124,11 @@ class SparkConnection(EngineConnection):
                 remove(tag)
 
     def array(self, column: Any) -> NDArray[Any]:
-        """See `EngineConnection.array`."""
+        """Return a result column of `run` as an array."""
         return arrow_array(column)
 
     def values(self, column: Any) -> list[Any]:
-        """See `EngineConnection.values`."""
+        """Return a result column of `run` as Python values."""
         return list(map(plain, column.to_pylist()))
 
     def interrupt(self) -> None:
@@ -147,7 +147,7 @@ class SparkConnection(EngineConnection):
             time.sleep(_AGAIN)
 
     def close(self) -> None:
-        """Close the session, and the one below it if it was made from an address."""
+        """Release the copied session, and stop the session from which it was copied if it was created here."""
         with self.lock:
             copy, given, self._copy = self._copy, self.opened, None
             with contextlib.suppress(Exception):
@@ -159,7 +159,7 @@ class SparkConnection(EngineConnection):
                 self.opened, self.is_mine = None, False
 
     def hidden(self, table: str, *, missing: bool = False) -> contextlib.AbstractContextManager[None]:
-        """Return a context that replaces errors of Spark by everhold's own, while PySpark logs nothing."""
+        """Return a context that replaces Spark's errors by everhold's errors and silences PySpark's log."""
         return Quiet(super().hidden(table, missing=missing))
 
     def session(self) -> Any:
@@ -182,7 +182,7 @@ class SparkConnection(EngineConnection):
             return self._copy
 
     def is_unreachable(self, error: Exception) -> bool:
-        """See `EngineConnection.is_unreachable`."""
+        """Return whether an error says that Spark cannot be reached."""
         names = {kind.__name__ for kind in type(error).__mro__}
         said = str(error)
         return (
@@ -306,7 +306,7 @@ class SparkTable(StoredTable[SparkConnection]):
 
     @property
     def _view(self) -> str:
-        """Name of the view in the own session for the files at a path, whose columns are looked up once."""
+        """Name of the temporary view for the files at a path."""
         return f"everhold_{hashlib.sha256(self.name.encode()).hexdigest()[:24]}"
 
     @property
@@ -364,12 +364,12 @@ class SparkTable(StoredTable[SparkConnection]):
         return str(int(found.column(0)[0].as_py())) if found.num_rows else None
 
     def types(self) -> list[tuple[str, str]]:
-        """See `StoredTable.types`."""
+        """Return the name and Spark type of each column."""
         fields = self.connection.session().sql(f"SELECT * FROM {self.sql}").schema.fields
         return [(field.name, field.dataType.simpleString()) for field in fields]
 
     def column_kind(self, data_type: str) -> ColumnKind:
-        """See `StoredTable.column_kind`."""
+        """Return the kind of value that a Spark type has in everhold's expressions."""
         if _STRINGS.match(data_type):
             return ColumnKind.STRING
         if data_type == "boolean":
@@ -379,11 +379,11 @@ class SparkTable(StoredTable[SparkConnection]):
         return ColumnKind.NUMBER if _NUMBERS.match(data_type) else ColumnKind.OTHER
 
     def guarded(self, column: str, data_type: str) -> str | None:
-        """Return SQL that compares texts by their characters, whatever a collation takes for equal."""
+        """Return SQL that reads a text column with a collation as plain text, so that equality compares characters."""
         return f"CAST({column} AS STRING)" if data_type.startswith("string collate") else None
 
     def digest_sql(self, window: str, types: Sequence[tuple[str, str]], key: str) -> str:
-        """See `StoredTable.digest_sql`."""
+        """Return a statement for the number of rows and the sums of pieces of the rows' SHA-256."""
         texts = ", ".join([SPARK.literal(key), *(_as_text(name, data_type) for name, data_type in types)])
         sums = ", ".join(
             f"sum(CAST(conv(substring(h, {place}, 15), 16, 10) AS DECIMAL(38, 0))) AS p{place}" for place in PIECES
@@ -391,7 +391,7 @@ class SparkTable(StoredTable[SparkConnection]):
         return f"SELECT count(*) AS n, {sums} FROM (SELECT sha2(concat({texts}), 256) AS h FROM {window} AS t)"
 
     def identities(self) -> set[str]:
-        """See `StoredTable.identities`."""
+        """Return names that identify the stored table, empty for a view."""
         if self.is_path:
             return known_path(self.name)
         facts = dict(row[:2] for row in self.said(f"DESCRIBE TABLE EXTENDED {self.plain_sql}"))
@@ -401,7 +401,7 @@ class SparkTable(StoredTable[SparkConnection]):
         return {named} | known_path(str(facts.get("Location") or named))
 
     def state(self) -> object:
-        """Return the files of the rows, which Spark never changes once they are written."""
+        """Return the names of the table's files, which Spark never changes after writing, None at a fixed snapshot."""
         if self.snapshot is not None:
             return None
         session = self.connection.session()
@@ -449,7 +449,7 @@ class Spark(Remote):
 
 
 def _newest_sql(provider: str, name: str) -> str | None:
-    """Return a statement whose first column is the newest snapshot, None for tables that keep none.
+    """Return a statement whose first column is the newest snapshot, None for a table format without snapshots.
 
     Examples:
         >>> _newest_sql("iceberg", "`lake`.`flights`")

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class TableStructure(FileStructure):
-    """How rows of an engine's table depend on each other, from columns that are copied as checks need them."""
+    """Dependence structure of the rows of an engine's table, computed from copied columns."""
 
     def __init__(self, copies: ColumnCopies, sealed: SealedFiles) -> None:
         self._sealed, self._copies, self._connection = sealed, copies, copies.connection
@@ -84,7 +84,7 @@ class TableStructure(FileStructure):
         return {int(size): int(number) for size, number in sorted(found)}
 
     def apart(self) -> frozenset[str]:
-        """Return the columns that share no value between training and sealed rows.
+        """Return the columns that have no value in common between training rows and sealed rows.
 
         Of long tables only columns that could be ids of groups of training rows are told.
         """
@@ -102,12 +102,12 @@ class TableStructure(FileStructure):
         return self._tables.count(f"SELECT count({name}) - count(DISTINCT {name}) FROM training") > 0
 
     def _still_apart(self, column: str) -> bool:
-        """Return whether a column that is apart in a sample of rows is apart in all of them."""
+        """Return whether training and sealed rows share no value of a column, compared over all rows."""
         self._copies.distinct(column)
         return is_apart(self._tables, column)
 
     def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns whose groups are each on one side only, none if not all rows are copied."""
+        """Return the columns in which no group has both sealed and training rows, empty if some rows are not copied."""
         if not self._copies.all_whole or not self.training_rows:
             return ()
         self._bring(*apart, *declared[:1])
@@ -134,7 +134,7 @@ _AT_MOST = 4  # times as many, of whole groups
 
 
 def table_beside(engine: Engine, training: SealableTable) -> Engine:
-    """Return a table of training rows, read with the connection of the sealed ones.
+    """Return a table of training rows in the engine of the sealed rows, read through the same connection.
 
     Raises:
         HoldoutRejected: If it is in another engine, is the sealed table itself, or has no rows of its own.
@@ -195,7 +195,7 @@ def _whole_groups(training: TableSide, column: str, share: float) -> str:
 
 
 def _nearest(training: TableSide, sealed: Engine, column: str) -> str:
-    """Return SQL that selects the block of a series nearest to the sealed rows, on whichever side they lie."""
+    """Return SQL that orders and limits a series to the rows nearest to the sealed rows."""
     of = training.engine.dialect
     name = of.column(column)
     last = f"(SELECT max({name}) FROM {training.engine.source} AS {of.rows})"
@@ -252,7 +252,7 @@ def sealing(folder: Path, engine: Engine, request: SealRequest, *, key: StewardK
 
 
 def content_of(copies: ColumnCopies, key: str | None) -> Content:
-    """Return a sketch of the content of a table, whose rows are copied if they are few enough."""
+    """Return a sketch of a table's content. If the table is small, the sketch is made from its copied rows."""
     told = f"{copies.engine.kind}:{copies.contents}"
     digest = Content.of_digest(told, rows=copies.rows, key=key)
     if not copies.is_whole:
@@ -340,7 +340,7 @@ def copied_table(
 
 
 def _check_conformance(engine: Engine) -> None:
-    """Check that the engine computes made-up rows exactly as the rules say.
+    """Check that the engine computes the same sums for test rows as everhold.
 
     Raises:
         HoldoutRejected: If it counts otherwise than the rules say.
@@ -356,7 +356,7 @@ def _check_conformance(engine: Engine) -> None:
 
 
 def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
-    """Check that a table has not changed since it was checked, so that the checked rows are the sealed ones.
+    """Check that a table's fingerprint is the same as at the start of the sealing.
 
     Raises:
         HoldoutRejected: If it was written to meanwhile.

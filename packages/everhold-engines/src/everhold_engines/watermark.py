@@ -40,7 +40,7 @@ def keyed_fingerprint(engine: Engine, key: StewardKey) -> str:
 
 
 def check_pinned(engine: Engine, configuration: Mapping[str, Any], key: StewardKey) -> None:
-    """Check that a table holds the rows that were sealed, in the same columns. The engine reads all rows.
+    """Check that a table still has the sealed columns and rows. The engine reads all rows.
 
     Raises:
         IntegrityError: If it does not, or is not there any more.
@@ -133,7 +133,7 @@ def window_numbers(windows: Sequence[Watermark], dialect: Dialect) -> list[str]:
 
 
 def check_parts(parts: Sequence[tuple[Any, str]], key: StewardKey) -> None:
-    """Check that windows of a table are what was sealed. The engine reads all their rows.
+    """Check the fingerprints of several windows of a table. The engine reads all their rows.
 
     Args:
         parts: Each as its engine and its fingerprint.
@@ -194,7 +194,7 @@ def arriving_rows(part: Any, before: Any, schema: Schema, training_ids: set[Any]
 
 
 def _shared(part: Engine, before: Engine, row_id: str, training_ids: set[Any]) -> int:
-    """Return how many row ids of a window are also in earlier ones, or name training rows."""
+    """Return the number of row ids of a window that are in earlier windows or among the training rows."""
     dialect, column = part.dialect, part.dialect.column(row_id)
     inside = f"SELECT {column} FROM {before.source} AS {dialect.rows}"
     sql = f"SELECT count(*) FROM {part.source} AS {dialect.rows} WHERE {column} IN ({inside})"

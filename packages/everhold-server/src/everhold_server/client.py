@@ -415,7 +415,7 @@ class RemoteGate:
         self, results: Any, *, margin: float = 0.0, challenger: str | None = None, baseline: Any = None,
         strict: bool = False,
     ) -> CheckVerdict:  # fmt: skip
-        """See `Gate.check`."""
+        """Check results against the baseline of a gate about cases: not worse, a regression, or undecided."""
         return self._transport.perform(CheckVersion(
             gate=self.name, results=results, margin=margin, challenger=_named(challenger), baseline=baseline,
             strict=strict,
@@ -424,14 +424,14 @@ class RemoteGate:
     def worth_asking(
         self, open_results: Any, *, champion: Any = None, challenger: str | None = None
     ) -> ChallengeWorth:  # fmt: skip
-        """See `Gate.worth_asking`."""
+        """Estimate from results on the open cases whether a challenge could be promoted. Free; no query is asked."""
         return self._transport.perform(
             ForecastChallenge(gate=self.name, results=open_results, champion=champion, challenger=challenger)
         )
 
     @property
     def open_cases(self) -> list[Any]:
-        """See `Gate.open_cases`."""
+        """Return the ids of the open cases, which are not sealed."""
         return self._transport.perform(ListOpenCases(gate=self.name))
 
     def complete(self, champion: Any, *, training: Any = None, baseline: Any = None) -> None:
@@ -459,12 +459,15 @@ class RemoteGate:
         return self._transport.perform(ReadHistory(gate=self.name))
 
     def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> RemoteOpenChallenge:
-        """See `Gate.open`."""
+        """Open a challenge that is decided as early as possible.
+
+        It costs two queries, and a surprise for a promotion.
+        """
         self._transport.perform(StartChallenge(gate=self.name, challenger=challenger, batch=batch, futility=futility))
         return RemoteOpenChallenge(self, challenger)
 
     def cases_left(self) -> list[Any]:
-        """See `Gate.cases_left`."""
+        """Return the ids of cases without results of the champion, for which `Gate.complete` takes results."""
         return self._transport.perform(ListCasesLeft(gate=self.name))
 
     def _repr_html_(self) -> str:
@@ -482,18 +485,18 @@ class RemoteOpenChallenge:
         return f"RemoteOpenChallenge({self._gate!r}, {self._challenger!r})"
 
     def next_cases(self) -> list[Any]:
-        """See `OpenChallenge.next_cases`."""
+        """Return the ids of the cases to run next."""
         found = self._transport.perform(NextCases(gate=self._gate, challenger=self._challenger))
         return list(found["cases"])
 
     def report(self, results: Any, *, champion: Any = None, baseline: Any = None) -> Progress:
-        """See `OpenChallenge.report`."""
+        """Report results of the cases that `next_cases` returned, all at once or in parts."""
         return self._transport.perform(
             Report(gate=self._gate, challenger=self._challenger, results=results, champion=champion, baseline=baseline)
         )
 
     def withdraw(self) -> Verdict:
-        """See `OpenChallenge.withdraw`."""
+        """End the challenge and keep the champion."""
         return self._transport.perform(Withdraw(gate=self._gate, challenger=self._challenger))
 
 

@@ -175,7 +175,7 @@ def _least_quotient(one: ValueRange, other: ValueRange) -> float:
 
 
 def _branches(node: Node, known: Mapping[Node, ValueRange]) -> list[ValueRange]:
-    """Return the range of each result of a case, narrowed by what its condition says."""
+    """Return the range of values of each branch of a CASE expression, given the branch's condition."""
     narrowed = dict(known)
     found = []
     for condition, result in zip(node.operands[:-1:2], node.operands[1::2], strict=False):
@@ -190,7 +190,7 @@ def _within(result: Node, narrowed: Mapping[Node, ValueRange]) -> ValueRange:
 
 
 def _narrowed(condition: Node, known: Mapping[Node, ValueRange], *, holds: bool) -> dict[Node, ValueRange]:
-    """Return ranges that follow if ``a < b`` holds, or if it does not hold and may be null."""
+    """Return the ranges of values that remain if ``a < b`` is true, or if it is false or null."""
     if condition.operation is not Operation.LESS or sum(map(_is_number, condition.operands)) != 1:
         return dict(known)
     first, second = condition.operands
@@ -262,7 +262,7 @@ _PRODUCT = (
 
 
 def leaves_doubles(operation: Operation, first: ValueRange, second: ValueRange) -> bool:
-    """Return whether finite operands may give a result too large for a double, or nonzero ones one too small."""
+    """Return whether finite operands can give a result outside the range of doubles, by overflow or underflow."""
     most, other_most = (min(one.most, LARGEST) for one in (first, second))
     match operation:
         case Operation.ADD | Operation.SUBTRACT:
@@ -287,7 +287,7 @@ def safe_template(node: Node, plain: str, dialect: Dialect) -> str:
 
 
 def _constant(node: Node) -> tuple[float, int]:
-    """Return the literal of a product or quotient, 0 if there is none, and the place of the other operand."""
+    """Return the literal of a product or quotient, 0 if it has none, and the index of the other operand."""
     for place in (1, 0) if node.operation is Operation.MULTIPLY else (1,):
         if node.operands[place].operation in (Operation.NUMBER, Operation.TIME):
             return float(node.operands[place].value or 0.0), 1 - place
@@ -336,7 +336,7 @@ _PLACE = re.compile(r"\{(\d)\}")
 
 @dataclass(slots=True)
 class SqlFragments:
-    """Pieces of SQL, each stored once under a number, by which later pieces refer to earlier ones."""
+    """Store of SQL fragments without duplicates. Later fragments refer to earlier ones by number."""
 
     dialect: Dialect
     _pieces: dict[tuple[Part, ...], int] = field(default_factory=dict)
@@ -523,7 +523,7 @@ class SqlCompiler(SqlFragments):
         return self._present(node, read)
 
     def _present(self, node: Node, value: Part) -> CompiledParts:
-        """Return a value with the condition that it is present, which is false for nan."""
+        """Return SQL for a value, and SQL for the condition that the value is neither null nor nan."""
         if node in self._ranges and self._ranges[node].nan:
             return value, self._put("(", value, f" <= {self.dialect.write('infinite')})")
         return value, self._put("(", value, " IS NOT NULL)")
@@ -544,7 +544,7 @@ class SqlCompiler(SqlFragments):
         return self._all([*tests, *(others[place] for place in self._let_in(node, negated=negated))])
 
     def _let_in(self, node: Node, *, negated: bool) -> list[int]:
-        """Return the operands whose nan would make a test true."""
+        """Return the indices of operands for which a nan would make a test true."""
         nans = [place for place, one in enumerate(node.operands) if one in self._ranges and self._ranges[one].nan]
         differ = negated and node.operation is not Operation.LESS
         if differ or not self.dialect.greatest_nan:
@@ -625,7 +625,7 @@ def _runs(part: str) -> Iterator[tuple[int, str]]:
 
 
 def _first_step(value: RowValue, unit: int) -> float:
-    """Return the smallest double whose integer is not 0, at most the upper end, by bisection."""
+    """Return the smallest double that rounds to a positive number of grid steps, at most the upper end."""
     below, above = value.low, value.high
     while True:
         middle = below + (above - below) / 2

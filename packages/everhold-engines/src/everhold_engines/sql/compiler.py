@@ -178,7 +178,7 @@ def part_totals_sql(
 
 
 def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
-    """Return SQL for histograms: rows ``place, cell, count, sum`` for each row value, in any order.
+    """Return SQL for histograms, with columns ``place, cell, count, sum``. A place is the index of a row value.
 
     The cell of v is ``v * 256 / unit`` rounded down and 255 at the most, as in `sums.cells_of`; empty
     cells are left out. Its time may depend on the values.
@@ -235,7 +235,7 @@ def pair_kinds_sql(
 
 
 class _Draft:
-    """A statement about row values, in the dialect in which it is written first."""
+    """A statement about row values, written in an intermediate dialect before translation to the engine's dialect."""
 
     def __init__(self, values: Sequence[AnyValue], source: str, unit: int, dialect: Dialect) -> None:
         self._values, self._unit, self._for, self._source = values, unit, dialect, source

@@ -82,7 +82,7 @@ class EntryCounts:
     promotions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def take(self, sequence: int, description: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-        """Count one entry, by what it says, even if everhold cannot have written it."""
+        """Count one entry according to its content, which is not checked here."""
         source = answer.get("source")
         if source == UNSEALING:
             self.unsealing, told = sequence, answer.get(DISCLOSED)
@@ -107,7 +107,7 @@ class EntryCounts:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild the counts from what `to_dict` returned."""
+        """Build the counts from the dictionary that `to_dict` returned."""
         return cls(**{**data, "sources": Counter(data["sources"])})
 
 
@@ -201,7 +201,7 @@ class Losses:
     charges: int = 0
 
     def to_dict(self) -> dict[str, int]:
-        """Return lost queries and charges by name, or an empty dict if there never was a recovery."""
+        """Return lost queries and charges by name, empty without a recovery."""
         if not self.recoveries:
             return {}
         return {"recoveries": self.recoveries, "queries": self.queries, "charges": self.charges}
@@ -265,7 +265,7 @@ class Accounts:
         return found
 
     def into(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a sealed state with these accounts written into it."""
+        """Return a sealed state with these accounts included."""
         stored = self._stored()
         carried = {**self.unread, **state, **({} if stored is None else {_KEY: stored})}
         for extension in self.extensions.values():
@@ -273,7 +273,7 @@ class Accounts:
         return carried
 
     def _stored(self) -> dict[str, Any] | None:
-        """Return the accounts as they are stored, or None if there never was an act."""
+        """Return the accounts as plain JSON data, or None if no act was ever recorded."""
         if not (self.acts or self.lost.recoveries or self.closed):
             return None
         return {
@@ -309,7 +309,10 @@ class Accounts:
             raise ValueError("the study was unsealed twice")
 
     def recover(self, queries: int, charges: int, *, generation: int, closed: bool = False) -> None:
-        """Add lost answers, and cut every allotment to what is spent, because any of them may have spent the rest."""
+        """Add lost queries and charges, and reduce every allotment to the spent part.
+
+        Any analyst may have spent the rest in the lost answers.
+        """
         lost = self.lost
         self.lost = Losses(lost.recoveries + 1, generation, lost.queries + queries, lost.charges + charges)
         self.closed |= closed
@@ -318,7 +321,7 @@ class Accounts:
         }
 
     def queries_among(self, entries: int) -> int:
-        """Return the number of queries among so many entries: all but acts, and those that were lost."""
+        """Return the number of queries among this many entries, without acts and with lost queries."""
         acts = self.acts + self.lost.recoveries + self.unsealings
         return entries - acts - sum(each.entries for each in self.extensions.values()) + self.lost.queries
 
@@ -337,7 +340,7 @@ class Accounts:
             raise ValueError(f"it goes beyond the allotment of {analyst!r}")
 
     def replay(self, description: Mapping[str, Any], answer: Mapping[str, Any], charged: int) -> str | None:
-        """Apply one ledger entry to the accounts. Returns what is wrong with it in words, or None."""
+        """Apply one ledger entry to the accounts. Return a text about a fault of the entry, or None."""
         name, source = description.get(ANALYST), answer.get("source")
         extension = extension_of_source(str(source))
         queries, charges = description.get("queries"), description.get("charges")
@@ -383,7 +386,7 @@ class Accounts:
         return None
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Pass an answer to the extensions, which count it, such as a challenge at its gate.
+        """Pass an answer to the extensions, which update their state, such as the challenges of a gate.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
@@ -418,7 +421,7 @@ def _extensions_in(state: Mapping[str, Any]) -> tuple[dict[str, LedgerExtension]
 def _replay_act(
     accounts: Accounts, extension: type[LedgerExtension], description: Mapping[str, Any], source: object, charged: int
 ) -> None:
-    """Apply an act of an extension, which is never charged. An analyst who made it spends what it reserves."""
+    """Apply an extension's act, which must have no charge. The analyst's allotment is reduced by what it reserves."""
     accounts.of(extension).replay(description, source)
     if charged:
         raise ValueError(f"an act ({source}) itself is never charged")
@@ -504,7 +507,7 @@ class Declaration:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Self:
-        """Rebuild a declaration from what `stored` returned. Other fields are ignored.
+        """Build a declaration from the data that `stored` returned. Other fields are ignored.
 
         Raises:
             ValueError: If `stored` never returns such a thing.
@@ -517,7 +520,7 @@ class Declaration:
 
 @dataclass(slots=True)
 class Declarations(LedgerExtension):
-    """Ledger extension that keeps all declared families of a holdout.
+    """Ledger extension with all declared families of a holdout.
 
     Attributes:
         by_name: In the order in which they were declared.
@@ -534,7 +537,7 @@ class Declarations(LedgerExtension):
 
     @classmethod
     def read(cls, stored: Any) -> Self:
-        """Rebuild the extension from what `stored` returned.
+        """Build the extension from the data that `stored` returned.
 
         Raises:
             ValueError: Or TypeError, if `stored` never returns such a thing.
@@ -575,7 +578,7 @@ class Declarations(LedgerExtension):
         self.by_name[declaration.name] = declaration
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Do nothing, because answers to members cost nothing.
+        """Check that an answer to a member of a declared family has no charge.
 
         Raises:
             ValueError: If one was charged.
@@ -598,7 +601,7 @@ _NUMBERS = 6  # of a tree
 
 
 def arrived(state: Mapping[str, Any]) -> int:
-    """Return how often the rows changed, as a sealed state counts it: arrivals and retirements."""
+    """Return the number of arrivals and retirements of rows that a sealed state has recorded."""
     stored = state.get(ARRIVALS)
     return 0 if stored is None else int(stored["arrivals"]) + int(stored["retirements"])
 
@@ -635,7 +638,7 @@ class Arrivals(LedgerExtension):
 
     @classmethod
     def read(cls, stored: Any) -> Self:
-        """Rebuild the extension from what `stored` returned.
+        """Build the extension from the data that `stored` returned.
 
         Raises:
             ValueError: Or TypeError or KeyError, if `stored` never returns such a thing.
@@ -694,11 +697,11 @@ class Arrivals(LedgerExtension):
         self.retirements, self.retired, self.trees = self.retirements + 1, before, left
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Do nothing, because answers change no arrivals."""
+        """Do nothing, because answers do not change the arrivals."""
 
 
 def _tree(line: Sequence[int]) -> tuple[int, ...]:
-    """Check the stored numbers of one tree, and return them.
+    """Return the numbers of one tree of suffixes after a check of their form.
 
     Raises:
         ValueError: If it is malformed.

@@ -233,11 +233,11 @@ class SQLite(LedgerDatabase):
         return () if found == ("ok",) else found
 
     def line(self, turn: str) -> WriterQueue:
-        """Return the line of all who write to the file, because SQLite would let them sleep up to .1 s."""
+        """Return the queue of all writers to the file. Without it, SQLite would let them sleep up to 0.1 s."""
         return _writers.setdefault((self.path, os.getpid()), WriterQueue())
 
     def lines(self) -> Collection[WriterQueue]:
-        """Return the one line of all who write to the file."""
+        """Return the only queue of writers to the file."""
         return [self.line("")]
 
     def _begin(self, connection: sa.Connection, *, writing: bool, turn: str) -> None:
@@ -269,7 +269,7 @@ class SQLite(LedgerDatabase):
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    """Return what identifies a file on its disk, whatever its name is.
+    """Return the device and inode of a file, which stay the same when it is renamed.
 
     Raises:
         Unavailable: If it is gone; a connection would make an empty one.
@@ -302,7 +302,7 @@ def _no_file(error: OSError) -> EverholdError:
 
 
 def _prepare_file(connection: sqlite3.Connection, patience: float) -> None:
-    """Mark a new file as a ledger and switch it to write-ahead logging, which SQLite's busy time-out does not cover."""
+    """Mark a new file as a ledger and switch it to write-ahead logging, with retries while it is busy."""
     deadline = time.monotonic() + patience
     while True:
         try:

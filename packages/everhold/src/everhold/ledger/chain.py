@@ -83,7 +83,7 @@ def canonical(value: object) -> str:
 
 
 def canonical_object(text: object, *, sealed: bool = False) -> dict[str, Any] | None:
-    """Return the object that a text is the canonical JSON of, or None if the text is not canonical.
+    """Return the object of a canonical JSON text, or None if the text is not canonical JSON.
 
     Args:
         text: What the ledger holds.

@@ -75,7 +75,7 @@ class Checkpoint:
         return cls(**json.loads(content))  # it is what was written
 
     def same_sums(self, other: Checkpoint) -> bool:
-        """Return whether another checkpoint has the same sums, whenever it was made."""
+        """Return whether another checkpoint equals this one, apart from the time at which it was made."""
         return self == replace(other, made_at=self.made_at)
 
     def keep(self, database: LedgerDatabase, *, holdout: str, seal_key: bytes) -> None:

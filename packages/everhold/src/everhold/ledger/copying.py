@@ -19,13 +19,13 @@ _AT_ONCE = 500  # rows
 
 
 def own_tables(database: LedgerDatabase) -> set[str]:
-    """Return the names of a ledger's tables, as a new database shows them."""
+    """Return the names of all tables of a ledger database, without the table of the schema version."""
     with database.transaction() as connection, database_errors():
         return {*sa.inspect(connection).get_table_names()} - {VERSION_TABLE}
 
 
 def count_rows(database: LedgerDatabase, name: str) -> int:
-    """Return the number of rows of a table, or 0 if there is no such table."""
+    """Return the number of rows of a table, or 0 if the table does not exist."""
     with database.transaction() as connection, database_errors():
         if not sa.inspect(connection).has_table(name):
             return 0

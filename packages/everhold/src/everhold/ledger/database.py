@@ -98,7 +98,7 @@ class LedgerDatabase(ABC):
         """Begin a transaction. A writer waits for its turn."""
 
     def close(self) -> None:
-        """Close all idle connections. New ones are opened when needed."""
+        """Close all idle connections, which are opened again when needed."""
         self._engine.dispose()
 
     @contextlib.contextmanager
@@ -171,7 +171,7 @@ class LedgerDatabase(ABC):
 
     @property
     def connections(self) -> int:
-        """How many connections are in use."""
+        """Number of connections in use."""
         pool = self._engine.pool
         return pool.checkedout() if isinstance(pool, QueuePool) else 0
 
@@ -218,7 +218,7 @@ class LedgerDatabase(ABC):
                 pool.dispose()
 
     def revision(self) -> str | None:
-        """Return the revision of the tables, or None if there are no tables.
+        """Return the schema revision of the ledger's tables, or None if there are no tables.
 
         Raises:
             IntegrityError: If what says so was altered.
@@ -296,7 +296,7 @@ def queries_in_order(connection: sa.Connection, holdout: str, after: int, last: 
 
 
 def _revision(connection: sa.Connection) -> str | None:
-    """Return the revision of the tables, or None if there are no tables.
+    """Return the schema revision of the ledger's tables, or None if there are no tables.
 
     Raises:
         IntegrityError: If the table of the revision is there, and holds none or something else.
@@ -319,13 +319,13 @@ _LONGEST = 0.05  # seconds in which writers may join: the first of them waits fo
 
 
 class SharedWork(Protocol):
-    """Protocol of what the writers of a group did together."""
+    """Protocol of changes that several writers of a group commit together."""
 
     def write(self, connection: sa.Connection) -> None:
-        """Write it, just before the commit, or raise an `EverholdError`."""
+        """Write the changes just before the commit, or raise an `EverholdError`."""
 
     def committed(self) -> None:
-        """Do what follows from the commit, before any of the writers goes on."""
+        """Update state after the commit, before any writer of the group continues."""
 
 
 @dataclass(eq=False, slots=True)
@@ -358,7 +358,10 @@ class Group:
         return alike and time.monotonic() < self.until
 
     def write(self) -> None:
-        """Write all parts. Where there are several, one that cannot be written is undone, and the others stay."""
+        """Write the changes of all parts.
+
+        If there are several, a part that fails is rolled back and the others are kept.
+        """
         for turn, part in self.parts.items():
             saved = self.connection.begin_nested() if len(self.parts) > 1 else None
             try:
@@ -372,7 +375,7 @@ class Group:
                     saved.rollback() if turn in self.faults else saved.commit()
 
     def committed(self) -> None:
-        """Do what follows from each part that was written."""
+        """Update the state of each written part after the commit."""
         for turn in self.parts.keys() - self.faults.keys():
             try:
                 self.parts[turn].committed()
@@ -382,7 +385,7 @@ class Group:
 
 @dataclass(eq=False, slots=True)
 class Writer:
-    """A thread that writes, or waits for its turn.
+    """A thread that writes to a database, or waits to write.
 
     Attributes:
         database: What it writes to.
@@ -413,7 +416,7 @@ class WriterQueue:
         return self._writer is not None
 
     def enter(self, writer: Writer, patience: float) -> None:
-        """Wait for the turn of a writer.
+        """Wait until a writer may write.
 
         Raises:
             Unavailable: If it does not come in time.
@@ -429,14 +432,17 @@ class WriterQueue:
             raise Unavailable(BUSY)
 
     def leave(self, writer: Writer) -> bool:
-        """Take a writer out of the line, and return whether it has the turn."""
+        """Remove a writer from the queue, and return whether it may write now."""
         with self._lock:
             if writer in self._waiting:
                 self._waiting.remove(writer)
             return self._writer is writer
 
     def call_next(self, group: Group | None = None) -> bool:
-        """Give the turn to the next writer, if there is one and it may join the open group. Return whether it did."""
+        """Let the next writer write, and return whether one may.
+
+        With an open group, only a writer that can join is called.
+        """
         with self._lock:
             if group is not None and not (self._waiting and group.takes(self._waiting[0])):
                 return False
@@ -467,7 +473,7 @@ _UNKNOWN = (
 
 @contextlib.contextmanager
 def database_errors(*, committing: bool = False) -> Iterator[None]:
-    """Turn the errors of a driver into everhold's own.
+    """Replace errors of the database driver by everhold's errors in a context.
 
     Args:
         committing: Whether something is being committed: nobody knows what became of it if the connection is lost.

@@ -48,28 +48,28 @@ class LedgerExtension(Protocol):
 
     @classmethod
     def read(cls, stored: Any) -> Self:
-        """Rebuild the state from what `stored` returned.
+        """Build the state from the data that `stored` returned.
 
         Raises:
             ValueError: Or TypeError or KeyError, if `stored` never returns such a thing.
         """
 
     def stored(self) -> Any:
-        """Return the state as plain JSON data, or None if there is nothing to keep."""
+        """Return the state as plain JSON data, or None if it is empty."""
 
     @property
     def entries(self) -> int:
         """Number of ledger entries that are acts of the extension."""
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
-        """Apply one of the extension's acts to the state.
+        """Apply one of the extension's acts, a ledger entry that is not a query, to the state.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
         """
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Apply the answer to a query to the state. Most answers change nothing.
+        """Update the state with the answer to a query. Most answers change nothing.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
@@ -80,13 +80,13 @@ class LedgerExtension(Protocol):
         return False
 
     def keeps_out(self) -> str:
-        """Return why no rows can arrive now, and what has to end first, or an empty text if they can."""
+        """Return a text that says what must end before rows can arrive, empty if they can arrive now."""
         return ""
 
     def file_findings(
         self, record: HoldoutRecord, folder: Path, seal_key: bytes, arrivals: Sequence[Mapping[str, Any]]
     ) -> Iterator[str]:
-        """Yield in words what is wrong with files that the extension keeps beside the sealed rows.
+        """Yield a text for each fault of the files that the extension stores beside the sealed rows.
 
         Args:
             record: The holdout.
@@ -98,7 +98,7 @@ class LedgerExtension(Protocol):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Read the extension's state from a sealed state.
+        """Read the extension's part of a sealed state.
 
         Raises:
             IntegrityError: If it is not what everhold writes.
@@ -119,7 +119,7 @@ class LedgerExtension(Protocol):
         return found
 
     def into(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a sealed state with this extension's state written into it."""
+        """Return a sealed state with this extension's part included."""
         stored = self.stored()
         return dict(state) if stored is None else {**state, self.key: stored}
 
@@ -139,7 +139,7 @@ _MEMBERS = (
 
 
 def broken_contract(name: str, thing: Any) -> str:
-    """Return what is wrong with an extension of that name, or an empty text."""
+    """Return a text about a fault of an extension's class, empty if it has none."""
     missing = [member for member in _MEMBERS if not hasattr(thing, member)]
     if missing:
         return f"it has no {', '.join(missing)}. Inherit from everhold.ledger.extension.LedgerExtension."
@@ -175,14 +175,16 @@ def extension_of_key(key: str) -> type[LedgerExtension] | None:
 
 @cache
 def extension_of_source(source: str) -> type[LedgerExtension] | None:
-    """Return the extension whose entries have this source, or None if no installed one has."""
+    """Return the extension whose acts or answers have this source, or None if no installed extension has."""
     if source in _CORE_SOURCES:
         return None
     return next((each for each in _distinct() if source in each.acts | each.answers), None)
 
 
 def _distinct() -> Iterator[type[LedgerExtension]]:
-    """Yield all extensions, the core's first. Others are imported only when they are reached.
+    """Yield all extensions, after a check that no two use the same state key or source.
+
+    An extension is imported when it is reached.
 
     Raises:
         ExtensionError: If two of them keep the same field or have the same act.

@@ -70,7 +70,7 @@ class Reached:
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all attributes by name, as the file holds them."""
+        """Return all attributes by name, in the form of the head file."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
@@ -160,7 +160,7 @@ class HeadFile:
         return None if found is _NOTHING else found
 
     def advance(self, reached: Reached) -> None:
-        """Write the head durably, unless a newer one is there already.
+        """Write the head to the file durably, unless the file has a newer head.
 
         Raises:
             EverholdError: If it cannot be written. What was answered is in the ledger then, and can be asked again.
@@ -186,7 +186,7 @@ class HeadFile:
         return f"{text}\n{seal}\n".encode().ljust(_PLACE)
 
     def _opened(self, content: bytes) -> list[Reached]:
-        """Return what both places of the file say. A place without this key's seal counts as nothing."""
+        """Return both heads stored in the file. A head without a valid seal is replaced by an empty one."""
         both = []
         for place in (content[:_PLACE], content[_PLACE : 2 * _PLACE]):
             if (found := self._checked.get(place)) is None:

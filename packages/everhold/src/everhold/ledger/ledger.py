@@ -111,7 +111,7 @@ class Ledger:
         return SealedReader(self.holdout, self.seal_key)
 
     def _read(self, statement: Executable, **values: str | int) -> Iterator[Entry]:
-        """Yield the entries that one read returns, with their seals checked."""
+        """Yield the entries that a statement returns, after a check of their seals."""
         with self.database.transaction() as connection, database_errors():
             rows = connection.execute(statement, {"holdout": self.holdout, **values}).all()
         return map(self._stored.entry, rows)
@@ -126,7 +126,7 @@ class Ledger:
         return self.look_up([])[0]
 
     def latest(self) -> Head:
-        """Return the newest head that this process has seen, or read it if it has seen none.
+        """Return the newest head that this process has seen, or read it from the database.
 
         Others may have moved on since. So what is prepared on it is checked in the transaction, and nothing is refused
         by it alone.
@@ -192,7 +192,7 @@ class Ledger:
         return next(self._read(ANSWERED, queries=json.dumps([query])), None)
 
     def beginning_with(self, text: str) -> list[Entry]:
-        """Return the entries of all queries whose fingerprint begins with a text.
+        """Return the entries of all queries whose fingerprint begins with a prefix.
 
         Raises:
             IntegrityError: If one was altered.
@@ -200,7 +200,7 @@ class Ledger:
         return list(self._read(BEGINNING, first=text, end=f"{text}g"))
 
     def entries(self, start: int = 0, limit: int | None = None) -> Iterator[Entry]:
-        """Yield the entries in order, read page by page. Nothing stays locked in between.
+        """Yield the entries in order, read page by page, without holding a lock.
 
         Args:
             start: How many entries to leave out at the beginning.
@@ -287,7 +287,7 @@ class Ledger:
         return Committed(entry[0], answer, charged, new is None, at.state, told)
 
     def sealed_of(self, query: str, answer: Mapping[str, Any]) -> Numbers | None:
-        """Return the sealed numbers of an answer, or None where there are none. Secret before the unsealing.
+        """Return the sealed mean and interval ends of an answer, or None if it has none. Secret before the unsealing.
 
         Args:
             query: The fingerprint.
@@ -320,7 +320,7 @@ class Ledger:
         return transaction.committed
 
     def _reached(self, head: Head, known: Reached | None) -> None:
-        """Remember a committed head, and move the head file on to it before anything is returned."""
+        """Store a committed head in memory, and in the head file before any answer is returned."""
         if self.head_file is not None and known is not None and known < (reached := Reached.of(head)):
             self.head_file.advance(reached)
         self.database.heads[self.holdout] = head
@@ -414,7 +414,7 @@ class _Appended:
         return added
 
     def write(self, connection: Connection) -> None:
-        """Insert the entries and move the head."""
+        """Insert the new entries into the database and update the head."""
         if not self.rows:
             return
         holdout, found, head = self.ledger.holdout, self.found, self.head
@@ -436,7 +436,7 @@ class _Appended:
             )
 
     def committed(self) -> None:
-        """Remember the entries, and move the head file on."""
+        """Add the committed entries to the index in memory, and update the head file."""
         ledger, head = self.ledger, self.head
         indexes = ledger.database.indexes
         if self.rows and indexes.get(ledger.holdout) is self.asked:  # or another thread knows more
@@ -503,7 +503,7 @@ def opened(envelope: object, *, key: bytes, holdout: str, query: str) -> Numbers
 
 
 def _bound_to(key: bytes, holdout: str, query: str) -> tuple[AESGCM, bytes]:
-    """Return the cipher of a holdout's envelopes, and what binds an envelope to its query."""
+    """Return the cipher for a holdout's sealed values, and the associated data that binds a value to its query."""
     return AESGCM(hmac.digest(key, _LABEL, "sha256")), f"{holdout}\n{query}".encode()
 
 
@@ -511,7 +511,7 @@ _read = json.JSONDecoder().raw_decode  # for what carries a seal, and so is the 
 
 
 class _Listed(GenericFunction[str]):
-    """SQL for the elements of a JSON array, so that one statement takes any number of values."""
+    """SQL function for the elements of a JSON array, so that one statement takes any number of values."""
 
     name = "json_each"
     inherit_cache = True
@@ -561,7 +561,7 @@ class SealedReader:
     key: bytes = field(repr=False)
 
     def head(self, connection: Connection, head_file: HeadFile | None) -> tuple[Head, Reached | None]:
-        """Return the head and the newest known head. The transaction must be fresh, or one that may write.
+        """Return the stored head, and the newest head that the head file knows.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -587,7 +587,7 @@ class SealedReader:
         return found, known
 
     def entry(self, row: Sequence[Any]) -> Entry:
-        """Build an entry from its row, with its seal checked.
+        """Build an entry from its database row, after a check of its seal.
 
         Raises:
             IntegrityError: If it was altered.
@@ -605,7 +605,7 @@ class SealedReader:
         return known
 
     def _hash_of_entry(self, connection: Connection, sequence: int) -> str | None:
-        """Return the hash of an entry, or of the holdout for 0, as the next entry states it under its seal."""
+        """Return the hash of an entry, or of the holdout for 0, as the sealed next entry records it."""
         row = connection.execute(PAGE, {"holdout": self.holdout, "after": sequence, "size": 1}).first()
         return None if row is None else self.entry(row).previous_hash
 
@@ -624,7 +624,7 @@ class SealedReader:
         return found
 
     def _check(self, row: Sequence[Any]) -> None:
-        """Check that a row of the entries has this key's seal.
+        """Raise IntegrityError if a row of the entries does not have the seal of this key.
 
         Raises:
             IntegrityError: If it was altered.
@@ -652,7 +652,7 @@ def not_what_was_written(at: Head) -> IntegrityError:
 
 
 def find_head(connection: Connection, holdout: str, missing: type[EverholdError] = HoldoutNotFound) -> dict[str, Any]:
-    """Return a holdout's head row with its seal unchecked, or raise ``missing`` if there is none."""
+    """Return a holdout's head row without a check of its seal. Raise ``missing`` if the row does not exist."""
     row = connection.execute(_HEAD, {"holdout": holdout}).first()
     if row is None:
         raise missing(f"No ledger has a holdout with the id {holdout!r}. Pass the id from `record(name)`.")

@@ -34,7 +34,7 @@ class HoldoutRecord:
 
 @dataclass(frozen=True, slots=True)
 class EntryDraft:
-    """A query or an act as it is handed to the ledger.
+    """A query or an act before it becomes an entry of the ledger.
 
     Attributes:
         fingerprint: SHA-256 in 64 hexadecimal digits; the same fingerprint is the same query.

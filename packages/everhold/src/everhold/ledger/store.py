@@ -161,7 +161,7 @@ class LedgerStore:
         self.close()
 
     def close(self) -> None:
-        """Close all idle connections. The store opens new ones if it is used again."""
+        """Close all idle connections, which are opened again when needed."""
         self.database.close()
 
     def create(
@@ -177,7 +177,7 @@ class LedgerStore:
         return self.create_all([NewHoldout(name, configuration, state, seal_key, head_file)])[0]
 
     def create_all(self, new: Sequence[NewHoldout]) -> list[HoldoutRecord]:
-        """Record new holdouts with their mechanisms' first states: all of them or none.
+        """Record new holdouts with the initial states of their mechanisms in one transaction.
 
         Raises:
             HoldoutRejected: If a name is taken or is not usable.
@@ -216,7 +216,7 @@ class LedgerStore:
             return sorted(connection.scalars(_NAMES))  # servers have orders of their own
 
     def record(self, name: str) -> HoldoutRecord:
-        """Return the record of the holdout of that name.
+        """Return the record of the holdout with this name.
 
         Raises:
             HoldoutNotFound: If there is none; the message lists the names that exist.
@@ -304,7 +304,7 @@ def _find_holdout(connection: Connection, name: str) -> dict[str, Any]:
 
 
 def _read(field: str) -> dict[str, Any]:
-    """Read a field that holds a JSON object.
+    """Return a JSON object from a text field of the database.
 
     Raises:
         IntegrityError: If it holds something else.

@@ -73,7 +73,7 @@ class VerificationReport(Display):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the verification found no fault."""
         return not self.findings
 
     def to_dict(self) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def verify(
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Result of a check that found nothing wrong up to a head.
+    """Result of a verification without findings, up to a certain head.
 
     Attributes:
         counts: What its entries add up to.
@@ -200,7 +200,7 @@ def _everything(snapshot: Snapshot, walk: _Walk) -> list[LedgerFinding]:
 
 
 def _walked(snapshot: Snapshot, walk: _Walk) -> Iterator[LedgerFinding]:
-    """Check all entries from where a walk stands, then the head, and yield findings."""
+    """Check all remaining entries of a ledger and its head, and yield a finding for each fault."""
     said = snapshot.head["sequence"]  # the number of entries there should be, if it is one
     with progress("checking the ledger", said if isinstance(said, int) else None) as line:
         for row in snapshot.entries(walk.sequence or None):
@@ -237,7 +237,7 @@ def _checkpoint_findings(snapshot: Snapshot, stored: Checkpoint | None, walk: _W
 
 
 def _keep_checkpoint(store: LedgerStore, walk: _Walk) -> None:
-    """Write a checkpoint if many entries were read. A ledger that takes no writes is left as it is."""
+    """Write a checkpoint if many entries were read. A database that cannot be written is left as it is."""
     if walk.seal_key is None or walk.entries < READ_AGAIN:
         return
     newest = walk.marks[max(walk.marks)]
@@ -298,7 +298,7 @@ class _Walk:
             self.marks[self.sequence] = made
 
     def step(self, row: Mapping[str, Any]) -> Iterator[LedgerFinding]:
-        """Check one entry, and yield what is wrong with it."""
+        """Check one entry, and yield a finding for each fault."""
         self.entries += 1
         expected = self.sequence + 1
         known = _hash_of(row, self.holdout)
@@ -350,7 +350,7 @@ def _hash_of(row: Mapping[str, Any], holdout: str) -> str | None:
 
 
 def _carries_seal(row: Mapping[str, Any], holdout: str, seal_key: bytes | None) -> bool:
-    """Return whether a hash has this key's seal. Without a key nothing has."""
+    """Return whether an entry has a valid seal for this key, False without a key."""
     if seal_key is None or not isinstance(row["entry_seal"], str):
         return False
     seal = entry_seal(seal_key, holdout=holdout, entry_hash=row["entry_hash"])

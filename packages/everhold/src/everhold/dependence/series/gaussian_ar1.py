@@ -43,7 +43,7 @@ class GaussianLaw(SeriesLaw):
     correlation: float
 
     def coupling(self) -> Coupling:
-        """See `SeriesLaw.coupling`."""
+        """Return the couplings of two series that differ in one row."""
         return _shared_coupling(self.correlation)
 
     def distance(self, steps: int) -> float:

@@ -325,7 +325,7 @@ class ChainLaw(SeriesLaw):
         return self.initial == "stationary" and self.contraction.exact
 
     def coupling(self) -> Coupling:
-        """See `SeriesLaw.coupling`. Equal chains share one coupling, so that its tails are computed once."""
+        """Return the couplings of two series that differ in one row. Equal chains share a cached coupling."""
         return _shared_coupling(self)
 
     def influences(self, distances: int) -> dict[str, NDArray[np.float64]]:
