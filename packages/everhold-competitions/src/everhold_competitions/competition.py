@@ -263,7 +263,7 @@ class Competition(Display):
 
     @property
     def queries(self) -> int:
-        """Number of queries about the rows of the final board: those of the end, and one for each told submission."""
+        """Number of queries about the final rows: the final ones, and one for each submission with feedback."""
         return self.closing + (self.teams * self.submissions if self.spends else 0)
 
     def plan(self, mechanism: Mechanism | str | None, queries: int) -> tuple[str, int]:

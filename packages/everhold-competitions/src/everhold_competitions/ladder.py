@@ -266,7 +266,7 @@ class Ladder(Mechanism):
         return size + math.log(2.0) - math.log(self.beta)
 
     def _reach(self, log_inverse_level: ArrayLike) -> float:
-        """Return the half-width of a population value around a sealed mean, with what the grid of row values costs."""
+        """Return the half-width for a population value around a sealed mean, including the rounding of row values."""
         rows = self.effective_rows(self.rows)
         return float(hoeffding_radius(rows=rows, log_inverse_level=log_inverse_level)) + self.rounding
 

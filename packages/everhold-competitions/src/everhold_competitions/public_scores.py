@@ -165,7 +165,7 @@ class PublicScores:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What is said of the public rows: their number, the step of a score, and the probability of the intervals."""
+        """Facts about the public rows: their number, the step of scores, and the probability of the intervals."""
         facts = self.scoring.facts
         step = abs(facts.at_one - facts.at_zero) / self.ladder.grid
         return {

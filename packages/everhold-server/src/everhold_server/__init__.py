@@ -17,7 +17,7 @@ __all__ = ["Settings", "make_app"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the application when it is first needed, so that the client does without its packages."""
+    """Import the application on first use, so that the client works without the packages of the server."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -52,7 +52,7 @@ def noted(request: Request, act: str | None = None, *, holdout: str | None = Non
 
 
 class AuditLog:
-    """Writes the audit log and reads it. Acts of concurrent requests are written together."""
+    """Log of the acts of users. Acts of concurrent requests are written in one transaction."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
@@ -61,7 +61,7 @@ class AuditLog:
         self._writer: asyncio.Task[None] | None = None
 
     async def write(self, row: dict[str, Any]) -> None:
-        """Write one act, and return when it is committed."""
+        """Write one act to the log, and return when it is committed."""
         done = asyncio.get_running_loop().create_future()
         self._waiting.append(({"at": stamp(self.records.clock()), **row}, done))
         if self._writer is None:
@@ -97,7 +97,7 @@ class AuditLog:
         self.insert([{"at": moment, **row, "outcome": "done", "facts": json.dumps(facts, sort_keys=True)}])
 
     def insert_now(self, scope: Scope, status: int) -> None:
-        """Write the act of a request before its response is known, and prevent that it is written again."""
+        """Write the act of a request before its response is sent, and mark the act as written."""
         row = _act(scope, status)
         assert row is not None
         self.insert([{"at": stamp(self.records.clock()), **row}])
@@ -122,7 +122,7 @@ class AuditLog:
             connection.execute(sa.insert(audit), rows)
 
     def page(self, principal: Principal, *, before: int | None = None, limit: int = 100) -> list[dict[str, Any]]:
-        """Return the newest acts that a principal may see as dictionaries, newest first.
+        """Return the newest acts that a principal may see, as dictionaries.
 
         Args:
             principal: Who looks; one who is limited to holdouts sees the acts on those.

@@ -166,7 +166,7 @@ _WRITERS: Mapping[Any, Callable[[Any, dict[str, PredictionTable]], Any]] = {
 
 
 class HttpTransport:
-    """Performs operations by requests to a service, and repeats lost ones without acting twice.
+    """Sends operations as requests to a service. Lost requests are repeated without a second effect.
 
     If rows arrived between two attempts to ask, the second one is a new query about more rows, and pays.
 
@@ -282,7 +282,7 @@ class _Competition:
         return self._transport.perform(Submit(predictions=predictions, team=team, guess=guess, training=training))
 
     def check(self, predictions: Any, *, team: str | None = None) -> FormatReport:
-        """Check whether predictions would be received, without submitting them."""
+        """Check whether predictions could be submitted, without submitting them."""
         return self._transport.perform(CheckSubmission(predictions=predictions, team=team))
 
     def submissions(self) -> list[dict[str, Any]]:
@@ -290,7 +290,7 @@ class _Competition:
         return self._transport.perform(ListSubmissions())
 
     def teams(self) -> TeamList:
-        """Return the teams with the submissions that they used, see `HoldoutCompetition.teams`."""
+        """Return the teams with the submissions that they used."""
         return self._transport.perform(ListTeams())
 
     def disqualify(self, *, team: str, reason: str) -> None:
@@ -475,7 +475,7 @@ class RemoteGate:
 
 
 class RemoteOpenChallenge:
-    """A challenge of a remote gate whose cases are handed out step by step, returned by `RemoteGate.open`."""
+    """A challenge of a remote gate whose cases are run in batches, returned by `RemoteGate.open`."""
 
     def __init__(self, gate: RemoteGate, challenger: str) -> None:
         """Store the gate and the challenger's name. Use `RemoteGate.open` instead."""

@@ -64,7 +64,7 @@ class Metrics:
         ProcessCollector(registry=registry)
 
     def text(self, holdouts: Mapping[str, Holdout], databases: Sequence[LedgerDatabase], *, threads: int) -> bytes:
-        """Return all metrics in the text format of Prometheus.
+        """Return all metrics of the service in the text format of Prometheus.
 
         Args:
             holdouts: The open ones by name.

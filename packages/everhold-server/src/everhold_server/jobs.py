@@ -46,7 +46,7 @@ _START = "from everhold_server.jobs import work; work()"
 
 
 class JobFailed(EverholdError):
-    """A job cannot be done. What it had done already stays."""
+    """A long operation failed. The part that was completed is kept."""
 
     exit_code = 5
     http_status = 409
@@ -82,7 +82,10 @@ class Job(Display):
 
 
 class Jobs:
-    """Jobs of a storage. While it is started, this process sees to those that nobody performs. Thread-safe."""
+    """Long operations of a storage in worker processes. A started instance resumes jobs without a worker.
+
+    Thread-safe.
+    """
 
     def __init__(self, records: Records, storage: str) -> None:
         self.records, self._storage = records, storage
@@ -91,7 +94,7 @@ class Jobs:
         self._thread: threading.Thread | None = None
 
     def begin(self, operation: HoldoutOperation[Any], whole: Holdout, *, by: str) -> Job | None:
-        """Return the job of an operation, under way or new, or None for an operation that takes no time now.
+        """Return the running or new job for an operation, or None if the operation is short.
 
         Raises:
             JobFailed: If the latest one failed, and nobody was told yet.
@@ -126,13 +129,13 @@ class Jobs:
             return [_job(row) for row in connection.execute(chosen)]
 
     def start(self) -> None:
-        """See to jobs from now on."""
+        """Start a thread that runs waiting jobs in processes."""
         self._stopped.clear()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the processes of this one. Their jobs go on when a server is there again."""
+        """End the thread and the processes of this instance. Unfinished jobs are resumed by the next server."""
         self._stopped.set()
         self._wanted.set()
         if self._thread is not None:
@@ -169,7 +172,7 @@ class Jobs:
             self._processes[key] = process
 
     def _leave(self, job: str) -> None:
-        """Let others perform a job whose process ended."""
+        """Release a job whose process ended, so that any server can resume it."""
         del self._processes[job]
         mine = (jobs.c.id == job) & (jobs.c.worker == self._worker)
         with self.records.writing() as connection:
@@ -221,7 +224,7 @@ class _Lease:
         return None
 
     def keep(self, current: Callable[[], Line | None]) -> None:
-        """Renew the lease and tell how far the job is until it ends, or until another process has it."""
+        """Renew the lease and report progress until the job ends. The process exits if another one took the lease."""
         before = -1
         while not self._ended.wait(_RENEWED):
             line = current()
@@ -233,12 +236,12 @@ class _Lease:
                     os._exit(1)
 
     def end(self, fault: str = "") -> None:
-        """Write that the job is done, or why it cannot be."""
+        """Record that the job is done, or the fault that stopped it."""
         self._ended.set()
         self._written(ended=stamp(self._records.clock()), what="failed" if fault else "done", fault=fault)
 
     def _written(self, **facts: Any) -> int:
-        """Write facts about the job and renew the lease, and return 0 if another process has it."""
+        """Record facts about the job and renew its lease. Return 0 if another process has the lease."""
         mine = (jobs.c.id == self._job) & (jobs.c.worker == self._worker)
         with self._records.writing() as connection:
             renewed = sa.update(jobs).where(mine).values(until=_now(connection) + _LEASE, **facts)

@@ -120,7 +120,7 @@ def signed_in(request: Request) -> Response:
 
 
 def _or_refused(request: Request, let_in: Callable[[], Response]) -> Response:
-    """Return the response of a step of a sign-in, or the login page with the reason why it is refused."""
+    """Return the response of a sign-in step, or the login page with the reason for a refusal."""
     try:
         return let_in()
     except Unavailable as fault:
@@ -130,7 +130,7 @@ def _or_refused(request: Request, let_in: Callable[[], Response]) -> Response:
 
 
 def _begun(request: Request, way: OpenIDSignIn) -> Response:
-    """Return a redirect to the provider, with what comes back in a cookie."""
+    """Return a redirect to the sign-in provider, with a cookie that the return visit is checked against."""
     settings = request.app.state.settings
     url, begun = way.begin(settings.address)
     response = RedirectResponse(url, 303)

@@ -59,7 +59,7 @@ def write_logs() -> None:
 
 
 def route_of(scope: Scope) -> str:
-    """Return the route of a request as the code declares it, or ``"none"``."""
+    """Return the route pattern of a request, such as ``/api/v1/holdouts/{name}``, or ``"none"``."""
     path = getattr(scope.get("route"), "path", None) or scope.get("state", {}).get("route")
     if path is None:
         return "none"

@@ -48,7 +48,7 @@ class Agents:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Context in which they answer."""
+        """Return a context in which the servers for agents run."""
         async with anyio.create_task_group() as self._tasks:
             yield
             self._tasks.cancel_scope.cancel()

@@ -100,7 +100,7 @@ class HostMiddleware(TrustedHostMiddleware):
 
 
 class BodyLimitMiddleware:
-    """Middleware that ends requests whose body is too large, too slow or has two lengths.
+    """Middleware that refuses requests whose body is too large, too slow, or has contradictory lengths.
 
     Of an unknown sender little is taken, on any route: a body may be read before a route asks who sent it.
     """
@@ -135,7 +135,7 @@ class _Stopped(Exception):
 
 
 class _Body:
-    """One request body while it is read, and its response, which is a refusal if the body was refused."""
+    """Counts the body of a request while it is read, and replaces the response by a refusal if a limit is exceeded."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, most: int, settings: Settings) -> None:
         self._scope, self._receive, self._send = scope, receive, send
@@ -229,7 +229,7 @@ class RateLimitMiddleware:
 
 
 class ConcurrencyLimitMiddleware:
-    """Middleware that limits concurrent requests of one token. Others wait without holding a thread.
+    """Middleware that limits the concurrent requests of one token. Further requests wait without a thread.
 
     So a program that asks what takes long, as often as it can, leaves threads to everybody else.
     """

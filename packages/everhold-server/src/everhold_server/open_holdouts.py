@@ -24,7 +24,7 @@ _MOST_OPEN = 16
 
 
 class OpenHoldouts:
-    """Cache of the open holdouts of a storage, opened when first asked for. Thread-safe.
+    """Cache of a storage's open holdouts, opened on first use. Thread-safe.
 
     Those that were used last stay open. Any other is let go, and whoever still works with it goes on.
     """
@@ -37,7 +37,7 @@ class OpenHoldouts:
         self._lock = threading.Lock()
 
     def whole(self, name: str, principal: Principal) -> Holdout:
-        """Return a holdout that this principal may see, with a steward's access.
+        """Return a holdout with a steward's rights, if the principal may see the holdout.
 
         Raises:
             HoldoutNotFound: If there is none, or it is not for them: the two look alike.
@@ -64,7 +64,7 @@ class OpenHoldouts:
             return found
 
     def asked_by(self, name: str, principal: Principal) -> Holdout:
-        """Return a holdout with the rights of a principal: all of it for a steward, the allotment for an analyst.
+        """Return a holdout with the rights of a principal: all rights for a steward, an allotment for an analyst.
 
         Raises:
             HoldoutNotFound: If there is none, or it is not for them.
@@ -94,7 +94,7 @@ class OpenHoldouts:
 
     @contextlib.contextmanager
     def being_made(self, name: str) -> Iterator[None]:
-        """Lock a name, so that no other request of this process creates a holdout with it."""
+        """Return a context with a lock on a name, so that no other request of this process creates this holdout."""
         with self._lock:
             making = self._making.setdefault(name, threading.Lock())
         with making:

@@ -23,7 +23,7 @@ _MEMORY = 2 * 2**30  # bytes of address space
 
 
 def work() -> None:
-    """Answer each line of standard input until it ends."""
+    """Compute a plan for each line of standard input, and write the results as lines, until the input ends."""
     for line in sys.stdin:
         limit_work()
         sys.stdout.write(f"{json.dumps(answer(json.loads(line)))}\n")

@@ -72,7 +72,7 @@ def _too_large(what: str, most: str) -> TooMuchWork:
 
 
 class _Worker:
-    """One worker process, which makes one plan at a time."""
+    """A worker process that computes plans, one at a time."""
 
     def __init__(self) -> None:
         environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
@@ -103,14 +103,14 @@ class _Worker:
         self._process.kill()
 
     def close(self) -> None:
-        """Kill the process and free its pipes, once no thread reads from them."""
+        """Kill the process and close its pipes, after the last reading thread has ended."""
         self.kill()
         with contextlib.suppress(OSError):
             self._process.communicate()
 
 
 class Planners:
-    """Pool of the worker processes of a service, with the requests that wait for one.
+    """Pool of worker processes for plans, with a queue of requests and a cache of plans.
 
     A plan that was made is kept, as it is the same for everybody.
     """
@@ -240,7 +240,7 @@ class Planners:
         worker.close()
 
     def stop(self) -> None:
-        """Kill all workers, and tell waiting requests to come again."""
+        """Kill all workers. Waiting requests are refused, and can be sent again."""
         with self._lock:
             self._closed = True
             busy, idle, self._idle = [*self._busy], self._idle, []

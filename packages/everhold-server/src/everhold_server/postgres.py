@@ -56,7 +56,7 @@ class PostgreSQL(LedgerDatabase):
         return known.render_as_string()
 
     def damage(self, connection: sa.Connection) -> tuple[str, ...]:
-        """Return no damage, since PostgreSQL checks pages when it reads them and raises an error."""
+        """Return no faults, since PostgreSQL checks its pages itself and raises an error on reading."""
         return ()
 
     def weaknesses(self, connection: sa.Connection) -> tuple[str, ...]:

@@ -47,11 +47,11 @@ class Principal:
 
     @property
     def limited_as(self) -> str:
-        """Token whose limits of load apply. Tokens that a limited steward made share the limits of their maker."""
+        """Id of the token whose rate limits apply. Tokens that a limited steward made share the steward's limits."""
         return self.account or self.token
 
     def at_least(self, role: Role) -> bool:
-        """Return whether the principal may do everything that this role may."""
+        """Return whether the principal's role includes the rights of this role."""
         return _RANKS.index(self.role) >= _RANKS.index(role)
 
     def may_see(self, holdout: str) -> bool:
@@ -60,7 +60,7 @@ class Principal:
 
 
 def current_principal(request: Request) -> Principal:
-    """Return the principal that the middleware recognised, or raise AuthError if there is none."""
+    """Return the authenticated principal of a request. Raise AuthError if there is none."""
     principal: Principal | None = getattr(request.state, "principal", None)
     if principal is None:
         raise AuthError(
@@ -71,7 +71,7 @@ def current_principal(request: Request) -> Principal:
 
 
 def allowed(request: Request, role: Role) -> Principal:
-    """Return the principal of a request, or raise `Forbidden` if it has less than this role."""
+    """Return the principal of a request. Raise `Forbidden` if its role has fewer rights than this role."""
     found = current_principal(request)
     if not found.at_least(role):
         raise Forbidden(
@@ -93,7 +93,7 @@ def _requires(role: Role) -> Callable[[Request], Awaitable[Principal]]:
 
 
 def kept(name: str) -> Any:
-    """Return a route's dependency: what the application keeps under a name."""
+    """Return a FastAPI dependency for an object in the application's state."""
 
     async def found(request: Request) -> Any:
         return getattr(request.app.state, name)

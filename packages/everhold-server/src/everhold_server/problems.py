@@ -40,7 +40,7 @@ UNEXPECTED = (
 
 
 def problem(status: int, name: str, detail: str, /, **facts: Any) -> JSONResponse:
-    """Return the response with a problem document.
+    """Return a response with a problem document of RFC 9457.
 
     Args:
         status: Of the response.
@@ -119,7 +119,7 @@ def _plain(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def place_of(fault: BaseException) -> dict[str, Any]:
-    """Return the class of an exception, and the everhold frames that it came through as ``module:line``."""
+    """Return the class of an exception, and its stack frames inside everhold as ``module:line``."""
     places = [
         f"{frame.f_globals['__name__']}:{line}"
         for frame, line in traceback.walk_tb(fault.__traceback__)

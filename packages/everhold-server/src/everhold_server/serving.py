@@ -103,7 +103,7 @@ def check_reachable(settings: Settings, listening: Listening, *, plain: bool) ->
 def listen(
     settings: Settings, listening: Listening, *, started: Callable[[str], None] = lambda _: None
 ) -> None:  # fmt: skip
-    """Serve until the process is told to stop.
+    """Serve until the process receives a signal to stop.
 
     Raises:
         ValueError: If the address cannot be listened at.
@@ -147,7 +147,7 @@ def token_store_of(storage: str, *, create: bool = True) -> TokenStore:
 
 
 def root_link(settings: Settings, token_store: TokenStore) -> str:
-    """Return a login link for a steward of all holdouts, with a token that lasts half a day.
+    """Return a login link with the rights of a steward of all holdouts.
 
     Nobody is told the token's secret, so the link is the only way in. It is listed as any other, and can be revoked.
     """
@@ -156,7 +156,7 @@ def root_link(settings: Settings, token_store: TokenStore) -> str:
 
 
 def _end_plans(server: uvicorn.Server, planners: Planners) -> None:
-    """Wait until the server is told to stop, and then stop all plans, which would delay its end."""
+    """Wait for the signal to stop, then stop all plans, which would delay the end of the server."""
     while not server.should_exit:
         time.sleep(_POLL)
     planners.stop()

@@ -57,7 +57,7 @@ class Sessions:
         self.token_store, self.records = token_store, token_store.records
 
     def open(self, token: Token) -> str:
-        """Open a session of a token, delete expired ones, and return the secret for the cookie."""
+        """Open a session for a token, delete expired sessions, and return the secret for the cookie."""
         moment, secret = self.records.clock(), secrets.token_urlsafe(32)
         row = {
             "secret_hash": hashed(secret), "token": token.id, "expires": stamp(moment + LASTS), "seen": stamp(moment),
@@ -69,7 +69,7 @@ class Sessions:
         return secret
 
     def find(self, secret: str) -> Session | None:
-        """Return the session of a cookie's secret, or None if it has ended or its token is no longer valid."""
+        """Return the session of a cookie's secret, or None if the session or its token has ended."""
         if len(secret) != _LENGTH:
             return None
         moment, mine = self.records.clock(), sessions.c.secret_hash == hashed(secret)
@@ -97,7 +97,7 @@ def csrf_of(secret: str) -> str:
 
 
 def cookie_name(settings: Settings) -> str:
-    """Return the name of the cookie, under TLS with the prefix that binds it to this host."""
+    """Return the name of the session cookie. Under TLS, its prefix ``__Host-`` binds it to this host."""
     return "__Host-everhold" if settings.secure else "everhold"
 
 

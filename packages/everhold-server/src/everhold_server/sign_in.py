@@ -71,7 +71,7 @@ _PROXY_SECRET = "x-everhold-proxy"
 
 
 class SignInRefused(EverholdError):
-    """The provider knows the visitor, or sent something wrong, and nobody is let in. Nothing was changed."""
+    """The visitor is not allowed to sign in, or the sign-in provider sent invalid data."""
 
     exit_code = 8
     http_status = 403
@@ -79,7 +79,7 @@ class SignInRefused(EverholdError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What the members of a group may do.
+    """Rule that gives a role to the members of a group.
 
     Attributes:
         group: A group, as the provider or proxy names it.
@@ -109,7 +109,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """Settings that both ways to sign in have.
+    """Settings that sign-in by OpenID and by a proxy share.
 
     Attributes:
         rules: What groups may do; the first whose group a person has decides.
@@ -118,7 +118,7 @@ class SignIn:
     rules: tuple[Rule, ...]
 
     def rule_of(self, person: Person) -> Rule:
-        """Return the first rule for a group of this person.
+        """Return the first rule for one of this person's groups.
 
         Raises:
             SignInRefused: If there is none.
@@ -140,7 +140,7 @@ class ProxySignIn(SignIn):
     title = "your account"
 
     def person(self, headers: Headers) -> Person | None:
-        """Return whom the headers of a request name, or None if they do not come from the proxy alone.
+        """Return the person named in the headers of a request, or None if the proxy alone did not write them.
 
         One that is there twice may be the visitor's own, to which the proxy added another.
         """
@@ -153,7 +153,7 @@ class ProxySignIn(SignIn):
         return Person(subject=f"proxy {name}", name=name, groups=frozenset(filter(None, groups)))
 
     def vouches_for(self, subject: str, headers: Headers) -> bool:
-        """Return whether a session is of the person whom a request names now, whoever it was when it began."""
+        """Return whether the headers of a request name the person whose session it uses."""
         person = self.person(headers)
         return person is not None and person.subject == subject
 
@@ -178,7 +178,7 @@ class Begun:
 
     @classmethod
     def from_cookie(cls, value: str) -> Begun | None:
-        """Return what `cookie` wrote, or None for anything else."""
+        """Return the state of a sign-in that `cookie` wrote, or None for another value."""
         parts = value.split(".")
         return cls(state=parts[0], nonce=parts[1], verifier=parts[2]) if len(parts) == 3 and all(parts) else None
 
@@ -200,11 +200,11 @@ class OpenIDSignIn(SignIn):
         return urlsplit(self.issuer).netloc
 
     def vouches_for(self, subject: str, _: Headers) -> bool:
-        """Return whether a session is of a person of this provider, and not of one that it replaced."""
+        """Return whether a session's person was authenticated by this provider, and not by an earlier one."""
         return subject.startswith(f"{self.issuer} ")
 
     def begin(self, address: str) -> tuple[str, Begun]:
-        """Return the provider's page for a visitor, and what their browser has to bring back.
+        """Return the URL of the provider's sign-in page, and the state to compare with the visitor's return.
 
         Args:
             address: Of the service.
@@ -260,7 +260,7 @@ class OpenIDSignIn(SignIn):
         return self.person(claims)
 
     def verified(self, text: str, keys: dict[str, Any], nonce: str) -> dict[str, Any]:
-        """Return the claims of an identity token whose signature, issuer, audience, time and nonce are right.
+        """Return the claims of an identity token, after a check of signature, issuer, audience, time and nonce.
 
         Args:
             text: The token.
@@ -302,14 +302,14 @@ class OpenIDSignIn(SignIn):
         )  # fmt: skip
 
     def _metadata(self) -> dict[str, Any]:
-        """Return what the provider says of itself, which has to be of this issuer."""
+        """Return the provider's OpenID configuration, after a check of its issuer."""
         found = self._json("GET", f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
         if found.get("issuer") != self.issuer:
             raise Unavailable(f"{self.title} calls itself {brief(found.get('issuer'))}, not {self.issuer}.")
         return found
 
     def _json(self, method: str, url: str, **sent: Any) -> dict[str, Any]:
-        """Return the JSON object that the provider answers with.
+        """Request a URL of the provider, and return the JSON object of its response.
 
         Raises:
             SignInRefused: If the provider refuses the request.
@@ -334,7 +334,7 @@ class OpenIDSignIn(SignIn):
 
 
 def read_sign_in(path: Path) -> OpenIDSignIn | ProxySignIn:
-    """Read the operator's file.
+    """Read the sign-in settings from the operator's TOML file.
 
     Raises:
         ValueError: If it cannot be used, with the reason.
@@ -396,7 +396,7 @@ def _checked(kind: str, given: dict[str, Any], rules: Sequence[Rule]) -> OpenIDS
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """Return a claim, or one inside a claim if the name has a dot and there is none with the whole name."""
+    """Return a claim by name. A dotted name such as ``a.b`` also finds a claim inside another claim."""
     found: Any = claims
     if name in claims:
         return claims[name]

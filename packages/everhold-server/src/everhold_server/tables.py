@@ -26,7 +26,7 @@ def now() -> datetime:
 
 
 def stamp(moment: datetime) -> str:
-    """Return a time as the tables store it: ISO format in UTC, to the second.
+    """Return a time as text in ISO format, in UTC to the second, as the database stores times.
 
     Examples:
         >>> from datetime import UTC, datetime
@@ -50,7 +50,7 @@ class Records:
 
     @contextlib.contextmanager
     def writing(self, turn: str = "") -> Iterator[sa.Connection]:
-        """Return a context with a connection whose changes are committed together, or not at all after an error.
+        """Return a context with a connection whose changes are committed at the end, or rolled back after an error.
 
         Args:
             turn: Only writers that name the same wait for each other, on SQLite always all of them.

@@ -108,7 +108,7 @@ class NewToken:
         return f"NewToken({self.token.id!r})"
 
     def row(self) -> dict[str, Any]:
-        """Return what the database keeps, with the hash of the secret in its place."""
+        """Return the database row of the token. It has the hash of the secret and not the secret."""
         scope, secret = self.token.holdouts, self.secret.removeprefix(f"eh_{self.token.id}_")
         return {
             **self.token.to_dict(), "account": self.token.account, "secret_hash": hashed(secret),
@@ -228,7 +228,7 @@ class TokenStore:
         return _token(row)
 
     def sign_out(self, person: Person) -> None:
-        """End the token of a person who may not come in any more, if there is one. A later sign-in prolongs it."""
+        """Expire the token of a person who is not allowed to sign in any more. A later sign-in prolongs it."""
         moment = stamp(self.records.clock())
         with self.records.writing() as connection:
             mine = sa.update(tokens).where(tokens.c.subject == person.subject)
@@ -292,7 +292,7 @@ class TokenStore:
         return secret
 
     def use_link(self, secret: str) -> Token | None:
-        """Use up a login link, and return its token, or None if the link is not valid.
+        """Use up a login link, and return its token. None if the link is not valid.
 
         One conditional update decides, so that of two who come at once one is let in.
         """

@@ -70,7 +70,7 @@ class Unusable(EverholdError):
 
 
 class TooLarge(Unusable):
-    """The body of a request is larger than what is taken. Nothing was charged or changed."""
+    """The body of a request exceeds the size limit."""
 
     http_status = 413
 
@@ -94,7 +94,7 @@ class RequestContent:
     files: Mapping[str, Path]
 
     def document(self, model: type[Document], *, part: str = _DOCUMENT) -> Document:
-        """Return the JSON document as a checked model.
+        """Return the request's JSON document as a validated model.
 
         Raises:
             Unusable: If it is no JSON, or an object has a name twice. Nothing is charged.
@@ -103,7 +103,7 @@ class RequestContent:
         return _document(model, self.written(part))
 
     def written(self, part: str = _DOCUMENT) -> bytes:
-        """Return the JSON document in bytes, as it was sent."""
+        """Return the request's JSON document as the bytes that were sent."""
         for name in ("", part, _DOCUMENT):
             if name in self.texts:
                 return self.texts[name]
@@ -114,7 +114,7 @@ class RequestContent:
         return b"{}"
 
     def digest(self, document: Mapping[str, Any], *, key: str) -> str:
-        """Return the HMAC-SHA256 of a document and all files, which identifies repeated requests.
+        """Return the HMAC-SHA256 of a document and all files, by which a repeated request is recognised.
 
         Args:
             document: As it was read, as plain data.
@@ -134,7 +134,7 @@ class RequestContent:
             raise _unusable(f"The field {name!r} is not UTF-8 text") from None
 
     def tables(self, schema: Schema) -> dict[str, PredictionTable]:
-        """Return all files except the document as tables of predictions, by the names of their parts.
+        """Return all uploaded files except the document as tables of predictions, by the names of their fields.
 
         Raises:
             QueryRejected: If one of them cannot be read as such. Nothing is charged.
@@ -254,7 +254,7 @@ class _Parts:
         await run_in_threadpool(self._parser.write, chunk)
 
     def end(self) -> tuple[Mapping[str, bytes], Mapping[str, Path]]:
-        """Return the texts and files of the complete form by name.
+        """Return the texts and files of the completed form by name.
 
         Raises:
             Unusable: If it ended before it was over.
@@ -363,7 +363,7 @@ BroughtFile = Annotated[Path, Depends(_received_file)]
 
 
 def document_of(model: type[Document]) -> Callable[..., Awaitable[Document]]:
-    """Return a route's dependency that reads one small JSON document, once the principal is known.
+    """Return a FastAPI dependency that authenticates the request before it reads a small JSON document.
 
     The framework itself reads a body before it asks who sent it, and as large as it comes.
     """

@@ -49,7 +49,7 @@ _PREDICTED = {
 
 
 def _check_predictions(written: Sequence[Any], holdout: Holdout, principal: Principal) -> None:
-    """Reject a request whose predictions are not allowed, before any file is read."""
+    """Reject a request with predictions that this principal may not use, before any file is read."""
     left = list(written)
     while left:
         one = left.pop()
@@ -62,7 +62,7 @@ def _check_predictions(written: Sequence[Any], holdout: Holdout, principal: Prin
 
 
 def _check_expressions(written: Sequence[Any], most: int) -> None:
-    """Reject a request whose expressions are too long in total, before any of them is parsed."""
+    """Reject a request whose expressions are too long in total, before any expression is parsed."""
     found, left = 0, list(written)
     while left:
         one = left.pop()
@@ -84,7 +84,7 @@ def _check_expressions(written: Sequence[Any], most: int) -> None:
 def queries_of(
     written: Sequence[Any], holdout: Holdout, principal: Principal, received: RequestContent, *, most: int
 ) -> list[AnyQuery[Any]]:
-    """Return the checked queries of a request, with predictions from the files that came with it."""
+    """Return the checked queries of a request. Predictions are read from the files of the request."""
     _check_predictions(written, holdout, principal)
     _check_expressions(written, most)
     tables = received.tables(holdout.schema)
@@ -110,7 +110,7 @@ FAMILIES: dict[str, Any] = {
 
 
 def families_of(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return declared families built from plain data, after limiting how many there are.
+    """Return the declared families of a request, after a check of their number.
 
     Raises:
         QueryRejected: If one of them is none, or there are too many. Nothing was changed.
@@ -157,7 +157,7 @@ def shown_gates(gates: list[Facts], principal: Principal) -> list[Facts]:
 
 
 def metric_from(metric: str | dict[str, str | float]) -> str | Callable[..., Any]:
-    """Return the metric of a request as gates accept it: its name, or a function that has the loss and its range."""
+    """Return the metric of a request as gates accept it: a name, or a function with its parameters set."""
     if isinstance(metric, str) and metric != "risk" and named_metric(metric) is not None:
         return metric
     if isinstance(metric, dict) and metric.keys() <= _OF_SCORE and named_metric(str(metric.get("name"))) is not None:
@@ -171,7 +171,7 @@ def metric_from(metric: str | dict[str, str | float]) -> str | Callable[..., Any
 
 
 def with_fields(received: RequestContent, fields: Sequence[Parameter]) -> RequestContent:
-    """Return a form with its document filled in from parts that are texts, numbers or files of predictions.
+    """Return a form request with its JSON document completed from text, number and file fields.
 
     Raises:
         QueryRejected: If a number is none, or a part would not be read, such as a misspelled one.

@@ -47,7 +47,7 @@ class Strict(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _whole_numbers(cls, given: Any) -> Any:
-        """Convert whole floats such as 300.0 to integers, since JSON has only one kind of number."""
+        """Convert whole floats such as 300.0 to integers, since JSON has one type for numbers."""
         if not isinstance(given, dict):
             return given
         return {
@@ -70,7 +70,7 @@ class Problem(BaseModel):
 
 
 def _checked(value: Any) -> Any:
-    """Check that plain data has only finite numbers, valid texts and limited depth, and return it."""
+    """Return plain data after a check for finite numbers, printable texts, and limits of size and depth."""
     left, counted = [(value, 0)], 0
     while left:
         item, depth = left.pop()

@@ -117,7 +117,7 @@ def _type(schema: Mapping[str, Any], document: Mapping[str, Any]) -> str:
 
 
 def _resolved(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a JSON schema, or the component that it refers to."""
+    """Return a JSON schema, or the component to which its ``$ref`` points."""
     if "$ref" not in schema:
         return schema
     found: Mapping[str, Any] = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]

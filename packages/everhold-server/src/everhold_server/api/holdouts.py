@@ -199,7 +199,7 @@ def describe(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONRe
 
 
 def described(holdouts: OpenHoldouts, name: str, principal: Principal) -> dict[str, Any]:
-    """Return the description of a holdout that a principal may see.
+    """Return the description of a holdout, as far as the principal may see it.
 
     Raises:
         HoldoutNotFound: If there is none, or it is not for them.
@@ -346,7 +346,7 @@ def rows_of(received: RequestContent, *names: str) -> dict[str, Any]:
 
 
 def _named_by_content(path: Path, what: str) -> Path:
-    """Rename a file so that its ending fits its content, and return the new path. The sent name is ignored.
+    """Rename an uploaded file by its content to end in .csv or .parquet, and return the new path.
 
     Raises:
         HoldoutRejected: If it is packed, too large, or cannot be looked at. Nothing was created.
@@ -406,6 +406,6 @@ def append_rows(
 
 
 def _arrived(rows: list[dict[str, Any]], number: int) -> Arrived | None:
-    """Return the arrival with this number, or None if the ledger has lost it."""
+    """Return the arrival with this number, or None if the ledger has no such arrival."""
     row = next((row for row in rows if row["arrival"] == number), None)
     return None if row is None else Arrived.of(row)

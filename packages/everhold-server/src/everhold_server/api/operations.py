@@ -88,7 +88,7 @@ def _gates(_: Request, holdouts: OpenHoldouts, principal: Principal, name: str, 
 def register_teams(
     request: Request, holdouts: OpenHoldouts, principal: Principal, name: str, asked: RegisterTeams, _: Any = None
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Register teams in the name of a steward, and return them with their tokens."""
+    """Register teams for a steward, and return each team with its token."""
     account = None if principal.holdouts is None else principal.limited_as
     made = holdouts.whole(name, principal).perform(replace(asked, by=principal.name, account=account))
     noted(request, asked.act, **asked.facts(made))
@@ -211,7 +211,7 @@ def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) ->
 
 
 def own_name(name: str | None, principal: Principal, *, reads: bool = False) -> str | None:
-    """Return on whose behalf a request acts: the sender, or for a steward any name, and None to read about all.
+    """Return the analyst or team for whom a request acts: the sender, or for a steward any name. None means all.
 
     Raises:
         Forbidden: If an analyst names another one.
@@ -224,7 +224,7 @@ def own_name(name: str | None, principal: Principal, *, reads: bool = False) -> 
 
 
 def submission_in(received: RequestContent, holdout: Holdout, principal: Principal) -> Submit:
-    """Return the submission in the form of a page.
+    """Return the submission that the form of a page describes.
 
     Raises:
         Forbidden: If it is for another's team.
@@ -291,7 +291,7 @@ def _in_path(each: Parameter) -> Any:
 
 
 def _body(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) -> dict[str, Any]:
-    """Return the documentation of the request body of an operation, empty if it has none."""
+    """Return the OpenAPI description of an operation's request body, empty if it has none."""
     _, fields, files = _sorted(operation)
     if operation.route.startswith("GET ") or not (fields or files):
         return {}

@@ -31,7 +31,7 @@ _TOLD_ONCE = "shown once, and not kept. Revoke this token and make another one i
 
 
 class TokenNotFound(EverholdError, LookupError):
-    """There is no such token, or it is not for this principal."""
+    """The token does not exist, or the principal may not see it."""
 
     exit_code = 4
     http_status = 404

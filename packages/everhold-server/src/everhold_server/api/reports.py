@@ -50,7 +50,7 @@ _ROW = {
 
 
 class TranscriptForm(StrEnum):
-    """In which form a transcript is told."""
+    """File format of a transcript."""
 
     JSON = "json"
     CSV = "csv"
@@ -84,7 +84,7 @@ def transcript(
 
 
 class AnswerNotFound(EverholdError, LookupError):
-    """There is no such answer, or it is not for this principal."""
+    """The answer does not exist, or the principal may not see it."""
 
     exit_code = 4
     http_status = 404
@@ -219,7 +219,7 @@ _REPORT = {"ok": True, "findings": [], "unchecked": [], "notes": ["..."], "promi
 
 
 class CertificateForm(StrEnum):
-    """In which form a certificate is told."""
+    """File format of a certificate."""
 
     JSON = "json"
     HTML = "html"
@@ -257,7 +257,7 @@ def certificate(
 
 
 def chosen(answers: list[str]) -> dict[str, str | int]:
-    """Return the answers that a certificate's first page shows, by name, each as a number or SHA-256 in the ledger.
+    """Return the answers for a certificate's first page: for each label, the sequence or SHA-256 of an answer.
 
     Raises:
         QueryRejected: If one of them is not ID=NAME with a name of its own.

@@ -161,7 +161,7 @@ def serve(
 
 
 def service_package() -> ModuleType:
-    """Import and return the package that serves, whose dependencies take a while to load."""
+    """Import and return the server's package, which takes a while to load."""
     import everhold_server.serving
 
     return everhold_server.serving

@@ -163,7 +163,7 @@ def register_teams(
 
 @contextlib.contextmanager
 def output_file(output: Path) -> Iterator[TextIO]:
-    """Return a context with a new private file, which is removed if it fails.
+    """Return a context with a new file that only its owner can read. The file is removed after an error.
 
     Raises:
         Misuse: If the file is there already.
@@ -243,7 +243,7 @@ def _tokens(storage: str) -> Iterator[_Here | _There]:
 
 
 class _Here:
-    """Tokens of a storage on this machine, whose administrator needs no token."""
+    """Tokens of a storage on this machine, for which no token is needed."""
 
     def __init__(self, storage: str, token_store: TokenStore) -> None:
         self._storage, self._token_store = storage, token_store
@@ -256,7 +256,7 @@ class _Here:
     def make(
         self, name: str, *, role: str, holdouts: list[str] | None, days: float | None, part: dict[str, Any] | None
     ) -> dict[str, Any]:  # fmt: skip
-        """Make a token, and return it with its secret. An allotment in each holdout is made before."""
+        """Make a token, and return it with its secret. Allotments in the holdouts are made first."""
         for each in holdouts or ():
             with opened(self._storage, each) as found, arguments_checked():
                 if part is not None:
@@ -293,7 +293,7 @@ class _There:
     def make(
         self, name: str, *, role: str, holdouts: list[str] | None, days: float | None, part: dict[str, Any] | None
     ) -> dict[str, Any]:  # fmt: skip
-        """Make a token with an allotment in each holdout, and return it with its secret."""
+        """Make a token with an allotment in each holdout at a service, and return it with its secret."""
         allotments = {} if part is None else dict.fromkeys(holdouts or (), part)
         request = {"name": name, "role": role, "holdouts": holdouts, "days": days, "allotments": allotments}
         return self._connection.send("POST", "/tokens", request, repeatable=False)

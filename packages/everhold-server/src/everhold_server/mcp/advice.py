@@ -55,7 +55,7 @@ def examples(schema: Schema) -> list[dict[str, Any]]:
 
 
 def next_step(status: Mapping[str, Any]) -> str:
-    """Return a sentence on what to do after `describe` or `status`."""
+    """Return a sentence that advises an agent after the tools `describe` or `status`."""
     if status["closed"]:
         return "The study was unsealed, so nothing new is answered. What was asked before stays free. Stop here."
     if not all(status["remaining"].values()) and status.get("outlook") and not status.get("analyst"):
@@ -84,7 +84,7 @@ def next_step(status: Mapping[str, Any]) -> str:
 
 
 def next_after_quote(price: QuotedPrice) -> str:
-    """Return a sentence on what to do after `quote`."""
+    """Return a sentence that advises an agent after the tool `quote`."""
     if price.answered_before:
         return "Ask it: the stored answer is free."
     if price.refused:
@@ -95,7 +95,7 @@ def next_after_quote(price: QuotedPrice) -> str:
 
 
 def next_after_answer(answer: Answer, *, guessed: bool, trained: bool) -> str:
-    """Return a sentence on what to do after `ask`."""
+    """Return a sentence that advises an agent after an answer."""
     if answer.refused:
         return f"Refused, and nothing was charged. {_SPENT}"
     if answer.repeated:
@@ -118,7 +118,7 @@ def next_after_answer(answer: Answer, *, guessed: bool, trained: bool) -> str:
 
 
 def next_after_verdict(verdict: Verdict) -> str:
-    """Return a sentence on what to do after `challenge`."""
+    """Return a sentence that advises an agent after the verdict on a challenge."""
     if verdict.refused:
         return f"Refused, and nothing was charged. The champion stays. {_SPENT}"
     if verdict.promoted and verdict.repeated:

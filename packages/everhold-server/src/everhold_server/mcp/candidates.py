@@ -35,7 +35,7 @@ _COLUMN = "prediction"
 
 @dataclass(frozen=True, slots=True)
 class PredictionsFolder:
-    """The only folder from which an agent may have files of predictions read.
+    """Folder from which an agent's files of predictions are read. Files elsewhere are refused.
 
     Attributes:
         path: The folder; agents may write to it, and nothing secret lies there.
@@ -46,7 +46,7 @@ class PredictionsFolder:
     read: Callable[[Path, Schema], PredictionTable]
 
     def table(self, name: str, schema: Schema) -> PredictionTable:
-        """Return the predictions in a file of the folder.
+        """Return the predictions in a file of the folder as a table.
 
         Raises:
             QueryRejected: If it is no plain file there, or cannot be read. Nothing is charged.
@@ -77,7 +77,7 @@ class PredictionsFolder:
 
 
 def predictions_wanted(schema: Schema) -> str:
-    """Return in words what a challenger may be."""
+    """Return a text that says in which forms a challenger can be passed."""
     if not schema.features_public:
         return "rule, an expression over the features"
     by = "an object from row id to prediction" if schema.row_id else "a list in the order of the rows"
@@ -156,7 +156,7 @@ def _ids(names: list[str], *, text: bool) -> Any:
 
 
 def _array(values: list[Label]) -> Any:
-    """Return labels as an array of numbers, or of objects to be checked if there are texts among them."""
+    """Return labels as an array of numbers, or of objects if a label is a text."""
     return np.array(values, dtype=object if any(isinstance(value, str) for value in values) else None)
 
 

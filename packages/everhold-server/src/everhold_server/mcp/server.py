@@ -54,7 +54,7 @@ _FREE_TOOLS = ("describe", "quote", "status", "certificate", "worth_asking")
 
 
 class _Server(MCPServer[Any]):
-    """The SDK's server, whose errors are everhold's own words.
+    """MCP server whose error messages are those of everhold's exceptions.
 
     Args:
         tools: The tools.
@@ -187,7 +187,7 @@ def http_app(server: MCPServer[Any], host: str, allowed_hosts: Sequence[str] = (
 
 
 def count_values(written: bytes) -> int:
-    """Return an upper bound on the number of values in a JSON document, without parsing it.
+    """Return an upper bound on the number of values in a JSON document, without a parse.
 
     An object of Python takes up to fifty times the bytes that stand for it, so values are counted before they are made.
     """
@@ -275,7 +275,7 @@ def _security(host: str, allowed_hosts: Sequence[str]) -> TransportSecuritySetti
 
 
 def _tool(method: Callable[..., Any], *, free: bool = False) -> Tool:
-    """Return a method as a tool whose schema allows no further arguments."""
+    """Return a method as an MCP tool whose schema allows no unknown arguments."""
     hints = ToolAnnotations(
         read_only_hint=free, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )  # fmt: skip

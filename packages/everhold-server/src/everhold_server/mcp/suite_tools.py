@@ -145,7 +145,7 @@ class CaseTools:
         return self._reply(found, says, self.advice(gate), facts=status)
 
     def advice(self, gate: str | None = None) -> str:
-        """Return the next call in words, from public facts and what this agent opened."""
+        """Return a sentence with the next call for an agent, from public facts and the agent's own challenges."""
         try:
             found = self._gate(gate)
             status = found.status()
@@ -188,7 +188,7 @@ class CaseTools:
         return found
 
     def _lacking(self, gate: Gate) -> OpenChallenge | None:
-        """Return the challenge of the present champion, if it is this agent's and lacks results of some cases."""
+        """Return the champion's challenge, if it was this agent's and the champion lacks results of some cases."""
         try:
             return self._opened(gate, self._champion(gate)) if gate.cases_left() else None
         except QueryRejected:

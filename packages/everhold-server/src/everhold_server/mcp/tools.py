@@ -309,7 +309,7 @@ class Tools:
 
 
 def gate_named(holdout: Holdout, name: str | None, *, cases: bool = False) -> Any:
-    """Return a gate about rows or about cases by name, or without a name the only one of this kind.
+    """Return the gate with this name. Without a name, return the only gate about rows, or about cases.
 
     Raises:
         QueryRejected: If there is none, or several and no name. Nothing is charged.
@@ -329,7 +329,7 @@ def gate_named(holdout: Holdout, name: str | None, *, cases: bool = False) -> An
 
 
 def is_about_cases(gate: Mapping[str, Any]) -> bool:
-    """Return whether the public facts of a gate say that it is about cases."""
+    """Return whether a gate's public facts say that it compares results on cases."""
     return str(gate["metric"]).startswith("cases: ")
 
 

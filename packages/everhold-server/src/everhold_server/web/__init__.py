@@ -37,7 +37,7 @@ class _Files(StaticFiles):
     """Our own files, which browsers may keep for a while."""
 
     def file_response(self, *arguments: Any, **more: Any) -> Response:
-        """A file, for clients that have not kept it."""
+        """Return a static file with a header that lets browsers cache it."""
         response = super().file_response(*arguments, **more)
         response.headers["cache-control"] = _KEPT
         return response

@@ -92,7 +92,7 @@ _LABELS = 4
 
 
 def sawtooth(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the coordinates of a picture of half-widths around arrivals, or None if there is nothing to draw.
+    """Return the coordinates of a chart of half-widths before and after each arrival.
 
     Returns:
         Coordinates; None where there is nothing to draw.
@@ -126,7 +126,7 @@ def sawtooth(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def intervals(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the coordinates of a picture with one interval for each window, or None if none was told.
+    """Return the coordinates of a chart with one interval for each window.
 
     Returns:
         Coordinates; None where there is nothing to draw.
@@ -162,7 +162,7 @@ def _bar(name: str, height: float) -> dict[str, str]:
 
 
 def _labels(texts: Sequence[str], across: Sequence[float]) -> list[tuple[str, str, str]]:
-    """Return place, anchor and text of a few labels: the first, the last, and some between them."""
+    """Return position, text anchor and text of the axis labels: the first, the last, and some between."""
     every = max(1, -(-(len(texts) - 1) // (_LABELS - 1)))
     chosen = sorted({*range(0, len(texts) - 1, every), len(texts) - 1})
     if len(chosen) > 1 and chosen[-1] - chosen[-2] < every:

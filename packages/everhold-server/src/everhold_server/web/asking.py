@@ -73,7 +73,7 @@ def quote(request: Request, name: HoldoutName, holdouts: Holdouts, principal: An
 
 
 def _price(asked: Holdout, fields: Fields, *, of_any: bool) -> QuotedPrice | None:
-    """Return the price of what a form says so far, or None if it says nothing yet."""
+    """Return the price of the query in an incomplete form, or None if the form has no query yet."""
     if of_any:
         return asked.quote()
     if not any(map(fields.text, ("of", "rule", "queries"))):
@@ -170,7 +170,7 @@ def _detail(fields: Fields, name: str, tables: Mapping[str, Any]) -> Any:
 
 
 def file_of(fields: Fields, name: str, tables: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the file of a field in the JSON form of a query, or None if there is none."""
+    """Return the JSON form of an uploaded file in a query, or None if the field has no file."""
     if name not in tables:
         return None
     column = fields.some("column")
@@ -218,7 +218,7 @@ def compare(request: Request, name: HoldoutName, holdouts: Holdouts, principal: 
 
 
 def _both_written(fields: Fields, tables: Any) -> dict[str, Any]:
-    """Return the query that compares two models, in its JSON form.
+    """Return the JSON form of the query that compares the two models of a form.
 
     Raises:
         QueryRejected: If one is missing, or there is no such score. Nothing is charged.

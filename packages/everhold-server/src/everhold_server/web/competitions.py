@@ -49,7 +49,7 @@ class Publications:
             return connection.execute(sa.select(published).where(published.c.holdout == holdout)).first() is not None
 
     def put(self, holdout: str, *, public: bool, by: str) -> None:
-        """Publish a holdout's page, or take it back."""
+        """Record whether the page of a competition is public."""
         moment = stamp(self.records.clock())
         with self.records.writing() as connection:
             connection.execute(sa.delete(published).where(published.c.holdout == holdout))

@@ -130,7 +130,7 @@ def _percent(fields: Fields, name: str, *, most: float, otherwise: float = 0.0) 
 
 
 def _metric(fields: Fields) -> str | dict[str, Any]:
-    """Return the metric of a competition: its name, or with numbers that define it.
+    """Return the metric that a form describes: a name, or a dictionary with the numbers that define it.
 
     Raises:
         HoldoutRejected: If a number does not belong to the metric.
@@ -178,7 +178,7 @@ def declare(
 
 
 def _family(fields: Fields) -> dict[str, Any]:
-    """Return the family that a form describes, in the words of a protocol.
+    """Return the declared family that a form describes, in the format of a protocol file.
 
     Raises:
         QueryRejected: If it names no kind of family, or no number of bits.

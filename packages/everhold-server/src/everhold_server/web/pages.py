@@ -79,7 +79,7 @@ def page(request: Request, template: str, *, status: int = 200, **facts: Any) ->
 def performed(
     request: Request, asked: Callable[[], tuple[Holdout, HoldoutOperation[Any]]]
 ) -> tuple[Any, str, list[str]]:  # fmt: skip
-    """Perform the operation of a form, and return its result, the reason of a refusal, and the warnings.
+    """Run a form's operation, and return its result, the reason of a refusal, and the warnings.
 
     Args:
         request: Of the page.
@@ -119,7 +119,7 @@ _ARGUMENT = re.compile(r"^(\w+)(?= (?:is|has|limits|says|gives)\b)|\b(\w+)=(?:Tr
 
 
 def _in_labels(message: str, labels: Mapping[str, str]) -> str:
-    """Return a message that names fields by their labels where it names arguments."""
+    """Return an error message in which names of arguments are replaced by labels of the form."""
     return _ARGUMENT.sub(
         lambda found: repr(labels[name]) if (name := found[1] or found[2]) in labels else found[0], message
     )
@@ -161,12 +161,12 @@ class Fields:
     received: RequestContent | None = None
 
     def text(self, name: str) -> str:
-        """Return a field without surrounding blanks, empty if it is missing."""
+        """Return the text of a form field without surrounding blanks, empty if the field is missing."""
         written = None if self.received is None else self.received.text(name)
         return (written or "").strip()
 
     def some(self, name: str) -> str | None:
-        """Return a field, or None if it is empty."""
+        """Return the text of a form field, or None if it is empty or missing."""
         return self.text(name) or None
 
     def ticked(self, name: str) -> bool:
@@ -174,7 +174,7 @@ class Fields:
         return bool(self.text(name))
 
     def number(self, name: str, otherwise: float | None = None) -> float | None:
-        """Return a field as a number, or another value if it is empty."""
+        """Return a form field as a number, or ``otherwise`` if it is empty."""
         written = self.text(name).replace(",", "")
         if not written:
             return otherwise
@@ -187,7 +187,7 @@ class Fields:
         return value
 
     def whole(self, name: str, otherwise: int | None = None) -> int | None:
-        """Return a field as a whole number, or another value if it is empty."""
+        """Return a form field as a whole number, or ``otherwise`` if it is empty."""
         value = self.number(name)
         if value is None:
             return otherwise
@@ -239,7 +239,7 @@ _OF_THE_DOCUMENT = ("content-type", "content-length")
 
 
 class FaultPages:
-    """Middleware that turns problem documents into pages for browsers, or sends visitors to the login.
+    """Middleware that shows errors to browsers as HTML pages, and sends unknown visitors to the login page.
 
     Args:
         app: What comes after it; of all it is the first, so that it sees what anybody refuses.

@@ -152,7 +152,7 @@ def unseal(request: Request, name: HoldoutName, holdouts: Holdouts, principal: S
 
 
 def _unseal(request: Request, holdouts: OpenHoldouts, view: View, *, told: Any = None, fault: str = "") -> Response:
-    """Return the page of unsealing: what would happen, or what was told."""
+    """Return the page for unsealing, with its consequences before it and the results after it."""
     losing, why_not = list[str](), ""
     jobs = request.app.state.jobs.of(view.name)
     job = next((each for each in jobs if each.verb == Unseal.verb and not view.status["closed"]), None)

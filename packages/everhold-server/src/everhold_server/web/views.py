@@ -77,7 +77,7 @@ class View:
 
     @classmethod
     def of(cls, holdouts: OpenHoldouts, name: str, principal: Principal) -> View:
-        """Return the view of a holdout for a principal.
+        """Return the facts about a holdout that a principal may see on its pages.
 
         Raises:
             HoldoutNotFound: If there is no such holdout for them.
@@ -108,12 +108,12 @@ class View:
 
     @property
     def steward(self) -> bool:
-        """True if everything may be shown."""
+        """True if the principal is a steward, who may see everything."""
         return self.principal.role is Role.STEWARD
 
     @property
     def labelled(self) -> bool:
-        """True if the rows have labels, so that there can be gates about models."""
+        """True if the rows have labels, so that gates can compare models."""
         return self.whole.schema.label is not None
 
     @cached_property
@@ -147,7 +147,7 @@ class View:
         return self.named({**row, "place": place} for row, place in zip(latest, places, strict=True))
 
     def named(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return rows whose ``asked`` names models and submissions that this principal may know."""
+        """Return rows with the names of models and submissions in ``asked``, as far as this principal may know them."""
         return [{**row, "asked": with_names(str(row["asked"]), self.names)} for row in rows]
 
     @cached_property
@@ -164,7 +164,7 @@ class View:
         return [(models, row) for models, row in named if models]
 
     def gates(self) -> list[dict[str, Any]]:
-        """Public facts of every gate with its promotions, empty for a competition.
+        """Public facts and promotions of every gate, empty for a competition.
 
         ``name_of`` names its models: as they were proposed, where this principal may know that, or by their entry.
         """
@@ -196,7 +196,7 @@ _DIGEST = re.compile(r" of predictions [0-9a-f]{8}")
 
 
 def compared(view: View, first: str, second: str, margin: float) -> list[dict[str, Any]]:
-    """Return for each metric what answers say of the difference of two models of a tracker, and the verdict.
+    """Return for each metric the interval of the difference of two tracked models, and the verdict.
 
     All intervals hold at once. So the difference lies between the ends of the two answers, and within the answer to
     their paired comparison, if that was asked.
@@ -234,12 +234,12 @@ def _rows_of(status: Mapping[str, Any]) -> int:
 
 
 def told_in_words(contest: Mapping[str, Any]) -> str:
-    """Return what teams of a competition are told before the end."""
+    """Return a sentence on the feedback that a competition gives to teams before its end."""
     return str(contest.get("told") or FEEDBACK_IN_WORDS[contest["feedback"]])
 
 
 def handed_in(view: View) -> str:
-    """Return one or two sentences on how many submissions there are and what is told of them.
+    """Return sentences on the number of submissions in a competition and their feedback.
 
     Only of a competition.
     """
@@ -256,7 +256,7 @@ def handed_in(view: View) -> str:
 
 
 def dependence_of(view: View) -> dict[str, Any]:
-    """Return the assumptions about the rows in words, and what the rows are worth."""
+    """Return the declared dependence of the rows as a text, and the number of independent rows they are worth."""
     model, rows = view.whole.mechanism.dependence, view.status["rows"]
     worth = model.concentration(rows)
     return {
@@ -272,7 +272,7 @@ def dependence_of(view: View) -> dict[str, Any]:
 
 
 def _influence(model: DependenceModel) -> dict[str, Any] | None:
-    """Return the influence of a row on another by their distance, or None if it does not depend on distance."""
+    """Return the influence of a row on another at several distances, or None if it does not depend on distance."""
     try:
         found = model.influences(max(_DISTANCES))
     except DependenceError:
@@ -312,7 +312,7 @@ _OUTLOOK = 2  # widths of a confirmed guess: now and later
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The remaining budget of a principal, and how wide answers will be.
+    """The remaining budget of a principal, and the expected widths of answers.
 
     Attributes:
         planned: What was there, by name; None for analysts without an allotment.
@@ -323,7 +323,7 @@ class Budget:
 
     @property
     def parts(self) -> list[dict[str, Any]]:
-        """Remaining and planned count of each part, empty for analysts without an allotment."""
+        """Remaining and planned amount of each part of the budget, empty for analysts without an allotment."""
         planned, left = self.planned, self.status["remaining"]
         if planned is None:
             return []
@@ -351,7 +351,7 @@ class Budget:
 
     @property
     def undeclared(self) -> str:
-        """A sentence with the widths of the next confirmed guess, empty if they are unknown."""
+        """Sentence with the half-widths of coming confirmed guesses, empty if they are unknown."""
         outlook = [at_most(half) for half in self.status.get("outlook", {}).values()]
         if len(outlook) != _OUTLOOK:
             return ""

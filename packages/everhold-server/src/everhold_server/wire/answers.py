@@ -68,7 +68,7 @@ def told(result: Any) -> dict[str, Any]:
 
 
 def result_from(document: Mapping[str, Any]) -> Any:
-    """Build the result that `told` wrote as plain data.
+    """Build a result object from the plain data of a response, the inverse of `told`.
 
     Raises:
         ValueError: If it is no result that this version of everhold knows.
@@ -94,7 +94,7 @@ def as_json(done: Any) -> Any:
 
 
 def received(found: Any) -> Any:
-    """Build results from a service's response, also in lists, and leave anything else as it is."""
+    """Build the result objects in a service's response, also inside lists. Other data is returned unchanged."""
     if isinstance(found, list):
         return [received(each) for each in found]
     return result_from(found) if isinstance(found, dict) and RESULT in found else found

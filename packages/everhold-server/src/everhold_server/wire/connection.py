@@ -176,7 +176,7 @@ class Connection:
         return document
 
     def _response(self, attempt: Callable[[], httpx.Response], *, repeatable: bool) -> httpx.Response:
-        """Repeat a request while it is lost or the service asks to wait, and return the last response."""
+        """Send a request again while it is lost or the service is busy, and return the last response."""
         lost, unusable = _httpx().TransportError, _httpx().UnsupportedProtocol
         left = _TIMES
         while True:
@@ -204,7 +204,7 @@ class Connection:
 
 
 def _document(response: httpx.Response) -> Any:
-    """Return the JSON content of a response, or None if there is none."""
+    """Return the JSON content of a response, or None if it is not JSON."""
     try:
         return response.json()
     except ValueError:
@@ -267,7 +267,7 @@ def _wait(attempt: int) -> float:
 
 
 def _asked_to_wait(said: str | None, otherwise: float) -> float:
-    """Return the seconds that the service asks to wait, or another number if it names none."""
+    """Return the seconds in a Retry-After header, limited, or ``otherwise`` if it has none."""
     return min(float(said), _LONGEST_WAIT) if said is not None and said.isdecimal() else otherwise
 
 
@@ -282,7 +282,7 @@ _ABOUT_IT = ("type", "title", "status", "detail")
 
 
 def error_from(status: int, document: Any) -> EverholdError:
-    """Return the exception for a refused request.
+    """Return the exception for an error response of the service.
 
     Args:
         status: Of the response.

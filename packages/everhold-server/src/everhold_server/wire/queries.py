@@ -118,7 +118,7 @@ def _number(name: str) -> int | float:
 
 
 def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) -> Any:
-    """Return predictions in JSON form, the inverse of `predictions_from`, and add files to ``tables``.
+    """Return predictions as JSON data, the inverse of `predictions_from`, and add tables to ``tables``.
 
     Raises:
         QueryRejected: If it is an estimator, which does not travel. Nothing is charged.
@@ -151,7 +151,7 @@ def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) ->
 
 
 def _prediction(item: Any) -> Any:
-    """Return a prediction as JSON value, null if it is missing."""
+    """Return a prediction as a JSON value, null if it is missing or not finite."""
     value = item.tolist() if hasattr(item, "tolist") else item
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -180,7 +180,7 @@ def results_from(written: Any) -> dict[Any, list[Any]]:
 
 
 def written_results(results: Any) -> list[list[Any]]:
-    """Return results of cases in JSON form, from anything that `Gate.challenge` takes."""
+    """Return results of cases as JSON data, from any form that `Gate.challenge` accepts."""
     return [
         [
             _scalar(case),
@@ -220,7 +220,7 @@ def written(
 
 
 def kind_of(name: Any) -> Kind:
-    """Return the registered kind of query with this name, or reject the name.
+    """Return the registered kind of query with this name. Kinds that run code are rejected.
 
     Raises:
         QueryRejected: If there is none, or it runs code. Nothing is charged.

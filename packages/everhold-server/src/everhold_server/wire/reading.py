@@ -139,7 +139,7 @@ def _made(kind: Kind) -> type[BaseModel]:
 
 
 def _typed(form: Form, name: str) -> Any:
-    """Return the type of a field, checked by `everhold.queries.makers`, whose errors name the field."""
+    """Return the type of a query's field for pydantic, validated by `everhold.queries.makers`."""
 
     def checked(value: Any) -> Any:
         if form in SCALARS:
@@ -231,7 +231,7 @@ _TEXTS = {AnyQuery: str}
 
 
 def annotated(each: Parameter, field: Callable[..., Any] = Field, kinds: Mapping[Any, Any] = _TEXTS) -> Any:
-    """Return the type of a parameter as pydantic checks it, with its help.
+    """Return the pydantic type of an operation's parameter, with its help text.
 
     Args:
         each: The field.
@@ -244,7 +244,7 @@ def annotated(each: Parameter, field: Callable[..., Any] = Field, kinds: Mapping
 
 
 def _limited(kind: Any, each: Parameter, kinds: Mapping[Any, Any]) -> Any:
-    """Return a type with a parameter's limits applied to the part that they are about."""
+    """Return the type of a parameter with its limits applied to the inner type to which they belong."""
     about, parts = each.about, get_args(kind)
     if kind in kinds:
         return kinds[kind]

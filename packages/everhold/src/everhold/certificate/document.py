@@ -86,7 +86,7 @@ class Certificate(Display):
 
     @property
     def simulation(self) -> bool:
-        """Whether the noise could be predicted, so that the certificate is about a simulation."""
+        """Whether the holdout is a simulation, whose noise can be predicted."""
         return bool(self._document["issue"]["simulation"])
 
     @property
@@ -112,7 +112,7 @@ class Certificate(Display):
         return {name: copy.deepcopy(self._document[name]) for name in names}
 
     def in_words(self) -> dict[str, Any]:
-        """Return the document with the meaning of its facts in words beside them. Only the facts are signed."""
+        """Return the document with explanations of its facts added. The signature covers only the facts."""
         return with_words(self.to_dict())
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -314,13 +314,13 @@ def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict
 
 
 def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, int]:
-    """Return the remaining budget by name. An unsealed study has nothing left."""
+    """Return the remaining budget by name, 0 for an unsealed study."""
     left = mechanism.remaining(state)
     return dict.fromkeys(left, 0) if closed else left
 
 
 def _account_facts(account: CertifiedAccount, mechanism: Mechanism, state: State) -> dict[str, dict[str, Any]]:
-    """Return the sections about what was asked and charged, and where the ledger stands."""
+    """Return the certificate's sections on queries and charges, and on the position of the ledger."""
     head, counts, since, queries = account.head, account.counts, account.since, account.queries
     accounts = Accounts.from_state(head.state)
     parts = [part.to_dict() for part in accounts.parts.values()]

@@ -42,7 +42,7 @@ Fits = Callable[[Any], bool]
 
 
 def in_document(number: float | None) -> float | str | None:
-    """Return a number of an answer as a certificate stores it.
+    """Return a number of an answer in the form that a certificate stores, where infinity is a text.
 
     Examples:
         >>> in_document(0.5), in_document(-math.inf), in_document(None)
@@ -52,7 +52,7 @@ def in_document(number: float | None) -> float | str | None:
 
 
 def is_hex(value: object, digits: int) -> bool:
-    """Return whether a value is a text of exactly so many lower-case hexadecimal digits."""
+    """Return whether a value is a text of exactly this number of lower-case hexadecimal digits."""
     return isinstance(value, str) and len(value) == digits and re.fullmatch("[0-9a-f]*", value) is not None
 
 
@@ -102,7 +102,7 @@ def _optional(fits: Fits) -> Fits:
 
 
 def _list(*fits: Fits, least: int = 0) -> Fits:
-    """Return a check for a list whose elements all have one form, or one of each given form in order."""
+    """Return a check for a list. With one check, all elements must pass it, and with several, one each in order."""
     if len(fits) == 1:
         return lambda value: isinstance(value, list) and len(value) >= least and all(map(fits[0], value))
     return lambda value: (
@@ -111,12 +111,12 @@ def _list(*fits: Fits, least: int = 0) -> Fits:
 
 
 def _map(fits: Fits) -> Fits:
-    """Return a check for an object whose values all have one form, whatever their names are."""
+    """Return a check for an object whose values all pass a check."""
     return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
 
 
 def _split(fields: Mapping[str, Fits]) -> tuple[dict[str, Fits], set[str]]:
-    """Return all fields with their checks, and the names of the required ones, which have no question mark."""
+    """Return all checks by field name, and the names of required fields. A question mark marks an optional field."""
     return {name.rstrip("?"): fits for name, fits in fields.items()}, {name for name in fields if name[-1] != "?"}
 
 
@@ -136,7 +136,7 @@ def _span(value: Any) -> bool:
 
 
 def _answer(facts: Mapping[str, Fits], absent: Callable[[Mapping[str, Any]], tuple[int, ...]]) -> Fits:
-    """Return a check for an answer. ``absent`` says how many of its three told numbers may be missing."""
+    """Return a check for an answer. ``absent`` returns how many of value, low and high may be missing."""
     unsealed = _object({"value": _end, "low": _end, "high": _end})
     numbers = dict.fromkeys(("value", "low", "high"), _optional(_end))
     whole = _object({**facts, **numbers, "unsealed?": unsealed, "rows?": _span})
@@ -240,7 +240,7 @@ _stamped = _object({
 
 
 def misshapen(document: object) -> Iterator[str]:
-    """Yield reasons in words why plain data is not a certificate, none if it has the right form."""
+    """Yield reasons why plain data does not have the form of a certificate, none if it does."""
     if not isinstance(document, dict) or FORMAT_FIELD not in document:
         yield "this is not a certificate of everhold"
         return
@@ -271,7 +271,7 @@ class Malformed(Exception):
 
 
 def read_document(path: Path | str) -> tuple[Any, str | None]:
-    """Return the JSON value in a file, and the HTML page it was in, or None for a JSON file.
+    """Return the certificate document in a file, and the HTML page around it, or None for a JSON file.
 
     Raises:
         Malformed: If there is no document in it.
@@ -288,7 +288,7 @@ def read_document(path: Path | str) -> tuple[Any, str | None]:
 
 
 def _read(path: Path | str) -> str:
-    """Return the text of a file, after checking that it is a small one in UTF-8."""
+    """Return the text of a file, after a check of its size and encoding."""
     try:
         path = Path(path)
         if not path.is_file():
@@ -307,7 +307,7 @@ def _read(path: Path | str) -> str:
 
 
 def _parsed(text: str) -> Any:
-    """Return the JSON value of a text with its names sorted, after checking that it is not nested deeply."""
+    """Return the JSON value of a text with sorted names, after a check of its depth."""
     try:
         level = [value := read_json(text)]
     except JsonFault as fault:

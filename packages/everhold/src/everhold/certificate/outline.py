@@ -150,13 +150,13 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
 
 
 def simulated(document: Mapping[str, Any]) -> str:
-    """Say in words what makes a certificate a simulation: predictable noise, or a seed."""
+    """Return a text that says why a certificate is a simulation: predictable noise, or a seed."""
     kind = MECHANISMS.get(document["mechanism"]["name"])
     return "the noise could be predicted" if kind is None or kind.traits.adds_noise else "it was created with a seed"
 
 
 def _said_of_queries(queries: Sequence[Mapping[str, Any]] | None) -> str:
-    """Say whether all queries are listed here, and how many there are."""
+    """Return a sentence on whether all queries are listed, and on their number."""
     if queries is None:
         return _NOT_LISTED
     return _LISTED.format(number=shown(len(queries))) if queries else "No query was asked."
@@ -264,7 +264,7 @@ def _rows_items(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def assumptions_block(section: Mapping[str, Any]) -> Block:
-    """Build the block about what is assumed about the rows."""
+    """Return the block of the page with the assumptions about the rows."""
     return Block(
         "assumptions",
         "What is assumed about the rows, and how to tell if it is wrong",
@@ -313,7 +313,7 @@ _SPENDING = ("asked", "queries", "charged", "charges")
 
 
 def account_block(account: Mapping[str, Any], mechanism: Mapping[str, Any]) -> Block:
-    """Build the block about what was asked, spent and left."""
+    """Return the block of the page with queries, charges and remaining budget."""
     kind, left = MECHANISMS.get(mechanism["name"]), ""
     if kind is not None and "surprises" in account["left"]:
         left = kind.presentation.left_endless if is_endless(mechanism) else kind.presentation.left
@@ -331,7 +331,7 @@ def account_block(account: Mapping[str, Any], mechanism: Mapping[str, Any]) -> B
 
 
 def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield label and value of each count of what was asked, charged and left."""
+    """Yield label and number for each count of queries, charges and remaining budget."""
     yield from labelled({"asked": account["asked"], "by_position": account["by_position"]})
     yield from labelled({name: account["by_source"][name] for name in (*SOURCES, *RARE_SOURCES)
                           if name in account["by_source"]})  # fmt: skip
@@ -431,14 +431,14 @@ _NO_NUMBER = "–"
 
 
 def _query_item(query: Mapping[str, Any]) -> tuple[str, str]:
-    """Return a query as an item: its entry, and everything else in one line."""
+    """Return label and text of a query: its entry, and query, answer and source in one line."""
     _, asked, answer, interval, source, charged = query_cells(query)
     numbers = answer if interval == _NO_NUMBER else f"{answer}, between {interval.replace(' to ', ' and ', 1)}"
     return f"entry {query['entry']:,}", f"{asked}: {numbers}; {source}, charged {charged}"
 
 
 def query_cells(query: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the cells of a query's row: entry, query, answer, interval, source, charge."""
+    """Return the table cells of a query: entry, query, answer, interval, source, charge."""
     answer = interval = _NO_NUMBER
     if query["low"] is not None or "unsealed" in query:
         bounds, unit = bounds_of(query), unit_of(query)

@@ -102,7 +102,7 @@ def _code(value: str) -> str:
 
 
 def _embedded(document: Mapping[str, Any]) -> str:
-    """Return the document as JSON that cannot close the HTML element around it."""
+    """Return the document as JSON that can be embedded in an HTML script element."""
     text = canonical(document)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -110,7 +110,7 @@ def _embedded(document: Mapping[str, Any]) -> str:
 
 
 def _tables(queries: Sequence[Mapping[str, Any]]) -> str:
-    """Return the tables of queries as HTML, each folded under a line that says which queries it has."""
+    """Return the tables of queries as HTML. Each table is folded under its range of query numbers."""
     parts = []
     for begin in range(0, len(queries), _AT_ONCE):
         some = queries[begin : begin + _AT_ONCE]
@@ -183,7 +183,7 @@ def _unbroken(sentence: str) -> str:
 
 
 def _asked(fact: Mapping[str, Any]) -> str:
-    """Return the sentence that says what was asked, and in which entries of the ledger."""
+    """Return a sentence with the query, and the ledger entries of its answers."""
     entries = ", ".join(f"{number:,}" for number in fact["entries"])
     where = f"{'entry' if len(fact['entries']) == 1 else 'entries'} {entries}"
     asked = _DIGEST.sub(r"\1", fact["asked"])
@@ -191,13 +191,13 @@ def _asked(fact: Mapping[str, Any]) -> str:
 
 
 def _listed(title: str, texts: Sequence[str]) -> str:
-    """Return a heading with a list of sentences below it, as HTML."""
+    """Return HTML with a heading and a list of sentences."""
     points = "".join(f"<li>{escaped(text)}</li>" for text in texts)
     return f"<div><h2>{title}</h2>\n<ul>{points}</ul></div>"
 
 
 def _made(document: Mapping[str, Any]) -> str:
-    """Say in words which rows were sealed, when it was signed, and by what."""
+    """Return a sentence with the sealed rows, the date of the signature, and the software that signed."""
     rows, issue = document["rows"], document["issue"]
     made = (
         f"{rows_and_groups(document)}, sealed at {_minutes(rows['sealed_at'])}. Signed at "
@@ -248,7 +248,10 @@ class Axis:
         return cls(low, high, next((n for n in (1, 2, 5) if n * power >= rough), 10) * power, unit)
 
     def place(self, value: float) -> str:
-        """Return the position of a value in per cent of the width. Values beyond the axis get its nearer end."""
+        """Return the horizontal position of a value in per cent.
+
+        Values outside the axis get the position of its end.
+        """
         inside = min(max(value, self.low), self.high)
         return f"{100.0 * (inside - self.low) / (self.high - self.low):.2f}%"
 
@@ -260,7 +263,7 @@ class Axis:
 
 
 def interval_chart(answers: Sequence[Mapping[str, Any]]) -> str:
-    """Return the chart of these answers as HTML with SVG, or an empty text if there are none."""
+    """Return a chart of the answers' intervals as HTML with SVG, empty without answers."""
     if not answers:
         return ""
     figures = [_figure(list(group)) for _, group in groupby(sorted(answers, key=_scale), key=_scale)]

@@ -95,7 +95,7 @@ _DECLARED = "For missing values of {columns} the steward said what counts: {said
 
 
 def _counts(facts: Mapping[str, Mapping[str, Any]]) -> list[list[int]]:
-    """Return pairs of a group's size and the number of such groups, none without declared groups."""
+    """Return pairs of group size and number of groups, empty without declared groups."""
     dependence = facts["assumptions"]["dependence"]
     counts = dependence.get("counts")
     sound = isinstance(counts, list) and all(  # a certificate's file may hold anything

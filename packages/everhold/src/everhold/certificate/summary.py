@@ -161,7 +161,7 @@ def _grouped(number: Decimal) -> str:
 
 
 def bounds_of(fact: Mapping[str, Any]) -> Bounds:
-    """Return an answer's shown number and bounds: the unsealed ones if there are any."""
+    """Return the value and interval ends to show for an answer, after the unsealing the unsealed ones."""
     return Bounds.of(_numbers(fact), scale=_scale(fact))
 
 
@@ -187,7 +187,7 @@ def summary_words(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism],
 
 
 def _numbers(fact: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the value and the bounds of an answer: the unsealed ones where there are any."""
+    """Return the facts with value and interval ends of an answer, after the unsealing the unsealed ones."""
     numbers: Mapping[str, Any] = fact.get("unsealed", fact)
     return numbers
 
@@ -248,7 +248,7 @@ def _whence(fact: Mapping[str, Any], kind: type[Mechanism]) -> Iterator[str]:
 
 
 def _promise(promise: Mapping[str, Any], kind: type[Mechanism]) -> str:
-    """Return the sentence of the first page that states what is promised of all answers together."""
+    """Return the sentence of the first page with the promise for all answers together."""
     if promise["radius"] is None:
         return _NOTHING
     said = _PROMISE.format(confidence=percent(promise["confidence"]))
@@ -264,7 +264,7 @@ def _asked(account: Mapping[str, Any], chosen: int) -> str:
 
 
 def _listed(account: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the sentence that all queries are listed, if they are."""
+    """Yield a sentence that all queries are listed, nothing if they are not."""
     if account.get("queries"):
         yield "All of them are listed further down, with their answers."
 
@@ -295,7 +295,7 @@ def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _population(facts: Mapping[str, Mapping[str, Any]], all_rows: str) -> Iterator[str]:
-    """Yield the population of each answer. Where rows arrived, answers may be about different rows."""
+    """Yield sentences on the population that each answer is about. After arrivals, answers may have different rows."""
     last = facts["rows"]["rows"] + rows_that_arrived(facts)
     by_rows: dict[str, list[str]] = {}
     for fact in facts["summary"]["answers"]:
@@ -316,7 +316,7 @@ def _listed_names(names: Sequence[str]) -> str:
 
 
 def _assumed(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the sentences of the first page that say what is assumed."""
+    """Yield the sentences of the first page about the assumptions."""
     kind = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
     yield _ROWS_ARE.format(rows_are=MODELS[kind].rows_are if kind in MODELS else f"rows: {kind.replace('_', ' ')}")
     yield _UNSEEN
@@ -373,7 +373,7 @@ def winner_in_words(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _found_by_competition(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield who won a competition, or that it is not over."""
+    """Yield a sentence with the winner of a competition, or that it has not ended."""
     if (competition := facts["account"].get("competition")) is None:
         return
     if competition["rows"]:
@@ -395,7 +395,7 @@ def _found_by_gates(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _found_wanting(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield warnings that a reader should see before anything else."""
+    """Yield warnings for the top of the first page, such as a radius that is too large to be useful."""
     radius = facts["promise"]["radius"]
     if radius is not None and radius >= _USELESS_RADIUS:
         yield _WEAK

@@ -99,7 +99,7 @@ class TimestampAuthority:
 
 
 def stamp_of(timestamp: Timestamper, digest: bytes) -> dict[str, str]:
-    """Return an authority's token about a digest, as a certificate stores it.
+    """Return a certificate's time stamp for a digest, after a check that the authority's token is about this digest.
 
     Raises:
         IntegrityError: If it is no token, or about something else. Nothing was signed.
@@ -167,7 +167,7 @@ def _client() -> Any:
 
 
 def _read(token: object) -> TimeStampResponse:
-    """Read a token as if an authority had just granted it."""
+    """Return the parsed time-stamp token. The parser requires it to be wrapped as a granted response."""
     client = _client()
     if not isinstance(token, (bytes, bytearray)) or not token or len(token) > _MOST_BYTES:
         raise ValueError("no token")

@@ -79,7 +79,7 @@ class CertificateReport(Display):
 
     @property
     def ok(self) -> bool:
-        """Whether everything was checked and nothing is wrong."""
+        """Whether all checks were made and found no fault."""
         return not self.findings and not self.unchecked
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def listed_report(path: Path, *, name: str, public_key: str | None) -> dict[str,
 
 
 def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> Iterator[str]:
-    """Yield what is wrong with the signature: its key, its digests, or a section that was altered."""
+    """Yield faults of the signature: its key, its digests, or a section that does not match its digest."""
     signature = document[SIGNATURE]
     if signature["algorithm"] != ALGORITHM:
         yield "the signature names an algorithm that this everhold does not know"
@@ -185,7 +185,7 @@ def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> 
 
 
 def _time_findings(document: Mapping[str, Any], roots: Sequence[Root] | None) -> tuple[list[str], list[str]]:
-    """Return the faults of the trusted time, and the parts of it that could not be checked."""
+    """Return faults of the trusted time, and reasons why it could not be checked."""
     if TIMESTAMP not in document:
         return ([] if roots is None else ["there is no trusted time in it, and one was expected"]), []
     try:
@@ -197,7 +197,7 @@ def _time_findings(document: Mapping[str, Any], roots: Sequence[Root] | None) ->
 
 
 def _time_notes(certificate: Certificate, *, trusted: bool) -> Iterator[str]:
-    """Yield what a reader should know about the trusted time, if there is one."""
+    """Yield a note on whether the trusted time was checked, nothing without a trusted time."""
     if certificate.claimed_time is None:
         return
     if trusted:
@@ -210,7 +210,7 @@ def _time_notes(certificate: Certificate, *, trusted: bool) -> Iterator[str]:
 
 
 def _of_another_version(document: Mapping[str, Any], misworded: Sequence[str], *, signed: bool) -> str:
-    """Return the sentence that says what was not checked on a page with the words of another version."""
+    """Return the sentence on the texts of a page that are from another version and could not be checked."""
     version = document["issue"]["version"][:_LONGEST_VERSION]
     held = "the signature and the numbers hold, but " if signed else ""
     return (
@@ -231,7 +231,7 @@ def _section_at(page: str, expected: str) -> str:
 
 
 def _notes(document: Mapping[str, Any], public_key: str | None) -> Iterator[str]:
-    """Yield what a reader should know although nothing is wrong: a simulation, an unchecked key."""
+    """Yield notes for the reader of a certificate without faults, such as that it is a simulation."""
     if document["issue"]["simulation"]:
         yield f"this is a simulation: {simulated(document)}"
     if public_key is None:
@@ -269,7 +269,10 @@ def fact_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def number_findings(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Rebuild the mechanism, and return faults of the numbers, and of the assumptions as they are worded."""
+    """Compute the promise again from the parameters.
+
+    Return faults of the numbers, and of the texts of the assumptions.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -308,7 +311,7 @@ def _unordered(numbers: Iterable[int]) -> bool:
 
 
 def _summary_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield faults of the answers on the first page: what the ledger cannot hold."""
+    """Yield contradictions between the answers on the first page and the counts of the ledger."""
     answers, account = document[SUMMARY]["answers"], document["account"]
     single = [fact for fact in answers if len(fact["entries"]) == 1]
     entries = [number for fact in single for number in fact["entries"]]
@@ -355,7 +358,7 @@ def _query_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _told_findings(document: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield faults of answers: numbers that they cannot have, and rows that they cannot be about."""
+    """Yield impossible numbers in answers, and rows that answers cannot be about."""
     yield from _about_findings(document, told)
     for fact in told:
         numbers = [
@@ -551,7 +554,7 @@ def _competition_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _estimand_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield faults of the promised value: what is refused at creation or when it is asked."""
+    """Yield facts about the promised value with which no holdout is created or query answered."""
     rows, kind = document["rows"], MECHANISMS.get(document["mechanism"]["name"])
     dependence, by_position = document["assumptions"]["dependence"].get("kind"), document["account"]["by_position"]
     model, one_law = MODELS.get(str(dependence)), kind is not None and kind.traits.one_law
@@ -574,7 +577,7 @@ def _estimand_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield faults of the rows: what is refused at creation, or always written then."""
+    """Yield facts about the rows with which no holdout is created, and missing facts."""
     rows = document["rows"]
     columns, training, table = [name for name, _ in rows["columns"]], rows["training_rows"], rows.get("training_table")
     digests, others = [rows["fingerprint"], rows["training_fingerprint"]], rows.get("also_sealed_as")
@@ -604,7 +607,7 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def dealt_findings(rows: Mapping[str, Any]) -> Iterator[str]:
-    """Yield faults of what the section about rows says of the whole that these are a part of, none if they are all."""
+    """Yield contradictions in the facts about a dealt table, of which the rows are a part."""
     if (dealt := rows.get("dealt")) is None:
         return
     every, own = dealt["all"], dealt["part"] - 1
@@ -650,7 +653,7 @@ def _unreachable_findings(document: Mapping[str, Any], mechanism: Mechanism) -> 
 
 
 def _family_findings(account: Mapping[str, Any], mechanism: Mechanism) -> Iterator[str]:
-    """Yield faults of declared families: levels that they cannot have."""
+    """Yield contradictions in the facts about declared families, such as impossible error probabilities."""
     families = account.get("declared", [])
     if not families:
         yield from _found((
@@ -682,7 +685,7 @@ def _family_findings(account: Mapping[str, Any], mechanism: Mechanism) -> Iterat
 
 
 def _promise_findings(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[str]:
-    """Yield differences of the promise from what the mechanism's parameters give."""
+    """Yield differences between the stated promise and the one computed from the mechanism's parameters."""
     promise, stated, theorem = mechanism.promise(), document["promise"], document["theorem"]
     numbers = entering_numbers(mechanism, promise)
     privacy = privacy_facts(promise.privacy, simulation=document["issue"]["simulation"])
@@ -708,7 +711,7 @@ def _promise_findings(document: Mapping[str, Any], mechanism: Mechanism) -> Iter
 
 
 def _close(stated: float | None, computed: float | None, *, relative: float = 1e-6) -> bool:
-    """Return whether two numbers agree up to what another machine's arithmetic may change."""
+    """Return whether two numbers agree up to differences in floating-point arithmetic between machines."""
     if computed is None or not math.isfinite(computed):
         return stated is None
     return stated is not None and math.isclose(stated, computed, rel_tol=relative, abs_tol=1e-9)

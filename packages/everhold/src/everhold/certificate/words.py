@@ -206,7 +206,7 @@ _BANNER = (
 
 
 def with_words(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a certificate with the meaning of its facts in words beside them, section by section.
+    """Return a certificate with explanations of its facts added, section by section.
 
     Raises:
         KeyError: If the facts are not those of a mechanism that everhold knows.
@@ -274,7 +274,7 @@ def engine_name(engine: Mapping[str, Any]) -> str:
 
 
 def _assumed_of(engine: Mapping[str, Any] | None) -> list[str]:
-    """Return assumptions about rows that stay in an engine, empty if they are in a file."""
+    """Return assumptions about rows in an engine, empty for rows in a file."""
     if engine is None:
         return []
     unchanged = _UNCHANGED_TABLE if engine["snapshot"] is None else _UNCHANGED_SNAPSHOT
@@ -343,7 +343,7 @@ def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mappin
 
 
 def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
-    """Return assumptions about predictions for these very rows, empty if no query was about such."""
+    """Return assumptions about predictions given by row position, empty if no query used such predictions."""
     if not by_position or rows["features"] == "public":
         return []
     were = "was" if by_position == 1 else "were"
@@ -404,7 +404,7 @@ def _source(statement: str, page: str, by_description: bool) -> str:
 
 
 def _privacy(privacy: Mapping[str, Any], kind: type[Mechanism], *, depend: bool, simulation: bool) -> list[str]:
-    """Return the sentences on what the answers tell about single rows."""
+    """Return sentences on how much the answers reveal about single rows."""
     epsilon, delta = privacy["epsilon"], privacy["delta"]
     if simulation and kind.traits.adds_noise:
         return ["No privacy of single rows is promised: the noise can be predicted from the seed of the simulation."]
@@ -433,7 +433,7 @@ def _privacy(privacy: Mapping[str, Any], kind: type[Mechanism], *, depend: bool,
 
 
 def _secrecy(privacy: Mapping[str, Any]) -> str:
-    """Return the point that secrecy of single rows is not promised, or not beyond the section on privacy."""
+    """Return the text that secrecy of single rows is not promised, apart from the stated privacy."""
     if privacy["epsilon"] is None or privacy["epsilon"] > _LARGE_EPSILON:
         return "Secrecy of single rows."
     return "Secrecy of single rows beyond what the section on privacy states."
@@ -457,14 +457,14 @@ _BOARD = (
 
 
 def board_promise(competition: Mapping[str, Any] | None, *, value: str, holds: str) -> str | None:
-    """Return the promise of a board whose scores are no means over [0, 1], or None for any other board."""
+    """Return the promise of a leaderboard whose scores are not means over [0, 1], or None for another one."""
     if competition is None or competition["metric"].partition(" (")[0] in _SHARES_OF_BOARDS:
         return None
     return _BOARD.format(value=value, holds=holds)
 
 
 def gates_in_words(gates: Any, rows: Mapping[str, Any]) -> list[str]:
-    """Return sentences on what promotions mean, empty if there is no gate."""
+    """Return sentences on the meaning of promotions, empty without a gate."""
     if not gates:
         return []
     return [
@@ -478,7 +478,7 @@ def gates_in_words(gates: Any, rows: Mapping[str, Any]) -> list[str]:
 
 
 def public_in_words(public: Mapping[str, Any]) -> str:
-    """Return what is promised about the public rows of a competition, in plain words."""
+    """Return a text on the promise about the public rows of a competition."""
     return (
         f"Scores before the end are about {public['rows']:,} public rows. The final board is about the other rows, of "
         f"which nothing is told before. A team's public score is its best so far, in steps of {shown(public['step'])}. "
@@ -489,7 +489,7 @@ def public_in_words(public: Mapping[str, Any]) -> str:
 
 
 def competition_in_words(competition: Mapping[str, Any] | None, rows: Mapping[str, Any]) -> list[str]:
-    """Return sentences on what a leaderboard means, empty if there is no competition."""
+    """Return sentences on the meaning of a leaderboard, empty without a competition."""
     if competition is None:
         return []
     told = {

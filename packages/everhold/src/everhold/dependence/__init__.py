@@ -34,7 +34,7 @@ __all__ = [
 
 
 def _wrong_with(kind: str, model: Any) -> str:
-    """Return what is wrong with the model class of an extension, or an empty text."""
+    """Return a text about a fault of an extension's model class, empty if it has none."""
     if not (isinstance(model, type) and issubclass(model, DependenceModel)):
         return "it is no subclass of everhold.dependence.DependenceModel."
     if inspect.isabstract(model):
@@ -67,7 +67,7 @@ if not TYPE_CHECKING:
 
 
 def require_model(given: Any) -> DependenceModel:
-    """Return a dependence model given by a user, after checking that it is one.
+    """Return the given value if it is a dependence model. Otherwise raise DependenceError.
 
     Raises:
         DependenceError: If it is none.

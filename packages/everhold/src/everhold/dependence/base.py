@@ -77,7 +77,7 @@ class RowStructure(Protocol):
         """The number of training rows."""
 
     def group_sizes(self, column: str) -> Mapping[int, int]:
-        """Return how many sealed groups there are of each size, where rows with equal values are a group."""
+        """Return the number of sealed groups of each size. Rows with equal values in the column are a group."""
 
     def shared_groups(self, column: str) -> int:
         """Return the number of groups with rows both among the sealed and among the training rows."""
@@ -129,7 +129,7 @@ class DependenceModel(ABC):
     assumes_no_law: ClassVar[bool] = False
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """Check that a model class with a kind defines all texts that describe it."""
+        """Check that a model class with a kind defines all texts that describe the model."""
         super().__init_subclass__(**settings)
         silent = [name for name in ("title", "rows_are", "how_to_tell", "entries") if not hasattr(cls, name)]
         if hasattr(cls, "kind") and silent:
@@ -177,7 +177,7 @@ class DependenceModel(ABC):
 
     @property
     def dealable(self) -> bool:
-        """Whether rows, or groups of `group_column`, can be dealt at random into independent parts."""
+        """Whether rows or groups can be divided at random into independent parts."""
         return self.independent or (self.in_groups and self.group_column is not None)
 
     @property
@@ -216,12 +216,12 @@ class DependenceModel(ABC):
 
     @property
     def unit_column(self) -> str | None:
-        """The column whose equal values form the units whose sums are bet on, or None."""
+        """Column whose equal values form the independent units of the interval procedure, or None."""
         return None
 
     @property
     def unit_counts(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a unit's size and the number of such units, empty if rows are in no units of known sizes."""
+        """Pairs of unit size and number of units, empty if the rows have no units of known sizes."""
         return ()
 
     @property
@@ -231,7 +231,7 @@ class DependenceModel(ABC):
 
     @property
     def one_series(self) -> bool:
-        """Whether all rows are one series, so that arriving rows can only continue it."""
+        """Whether all rows are one series, so that arriving rows must continue it."""
         return False
 
     def check_follows(self, structure: RowStructure, *, training: bool) -> None:  # noqa: B027
@@ -274,7 +274,7 @@ class DependenceModel(ABC):
         return None
 
     def links(self, most: int) -> Links | None:
-        """Return the graph of rows and lines between them, to draw.
+        """Return the graph of dependence between rows for a drawing.
 
         Args:
             most: The most dots that can be told apart.
@@ -285,7 +285,7 @@ class DependenceModel(ABC):
         return None
 
     def independent_sets(self) -> Mapping[int, int] | None:
-        """Return how many sets of rows there are of each size, independent of each other, or None if unknown."""
+        """Return the number of mutually independent sets of rows by size, None if unknown."""
         return None
 
 
@@ -334,7 +334,7 @@ class Independent(DependenceModel):
         return curve
 
     def concentration(self, rows: int) -> float:
-        """Return the number of rows, as all of them count (S5)."""
+        """Return the number of rows, because every independent row counts in full (S5)."""
         require_rows(rows)
         return float(rows)
 

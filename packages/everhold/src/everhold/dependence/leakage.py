@@ -59,7 +59,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class RowClass:
-    """A class of rows with the same known bounds on leakage.
+    """A set of rows that have the same bounds on leakage.
 
     Attributes:
         share: Their share of all rows, in [0, 1].
@@ -117,6 +117,6 @@ def _shifted(curve: PrivacyCurve, count: int, influence: float, epsilon: NDArray
 
 
 def _evaluated(bound: Spread, table: dict[tuple[int, float], NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return one bound on the leakage for each epsilon, from the shifted curves that it is made of."""
+    """Return a bound on the leakage for each epsilon, as a weighted sum of shifted privacy curves."""
     rows = np.array([table[count, bound.influence] for count in bound.counts])
     return np.asarray(np.minimum(bound.lost + np.asarray(bound.weights) @ rows, 1.0))

@@ -65,7 +65,7 @@ class RowUnits(DependenceModel):
 
     @property
     def known_counts(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a unit's size and the number of such units, once they are known.
+        """Pairs of unit size and number of units. Raises DependenceError while they are unknown.
 
         Raises:
             DependenceError: Before.
@@ -90,7 +90,7 @@ class RowUnits(DependenceModel):
 
     @property
     def unit_counts(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a unit's size and the number of such units, empty while unknown."""
+        """Pairs of unit size and number of units, empty while unknown."""
         return self.counts
 
     def with_rows(self, rows: int, units: Mapping[int, int]) -> Self:
@@ -137,7 +137,7 @@ class RowUnits(DependenceModel):
 
     @classmethod
     def _whole(cls, size: Any) -> int:
-        """Return a size as a Python int, after checking that it is a whole number of at least 1."""
+        """Return a size as a Python int, after a check that it is a whole number of at least 1."""
         try:
             number = 0 if isinstance(size, bool) else operator.index(size)
         except TypeError:
@@ -202,7 +202,10 @@ class Groups(RowUnits):
         return sum(number for _, number in self.known_counts)
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """See `DependenceModel.leakage`. A row's whole group may change with it (S4, H = size of the group)."""
+        """Return the privacy curve of the transcript about one row, averaged over rows.
+
+        A row's whole group may change with it (S4, H = group size).
+        """
         from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
 
         total = self.rows
@@ -216,7 +219,7 @@ class Groups(RowUnits):
         return self.known_counts[-1][0] / epsilon
 
     def independent_sets(self) -> Mapping[int, int] | None:
-        """Return how many groups there are of each size, or None while that is unknown."""
+        """Return the number of groups of each size, None while it is unknown."""
         return dict(self.counts) or None
 
     @property
@@ -305,7 +308,7 @@ class InOrder(RowUnits):
     assumes_no_law: ClassVar[bool] = True
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> NoReturn:
-        """Raise DependenceError, because nothing bounds what a row tells about later ones.
+        """Raise DependenceError, because the model does not bound what a row reveals about later rows.
 
         Raises:
             DependenceError: Always.
@@ -321,7 +324,7 @@ class InOrder(RowUnits):
         return () if self.column is None else (self.column,)
 
     def bind(self, structure: RowStructure) -> InOrder:
-        """Look up the sizes of the units, after checking that all training rows come before the sealed ones."""
+        """Return the model with unit sizes from the rows, after a check that training rows come before sealed rows."""
         if self.column is not None and structure.series(self.column, within=None).training not in ("none", "before"):
             raise DependenceError(
                 f"Some training rows come after sealed rows, or at the same {self.column!r}. Training rows must all "

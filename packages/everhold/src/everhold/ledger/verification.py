@@ -283,7 +283,7 @@ class _Walk:
         return walk
 
     def expect(self, head: tuple[int, str], otherwise: str) -> None:
-        """Add a point, sequence and hash, that the chain has to pass through, and what to say if it does not."""
+        """Add an entry, as its sequence and hash, that the chain must contain, and the finding if it does not."""
         if head != (self.sequence, self.previous):
             self.unmet[otherwise] = head
 

@@ -29,7 +29,7 @@ class SeriesLaw(ABC):
 
     @property
     def uncertain(self) -> bool:
-        """Whether only a set of laws is known."""
+        """Whether the law is known only to be in a set of laws."""
         return False
 
     @abstractmethod
@@ -47,7 +47,7 @@ class SeriesLaw(ABC):
     @property
     @abstractmethod
     def norm(self) -> float:
-        """A bound on the norm of the kernel on mean-zero functions, 1 if nothing is known."""
+        """A bound on the norm of the transition kernel on mean-zero functions, 1 if unknown."""
 
     def bayesian_price(self, epsilon: float, longest: int) -> float:
         """Return the price of a series of `longest` rows (P5), by default with all other rows nearby."""
@@ -172,11 +172,11 @@ class SeriesModel(DependenceModel):
 
     @property
     def one_series(self) -> bool:
-        """Whether no column tells several series apart."""
+        """Whether the rows are one series, with no column that separates series."""
         return self.groups is None
 
     def check_follows(self, structure: RowStructure, *, training: bool) -> None:
-        """Check that arriving rows come after all earlier rows of the one series, in the same steps."""
+        """Check that arriving rows continue the series after all earlier rows, with the same steps."""
         if not self.one_series:
             return
         (check_training_before if training else check_follows)(self, structure)
@@ -187,7 +187,7 @@ class SeriesModel(DependenceModel):
 
     @property
     def sorting_columns(self) -> tuple[str, ...]:
-        """The columns of the series and of their order, as far as they are named."""
+        """The declared columns for the series and for the order inside it."""
         return tuple(name for name in (self.groups, self.order_by) if name is not None)
 
     def bind(self, structure: RowStructure) -> Self:
@@ -255,7 +255,7 @@ def checked_settings(given: SeriesSettings) -> dict[str, Any]:
 
 
 def declare(model: SeriesModel, given: SeriesSettings) -> None:
-    """Check settings and set them as attributes of a frozen model."""
+    """Check the settings of a series model, and set them as attributes of the frozen instance."""
     if unknown := sorted(given.keys() - UNDECLARED.keys()):
         raise TypeError(f"{type(model).__name__}.__init__() got an unexpected keyword argument {unknown[0]!r}")
     for name, value in checked_settings(given).items():
@@ -284,7 +284,7 @@ def read_settings(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def described(model: SeriesModel, what: str) -> str:
-    """Describe a model in one sentence: what a step is, the rows, the gap and the fit."""
+    """Return a sentence that describes a series model: rows, step, gap and fit."""
     ordered = "" if model.order_by is None else f" in the order of column {model.order_by!r}"
     parts = "the sealed rows are one series"
     if model.groups is not None:
@@ -333,7 +333,7 @@ def _checked_step(step: Any) -> float | None:
 
 
 def _checked_lengths(lengths: Iterable[Iterable[int]] | None) -> tuple[tuple[int, int], ...] | None:
-    """Return pairs of a length and the number of such series in order, or None, after a check."""
+    """Return sorted pairs of series length and number of series, or None, after a check."""
     if lengths is None:
         return None
     pairs = tuple(sorted((operator.index(length), operator.index(number)) for length, number in lengths))
@@ -378,7 +378,7 @@ def check_rows(model: SeriesModel, facts: SeriesFacts) -> None:
 
 
 def check_follows(model: SeriesModel, structure: RowStructure) -> None:
-    """Check that arriving rows (sealed in ``structure``) follow all earlier ones (its training rows).
+    """Check that arriving rows, the sealed rows of ``structure``, follow its training rows.
 
     Raises:
         DependenceError: If they do not come after all earlier rows, in the same steps.
@@ -399,7 +399,7 @@ def check_follows(model: SeriesModel, structure: RowStructure) -> None:
 
 
 def check_training_before(model: SeriesModel, structure: RowStructure) -> None:
-    """Check that no training rows of the series lie after arriving rows, unless declared independent.
+    """Check that training rows of the series come before the arriving rows, unless declared independent.
 
     Raises:
         DependenceError: If training rows of the series do not all come before them.
@@ -476,7 +476,7 @@ def is_linked(model: SeriesModel) -> bool:
 
 
 def training_link(model: SeriesModel) -> float:
-    """Return a bound on the total variation between (training rows, sealed rows) and independent ones."""
+    """Return a bound on the total variation distance of training and sealed rows from independence."""
     refuse_unknown_gap(model)
     if not is_linked(model):
         return 0.0
@@ -486,7 +486,7 @@ def training_link(model: SeriesModel) -> float:
 
 
 def refuse_unknown_number(model: SeriesModel) -> None:
-    """Check that the number of series is known if a column tells them apart."""
+    """Raise DependenceError if a column separates series and their number is unknown."""
     if model.groups is not None and model.lengths is None:
         raise DependenceError(
             f"The number of series in column {model.groups!r} is not known before rows are sealed. Pass the lengths "

@@ -256,7 +256,7 @@ def _sums(coupling: Coupling, longest: int) -> _Sums:
 
 
 def _ended(tails: NDArray[np.float64], step: int, longest: int) -> NDArray[np.float64]:
-    """Return the tails of ``min(T, longest)``, as a series has ended beyond."""
+    """Return tail probabilities of ``min(T, longest)``, because a series ends after its longest length."""
     reach = step * (tails.shape[1] - 1)
     return np.concatenate([tails[:, :-1], np.zeros((len(tails), 1))], axis=1) if reach >= longest else tails
 
@@ -301,7 +301,7 @@ def _rounded_up(counts: NDArray[np.int64], masses: NDArray[np.float64], *, lost:
 
 
 def _kept(counts: NDArray[np.int64], masses: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the places of the counts to keep: most where they lower the mean, the rest along the tail.
+    """Return the indices of the counts to keep: dense where they lower the mean most, sparse along the tail.
 
     Points of a density proportional to the root of the law's lose least of the mean by rounding up.
     """
@@ -319,7 +319,7 @@ def _kept(counts: NDArray[np.int64], masses: NDArray[np.float64]) -> NDArray[np.
 
 
 def _monotone(tails: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the least nonincreasing tails above the given ones, which undoes rounding errors."""
+    """Return the least nonincreasing tail probabilities above the given ones, which removes rounding errors."""
     rising = np.maximum.accumulate(tails[:, ::-1], axis=1)[:, ::-1]
     return np.asarray(np.clip(rising, 0.0, 1.0))
 
@@ -329,7 +329,7 @@ def _power_of_two(number: int) -> int:
 
 
 def says_nothing(coupling: Coupling) -> bool:
-    """Return whether a row tells nothing about the next one."""
+    """Return whether a row is independent of the next row."""
     return not coupling.forward(1, 2)[:, 1:].any()
 
 

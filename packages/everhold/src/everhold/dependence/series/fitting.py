@@ -129,7 +129,7 @@ def _columns(table: Any, names: list[str]) -> list[NDArray[Any]]:
 
 
 def _held(table: Any, names: list[str]) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Return the named columns as far as they exist, and the names of all columns."""
+    """Return those of the named columns that exist, and the names of all columns."""
     if isinstance(table, Mapping):
         held = {str(name): column for name, column in table.items()}
         return {name: _array(name, held[name]) for name in names if name in held}, list(held)
@@ -296,7 +296,7 @@ def bound_transitions(counts: ArrayLike, *, miss: float) -> TransitionSet:
 
 
 def _mixture_ends(hits: int, trials: int, level: float) -> tuple[float, float]:
-    """Return the ends of the chances whose likelihood is more than ``level`` times that of the mixture."""
+    """Return the interval of probabilities whose likelihood is above ``level`` times the mixture's likelihood."""
     return _mixture_low(hits, trials, level), 1.0 - _mixture_low(trials - hits, trials, level)
 
 
@@ -360,14 +360,14 @@ def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> Correla
 
 
 def missed(confidence: float) -> float:
-    """Return 1 minus a confidence, after checking that it lies strictly between 0 and 1."""
+    """Return 1 minus a confidence, after a check that the confidence lies strictly between 0 and 1."""
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence is {confidence}. Pass a number strictly between 0 and 1, such as 0.99.")
     return 1.0 - confidence
 
 
 def continuous(series: Sequence[NDArray[Any]], *, name: str) -> list[NDArray[np.float64]]:
-    """Return the values of every series as numbers, after checking that they are finite and hardly repeat.
+    """Return the values of every series as floats, after a check that they are finite and few repeat.
 
     Raises:
         DependenceError: If they are no numbers, infinite, or classes.

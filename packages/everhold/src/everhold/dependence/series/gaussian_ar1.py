@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GaussianLaw(SeriesLaw):
-    """The law of stationary Gaussian series whose neighbours have at most a given correlation."""
+    """Stationary Gaussian series in which neighbouring rows have at most a given correlation."""
 
     correlation: float
 

@@ -286,7 +286,7 @@ def _too_many(states: int, rows: int, column: str) -> str:
 
 
 def _listed(states: tuple[str, ...]) -> str:
-    """Return the first states as an English list, with their number where there are more."""
+    """Return the first states as a text, and the number of states if there are more."""
     shown = ", ".join(map(repr, states[:8]))
     return shown if len(states) <= 8 else f"{shown}, ... ({len(states)} states)"
 
@@ -306,7 +306,7 @@ class ChainLaw(SeriesLaw):
 
     @property
     def uncertain(self) -> bool:
-        """Whether the matrix is known only up to a set."""
+        """Whether the transition matrix is known only up to a set of matrices."""
         return self.uncertainty is not None
 
     @cached_property
@@ -419,13 +419,13 @@ class ChainLaw(SeriesLaw):
 
 @lru_cache(maxsize=16)
 def _shared_coupling(law: ChainLaw) -> Coupling:
-    """Return the coupling for a law, the same object each time, after checking that it forgets."""
+    """Return the cached coupling of a law, after a check that the chain forgets its first state."""
     law.refuse_memory()
     return ChainCoupling(law.chain) if law.known else UniformCoupling(law.contraction, len(law.transition))
 
 
 def _quilt_steps(longest: int) -> NDArray[np.int64]:
-    """Return the distances that are tried: all up to 64, then fewer and fewer."""
+    """Return the distances to try as quilts: all up to 64, then geometrically spaced ones."""
     near = np.arange(1, min(longest, 64) + 1)
     return np.unique(np.concatenate([near, np.geomspace(near[-1], longest, 200).astype(np.int64)]))
 
@@ -478,7 +478,7 @@ def checked_law(given: Iterable[float], name: str, *, states: int) -> tuple[floa
 
 
 def named_states(states: Sequence[Any]) -> list[str]:
-    """Return the names of states as rows hold them, with truth values as "true" and "false"."""
+    """Return states as texts in the form that rows have, with booleans as "true" and "false"."""
     return [str(name) for name in as_text(np.array(list(states), dtype=object))]
 
 

@@ -44,7 +44,7 @@ class Chain:
 
     @cached_property
     def fault(self) -> str | None:
-        """The reason in words why the chain does not forget its first state, or None if it does."""
+        """Text that says why the chain does not forget its first state, None if it does."""
         steps = self.transition > 0
         connected = _many_steps(steps | np.eye(self.states, dtype=bool), self.states)
         if not connected.all():
@@ -74,7 +74,7 @@ class Chain:
 
     @cached_property
     def reversal(self) -> Chain:
-        """The chain seen backwards in time, ``P*(y, x) = pi(x) P(x, y) / pi(y)``, the same if it is reversible."""
+        """The chain in reversed time, ``P*(y, x) = pi(x) P(x, y) / pi(y)``. A reversible chain returns itself."""
         if self.is_reversible:
             return self
         flow = self.stationary[:, None] * self.transition
@@ -82,7 +82,7 @@ class Chain:
 
     @cached_property
     def is_reversible(self) -> bool:
-        """Whether the series looks the same in both directions of time, up to rounding."""
+        """Whether the law of the series is the same in reversed time, up to rounding."""
         flow = self.stationary[:, None] * self.transition
         return bool(np.allclose(flow, flow.T, rtol=1e-12, atol=1e-15))
 
@@ -121,7 +121,7 @@ class Chain:
         return result
 
     def distance_to_stationary(self, steps: int) -> float:
-        """Return ``E_s TV(P^steps(s, .), pi)``, the dependence of two stationary rows so many steps apart."""
+        """Return ``E_s TV(P^steps(s, .), pi)``, the dependence of two stationary rows at this distance."""
         power = np.linalg.matrix_power(self._centred, steps)
         return float(min(self.stationary @ np.abs(power).sum(axis=1) / 2.0, 1.0))
 
@@ -138,7 +138,7 @@ class Contraction:
 
     @property
     def exact(self) -> bool:
-        """Whether the set has one chain only, so that the bound is exact."""
+        """Whether the set contains a single chain, so that the bound is exact."""
         return not self.radii.any() or self.chain.states == 1
 
     @cached_property
