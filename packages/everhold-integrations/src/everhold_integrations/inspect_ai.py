@@ -38,7 +38,7 @@ _NOTHING = float("nan")
 
 
 class CaseAccuracy(AccuracyQuery):
-    """Query for the share of cases whose target is the model's answer, made by `case_accuracy`.
+    """Query for the share of cases in which the model's answer equals the target, made by `case_accuracy`.
 
     An answer that can be no target counts as wrong and is not refused, because models give such answers.
     """
@@ -212,7 +212,7 @@ def _opened(storage: str, name: str, analyst: str | None) -> Holdout:
 
 
 def _check(holdout: Holdout) -> None:
-    """Reject a holdout whose cases cannot be joined."""
+    """Reject a holdout without row ids and label, because samples are joined with cases by id."""
     if holdout.schema.row_id is None or holdout.schema.label is None:
         raise QueryRejected(
             "The holdout has no row ids or no label, but samples are joined with cases by their ids. Create it with "

@@ -152,7 +152,7 @@ class _JUnit:
             self._scores[name] = float(value)
 
     def characters(self, text: str) -> None:
-        """Keep the text of a failure, of which start and end tell what failed."""
+        """Collect the text of a failure. Of a long text, only the beginning and the end are kept."""
         if self._tags[-1] == "failure" and self._case is not None:
             whole = self._text + text
             self._text = whole if len(whole) <= _LONGEST_MESSAGE else whole[:500] + whole[-500:]
@@ -194,7 +194,7 @@ class _JUnit:
 
 
 def _duration(text: str | None) -> Any:
-    """Return seconds as a number, None if they are missing, and the text itself if it is no number."""
+    """Return a duration in seconds, None if it is missing, or the text if it is not a number."""
     if not text:
         return None
     plain = text.replace(",", "") if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d*)?", text) else text

@@ -160,7 +160,7 @@ def compare_versions(
 
 
 def _subject(holdout: Holdout, estimator: Any, metric: str, rows: Any) -> Any:
-    """Return what is asked about: the estimator itself, or in a service its predictions for the public rows.
+    """Return the object to ask about: an estimator, or for a service its predictions for the public rows.
 
     Raises:
         QueryRejected: If they cannot be predicted.
@@ -187,7 +187,7 @@ def _subject(holdout: Holdout, estimator: Any, metric: str, rows: Any) -> Any:
 
 
 def _tracked(model: Any, run_id: str | None) -> dict[str, str]:
-    """Return the name and version under which a logged model was first registered, and the run that logged it."""
+    """Return the first registered name and version of a logged model, and the run that logged it."""
     found = mlflow.MlflowClient().search_model_versions(f"source_path = 'models:/{model.model_id}'")
     named = min(found, key=lambda each: each.creation_timestamp, default=None)
     facts = {} if named is None else {"name": named.name, "version": str(named.version)}
@@ -196,7 +196,7 @@ def _tracked(model: Any, run_id: str | None) -> dict[str, str]:
 
 
 def _estimator(model: Any) -> Any:
-    """Return the fitted estimator in an MLflow model.
+    """Return the fitted scikit-learn estimator inside an MLflow model.
 
     Raises:
         QueryRejected: If there is none that predicts in this process.
@@ -223,5 +223,5 @@ def _score(metric: str, estimator: Any, dataset: Any) -> float | None:
 
 
 def _predicted(metric: str, estimator: Any, table: Any) -> Any:
-    """Return what a metric reads of an estimator: its predicted classes, or probabilities of label 1."""
+    """Return an estimator's output for a metric: predicted classes, or probabilities of label 1."""
     return probabilities(estimator, table) if metric == "brier" else np.asarray(estimator.predict(table))

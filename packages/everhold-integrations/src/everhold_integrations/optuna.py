@@ -165,7 +165,7 @@ class SealedObjective:
         return self._holdout.ask(query, guess=guess, silent=silent, models=[trial])
 
     def _is_silent(self, returned: Asked) -> bool:
-        """Whether a trial is asked silently: as was said, else where told answers would say little."""
+        """Return whether a trial is asked silently: as requested, or by default for small holdouts."""
         if self._silent is not None or isinstance(returned, Answer) or self._is_free:
             return bool(self._silent)
         few = self._holdout.schema.rows < FEW_ROWS or (not self._holdout.is_served and self._holdout.is_silent)
@@ -213,7 +213,7 @@ class SealedObjective:
         return BestTrials(rows, trials[0].number, told.confidence, told.statement)
 
     def _same_query(self, trial: FrozenTrial, made_by: Callable[[Any], Asked]) -> Query[Any] | str:
-        """Return the query of a trial, made again from the trial.
+        """Return the query of a finished trial, built again by the objective.
 
         Raises:
             QueryRejected: If it differs from the one that was asked.

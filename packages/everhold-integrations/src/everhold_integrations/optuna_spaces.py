@@ -80,7 +80,7 @@ def _suggested(trial: Trial, name: str, values: Sequence[Any]) -> Any:
 
 
 def _step(values: Sequence[Any]) -> int | float | None:
-    """Return the distance of neighbouring values if it is the same for all, or None."""
+    """Return the step of evenly spaced numbers, or None if they are not evenly spaced."""
     if len(values) < 2 or any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         return None
     steps = [second - first for first, second in pairwise(values)]

@@ -72,12 +72,12 @@ def promptfoo_runs(results: Any) -> Iterator[CaseRun]:
 
 
 def _promptfoo_passed(row: Mapping[str, Any]) -> Any:
-    """Return whether the assertions held, or whatever is written in that place."""
+    """Return the field that says whether the assertions of a row held. It may be of any type."""
     return row["success"] if "success" in row else (row.get("gradingResult") or {}).get("pass")
 
 
 def _promptfoo_fault(row: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Return why a row has no outcome, as a key of `REFUSED`, and what the row says."""
+    """Return the kind of fault for which a row has no outcome, as a key of `REFUSED`, and the row's text about it."""
     response, passed, graded = row.get("response") or {}, _promptfoo_passed(row), row.get("gradingResult") or {}
     told = response if isinstance(response, dict) else {}
     tokens = [each.get("tokenUsage") for each in (row, told)]

@@ -128,7 +128,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class SealedCases:
-    """Collects the results of sealed tests, and seals or challenges with them at the end of the session."""
+    """Pytest plugin that collects results of sealed tests, and seals or compares them at the end of the session."""
 
     def __init__(self, config: pytest.Config, act: str) -> None:
         self._config, self._act = config, act
@@ -166,7 +166,7 @@ class SealedCases:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
-        """Record the outcome of a sealed test, and remove it from what is shown.
+        """Record the outcome of a sealed test, and hide it in pytest's output.
 
         What is noted travels with the report from workers, and not to JUnit.
         """
@@ -214,7 +214,7 @@ class SealedCases:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Seal the results or challenge with them, and set the exit code by the verdict."""
+        """Seal the results, or challenge with them, and set the exit code by the verdict."""
         if hasattr(session.config, "workerinput"):
             return
         if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
@@ -229,7 +229,7 @@ class SealedCases:
 
     @contextmanager
     def _told(self, session: pytest.Session) -> Iterator[None]:
-        """Tell a fault instead of raising it: in the terminal, in the summary, and by the exit code."""
+        """Return a context that reports an exception in the terminal, in the summary, and by the exit code."""
         from everhold.cli.failures import Misuse
         from everhold.errors import BudgetExhausted, EverholdError
         from everhold.gates.cases.summary import write_fault
@@ -247,7 +247,7 @@ class SealedCases:
         terminalreporter.write_line(self._said)
 
     def _check(self) -> None:
-        """Check the claims, the storage, and that its holdout and gate suit what is asked of them."""
+        """Check the claims and the storage, and that the holdout and gate in it fit the requested act."""
         from everhold.errors import HoldoutNotFound, QueryRejected
         from everhold.gates.cases.checks import checked_margin
         from everhold.gates.cases.opening import check_terms

@@ -136,7 +136,7 @@ async def _field(headers: Headers, receive: Receive) -> tuple[str, Receive]:
 
 
 async def _peek(receive: Receive, most: int) -> tuple[bytes, bool, Receive]:
-    """Return the beginning of a body, whether this is all of it, and the body to be read anew."""
+    """Return the beginning of a request body, whether it is complete, and a `receive` that starts from it again."""
     messages: list[Message] = []
     read, more = b"", True
     while more and len(read) < most:

@@ -45,7 +45,7 @@ _LEAST_INFLUENCE = 1e-5  # nothing below it is drawn
 
 @dataclass(frozen=True, slots=True)
 class Portrait:
-    """Chart of a dependence model with its texts, before it is drawn.
+    """A chart of a dependence model with its title, caption and alternative text.
 
     Attributes:
         title: What stands above it.
@@ -61,7 +61,7 @@ class Portrait:
 
 @lru_cache(maxsize=64)
 def portrait_of(model: DependenceModel) -> Portrait | None:
-    """Return the chart of a model: influence by distance, rows and lines between them, or sets of rows.
+    """Return a chart of a model: influence by distance, a graph of rows, or sizes of independent sets.
 
     It is drawn from the model alone, which is public: certificates hold it.
 
@@ -237,7 +237,7 @@ def _radii(request: PlanRequest, chain: DependenceModel) -> dict[str, float]:
 
 
 def _worth(rows: int, ratio: float, *, own: bool) -> list[alt.Chart]:
-    """Return a vertical line and its text, at the correlation where rows are worth so many effective rows."""
+    """Return a vertical rule and its label, at the correlation for which rows are worth fewer effective rows."""
     import altair as alt
 
     at = max((ratio - 1.0) / (ratio + 1.0), 0.0)
@@ -269,7 +269,7 @@ _FULL = 60  # dots, of which more are drawn smaller
 
 
 def links_chart(links: Links) -> alt.LayerChart:
-    """Draw rows as dots, with a line between two that tell about each other. Latent nodes are hollow."""
+    """Return a chart with rows as dots, and lines between rows that depend on each other. Latent nodes are hollow."""
     import altair as alt
 
     dots = [
@@ -297,7 +297,7 @@ def links_chart(links: Links) -> alt.LayerChart:
 
 
 def sets_chart(sets: Mapping[int, int]) -> alt.LayerChart:
-    """Draw the share of all rows in sets of each size.
+    """Return a bar chart of the share of rows in sets of each size.
 
     Args:
         sets: Rows of a set to the number of such sets.
@@ -328,7 +328,7 @@ def sets_chart(sets: Mapping[int, int]) -> alt.LayerChart:
 
 
 def placed(links: Links) -> NDArray[np.float64]:
-    """Return a place for each dot, joined ones near each other, always the same, shape (places, 2).
+    """Return positions for the nodes of a graph, with linked nodes near each other, shape (places, 2).
 
     Without lines the dots stand in rows. Otherwise they push each other away and lines pull them together, ever more
     slowly.

@@ -88,7 +88,7 @@ def plan_by_values(tuned: Mechanism | None) -> alt.LayerChart:
 
 
 def _widths_by_value(tuned: PublicLevels) -> list[dict[str, Any]]:
-    """Return half-widths by true value, before the first surprise and after all planned ones."""
+    """Return half-widths by true value, before the first surprise and after all planned surprises."""
     points = []
     for surprises in sorted({0, min(tuned.surprises, tuned.queries - 1)}):
         for value in np.linspace(0.0, 1.0, _VALUES).tolist():

@@ -330,7 +330,7 @@ class Independent(DependenceModel):
     independent: ClassVar[bool] = True
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """Return the mechanism's own curve, as a row tells nothing about others (S4 with H = 1)."""
+        """Return the mechanism's own privacy curve, because a row reveals nothing about others (S4, H = 1)."""
         return curve
 
     def concentration(self, rows: int) -> float:

@@ -53,7 +53,7 @@ class BlockVarianceTest:
 
 @lru_cache
 def bits_of_block(rows: int) -> int:
-    """Return the least b for which blocks of ``2**b`` rows are at most 256 blocks."""
+    """Return the least b for which blocks of ``2**b`` rows divide the rows into at most 256 blocks."""
     return max((rows - 1) // _MOST_BLOCKS, 0).bit_length()
 
 

@@ -157,7 +157,7 @@ class OpenFile:
         return OpenRows(len(ranks[0]), tuple(columns))
 
     def _spans(self, names: Sequence[str], where: str) -> list[float]:
-        """Return the largest minus the least value of each column, infinite unless it holds whole numbers."""
+        """Return the range, maximum minus minimum, of each column of whole numbers, infinite for other columns."""
         told = ", ".join(
             f"CAST(max({quoted(name)}) AS DOUBLE) - CAST(min({quoted(name)}) AS DOUBLE)"
             if self.kinds[name] == "whole" else "NULL" for name in names
@@ -189,7 +189,7 @@ def _rank_sql(name: str, kind: Kind) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """An order of the training rows: by a column, or as they stand in the file, without rows that lack a value.
+    """An order of the training rows, by a column or as in the file. Rows without a value are left out.
 
     `in_file` says whether that is nearly the order of the file.
     """
@@ -233,7 +233,7 @@ def is_order(column: ExaminedColumn) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExaminedOutcome:
-    """An outcome in which rows may be alike: a column of numbers, or one class of a column of texts.
+    """Outcome for which the similarity of rows is measured: a numeric column, or one class of a text column.
 
     `values` are `scores` of the rows that have one, which `present` tells; `states` is the number of different ones.
     """
@@ -358,7 +358,7 @@ def autocorrelation(values: NDArray[np.float64]) -> Resemblance | None:
 def _parts(
     groups: NDArray[np.int64], values: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Return the sizes and the means of groups, and the sum of squares inside them."""
+    """Return the sizes and means of groups, and the sum of squares within groups."""
     sizes = np.bincount(groups).astype(np.float64)
     means = np.bincount(groups, weights=values) / sizes
     return sizes, means, float(np.sum((values - means[groups]) ** 2))
@@ -411,7 +411,7 @@ _MOST_ROWS = 100_000
 
 
 def declared_likeness(path: Path, declared: DependenceModel | None, *, label: str | None) -> float | None:
-    """Return the `likeness` inside declared groups, or None if no groups are declared or there is no training file."""
+    """Return the correlation of rows inside declared groups, None without declared groups or a training file."""
     groups = None if declared is None else declared.unit_column
     return likeness(path, groups=groups, label=label) if groups is not None and path.exists() else None
 
@@ -612,7 +612,7 @@ class Crossing:
 
     @property
     def crossed(self) -> bool:
-        """Whether any value is shared by several units."""
+        """Whether at least two units share a value of the column."""
         return len(self._cells.units) > 0
 
     @cached_property
@@ -621,7 +621,7 @@ class Crossing:
 
     @cached_property
     def _centring(self) -> tuple[float, float]:
-        """The share of the claimed variance that products lose by centring, and the factor of what is left.
+        """Return the share of variance that products of units lose by centring, and the factor to correct it.
 
         Rows are at the mean together, so two units of n and m rows have the expected product
         ``- claimed * n m / rows^2``.
@@ -634,7 +634,7 @@ class Crossing:
 
     @cached_property
     def _usual(self) -> tuple[float, float]:
-        """Both traces expected if each cell held its share, by number of rows, of a claimed variance of 1.
+        """Return both traces that are expected if each cell had its share of a total variance of 1.
 
         Where an outcome is rare, the rows in the cells may show none of its variance.
         """
@@ -660,7 +660,10 @@ class Crossing:
         return Shared(claimed, max(found.added, inner.added), min(2.0 * best.p_value, 1.0))
 
     def _products(self, values: NDArray[np.float64], claimed: float, third: float | None) -> Shared:
-        """Measure shared variance by products of units, given the third moment of a unit (None: of a cell)."""
+        """Estimate the variance that units share, from products of their sums.
+
+        None as third moment means that of cells.
+        """
         cells = self._cells
         found = np.bincount(cells.of_row, weights=values[cells.rows], minlength=len(cells.units))
         sums = np.asarray(found, dtype=np.float64)
@@ -694,7 +697,7 @@ class Crossing:
 
 
 def along(totals: NDArray[np.float64]) -> Shared:
-    """Measure what ordered unit totals, with mean 0 and shape (units,), have in common with their neighbours.
+    """Estimate the variance that ordered unit totals share with their neighbours.
 
     Blocks of several lengths are tried, and the one that shows most counts; its p-value is that of all lengths.
     """
@@ -708,7 +711,7 @@ def along(totals: NDArray[np.float64]) -> Shared:
 
 @lru_cache(maxsize=8)
 def _lengths(units: int) -> tuple[Crossing, ...]:
-    """Return partitions of ordered units into blocks, each with blocks twice as long as the one before."""
+    """Return partitions of ordered units into blocks, in which block lengths double from one to the next."""
     block = block_of_rows(units)
     return tuple(
         Crossing(block >> bits) for bits in range(_LENGTHS)
@@ -733,7 +736,7 @@ def _tail(seen: float, variance: float, third: float) -> float:
 
 
 def _gamma_tail(skew: float, deviation: float) -> float:
-    """Return the chance that a gamma law of this skewness is so many standard deviations above its mean."""
+    """Return the probability that a gamma variable exceeds its mean by this many standard deviations."""
     if skew < _NO_SKEW:
         return float(scipy.special.ndtr(-deviation))
     shape = 4.0 / skew**2

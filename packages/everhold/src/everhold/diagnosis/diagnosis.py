@@ -229,7 +229,7 @@ def diagnose_rows(
 
 
 def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
-    """Return how many training rows count as one by the declaration, or None if nothing is promised."""
+    """Return the design effect that the declaration allows, None if nothing is promised for this model."""
     declared = mechanism.dependence
     if declared.assumes_no_law:
         return None
@@ -245,7 +245,7 @@ def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
 
 
 def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
-    """Return the radius of the mechanism tuned for the dependence found, or None if it cannot serve such rows."""
+    """Return the mechanism's radius for the dependence that was found, None if it cannot answer for such rows."""
     try:
         tuned = tuned_mechanism(mechanism.name, replace(PlanRequest.of(mechanism), dependence=found.model))
     except ValueError:

@@ -52,7 +52,7 @@ class CopiesFinding(GroupFinding):
 
     @property
     def suspect(self) -> bool:
-        """Whether the finding is clear, for any outcome, because chance makes no such gaps."""
+        """Whether the finding is clear. Every outcome counts, because chance does not produce such gaps."""
         return self.clear
 
     def suggestion(self, *, shell: bool = False) -> str | None:
@@ -184,7 +184,7 @@ def places(inputs: CheckInputs) -> Iterator[PlaceFinding]:
 
 
 def _pairs(rows: OpenRows, label: str | None) -> Iterator[tuple[ExaminedColumn, ExaminedColumn]]:
-    """Yield the pairs of columns whose names are those of two coordinates."""
+    """Yield the pairs of numeric columns whose names suggest coordinates, such as latitude and longitude."""
     named = {
         column.name.casefold(): column for column in rows.columns
         if column.name != label and column.kind in ("whole", "number")
@@ -242,7 +242,7 @@ class CrossedFinding(GroupFinding):
 
     @property
     def suspect(self) -> bool:
-        """Whether the finding is clear, because only outcomes of the label are tested."""
+        """Whether the finding is clear. It always counts, because only outcomes of the label are tested."""
         return self.clear
 
     def claim(self, alike: str, advice: str | None, would: str) -> str:
@@ -255,7 +255,7 @@ class CrossedFinding(GroupFinding):
 
 
 def crossed(inputs: CheckInputs) -> Iterator[CrossedFinding]:
-    """Yield one finding for each column with few values in which rows are alike beyond the declared groups."""
+    """Yield one finding for each column with few values that correlates rows of different declared groups."""
     named = inputs.declared.group_column
     groups = None if named is None else inputs.rows.column(named)
     if groups is None:
@@ -273,7 +273,7 @@ def crossed(inputs: CheckInputs) -> Iterator[CrossedFinding]:
 def _found(
     column: ExaminedColumn, groups: ExaminedColumn, outcome: ExaminedOutcome, inputs: CheckInputs, number: int
 ) -> CrossedFinding | None:
-    """Return the finding that rows with one value are alike beyond their declared groups, or None."""
+    """Return the finding that rows with equal values of a column correlate beyond their declared groups, or None."""
     known = (column.ranks >= 0) & (groups.ranks >= 0)
     both = outcome.present & known
     group = np.unique(groups.ranks[both], return_inverse=True)[1]

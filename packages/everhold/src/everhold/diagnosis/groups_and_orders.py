@@ -69,7 +69,7 @@ class CheckInputs:
     bets: bool = False
 
     def units(self, rows: OpenRows) -> NDArray[np.int64] | None:
-        """Return the declared group of each row, or None if no column gives it for every row."""
+        """Return the declared group of each row, or None if no column has it for every row."""
         named = self.declared.group_column
         column = rows.column(named) if named is not None else None
         return None if column is None or bool(np.any(column.ranks < 0)) else column.ranks
@@ -85,7 +85,7 @@ class CheckInputs:
 
 
 def corrected(findings: Sequence[Finding]) -> list[Finding]:
-    """Correct the p-values of findings for the number of columns (Bonferroni) and sort them, clearest first."""
+    """Return findings with p-values corrected for the number of columns (Bonferroni), the clearest first."""
     paid = [replace(finding, p_value=min(finding.p_value * len(findings), 1.0)) for finding in findings]
     said = {FILE_ORDER, *(finding.column for finding in paid if finding.role != "series")}
     kept = [finding for finding in paid if finding.clear or finding.role != "series" or finding.column not in said]
@@ -93,7 +93,7 @@ def corrected(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _place(finding: Finding) -> tuple[bool, bool, int, float]:
-    """Return the sort key of a finding: suspects first, then groups, then the largest correlation."""
+    """Return the sort key of a finding: suspects first, then clear findings, then by role and correlation."""
     role = ("group", "series", "attribute").index(finding.role)
     return not finding.suspect, not finding.clear, role, -abs(finding.correlation)
 
@@ -176,7 +176,7 @@ class _Compared:
         return cls(column, units, crossing, Crossing(np.where(of_row == 0.0, -1, column.ranks // 2), units), of_row)
 
     def shared(self, values: NDArray[np.float64]) -> Shared:
-        """Measure the variance shared by rows of different units with equal values, beyond smooth change."""
+        """Estimate the variance shared by rows of different units with equal values, without smooth trends."""
         found = self.crossing.shared(values)
         if self.pairs is None:
             return found
@@ -239,7 +239,7 @@ def _as_groups(
 def _of_promised(
     effect: float, column: ExaminedColumn, outcome: ExaminedOutcome, promised: float, paired: bool
 ) -> float:
-    """Return the p-value of a design effect if rows without units are worth what a model promises."""
+    """Return the p-value of a design effect under the hypothesis that the promised one holds."""
     sizes = _sizes(column.ranks)
     rows, squares = len(column.ranks), sum(size * size * number for size, number in sizes)
     heavy = promised * max(float(np.mean(outcome.values**4)) - 3.0, 0.0) * rows / squares
@@ -248,7 +248,7 @@ def _of_promised(
 
 
 def _sizes(ranks: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    """Return pairs of a group size and the number of such groups.
+    """Return pairs of group size and number of groups. A row without a value is its own group.
 
     A row without a value is a group of its own.
     """
@@ -343,7 +343,7 @@ def _about_series(order: Order, outcome: ExaminedOutcome, alike: Resemblance) ->
 
 
 def _is_sorted(rows: OpenRows, order: Order, outcome: ExaminedOutcome) -> bool:
-    """Return whether the order sorts the outcome's own column, so that alike neighbours tell nothing."""
+    """Return whether the order sorts the outcome's own column, in which case neighbours are similar by construction."""
     column = rows.column(outcome.column)
     if column is None or outcome.of_label:
         return False
@@ -388,7 +388,7 @@ def _averages(groups: NDArray[np.int64], outcome: ExaminedOutcome, number: int) 
 
 
 def _go_together(averages: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return for each outcome, shape (outcomes, groups), whether it follows group sizes beyond chance."""
+    """Return for each outcome whether its group averages correlate with group sizes beyond chance."""
     squares, rng, left = averages**2, np.random.default_rng(0), _SHUFFLES
     seen = _studentised(averages, squares, sizes[:, None])[:, 0]
     more, most = np.zeros(len(seen), dtype=np.int64), LEVEL * (_SHUFFLES + 1) - 1
@@ -495,7 +495,7 @@ class Finding(ABC):
 
     @property
     def clear(self) -> bool:
-        """Whether rows are worth less than is promised, beyond chance and by enough to matter."""
+        """Whether the rows are worth fewer independent rows than promised, significantly and by enough to matter."""
         if self.role == "attribute" or self.p_value >= LEVEL:
             return False
         return self.design_effect >= (LESS_WORTH if self._alike else _FARLESS_WORTH) * self.promised
@@ -545,7 +545,10 @@ class GroupFinding(Finding):
 
     @property
     def suspect(self) -> bool:
-        """Whether the finding contradicts the declaration, since any two related columns make groups look alike.
+        """Whether the finding contradicts the declared dependence, for which correlation alone is not enough.
+
+        It must also concern the label, or the groups must be contiguous in the file, or no group may have both sealed
+        and training rows.
 
         So it has to be the label, or the rows have to lie together in the file, or no group may have rows on both
         sides, too.

@@ -243,7 +243,7 @@ class DependenceMonitor:
                 yield replace(told, groups=column)
 
     def _finding(self, shared: Shared, level: float, bets: bool) -> QueryWorth | None:
-        """Return the finding about variance that units share, or None if chance or the procedure covers it."""
+        """Return the finding on variance that units share, None if chance or the interval procedure explains it."""
         measured = bets and self.units is not None
         promised = shared.claimed / self.rows if measured else self.rows_for_one or 1.0
         effect = (shared.claimed + shared.added) / self.rows
@@ -338,12 +338,12 @@ def columns_to_test(
 
 
 def _columns_of_interest(training: StoredRows, label: str | None) -> OpenRows:
-    """Read the columns of the first training rows that may order or group them."""
+    """Return the first training rows of columns that may define groups or an order."""
     return OpenFile(training.engine, label=label).first(_MOST_ROWS, ("time", "whole", "text"))
 
 
 def warn_of_queries(found: Sequence[tuple[str, QueryWorth]]) -> None:
-    """Warn about each query whose values on the training rows are worth less than is promised."""
+    """Warn about each query whose training rows are worth fewer independent rows than promised."""
     for shown, worth in found:
         column = "block" if worth.groups is None else worth.groups
         advice = f"eh.Groups({column!r})", f"--groups {shlex.quote(column)}"

@@ -45,7 +45,7 @@ _FEW_ROWS = 100
 def chosen_mechanism(
     name: str | None, request: PlanRequest, structure: RowStructure, dependence: DependenceModel | None
 ) -> Mechanism:
-    """Return the named or the best mechanism, with the dependence bound to the rows to be sealed.
+    """Return the mechanism of a name, or the best one without a name, for the rows to be sealed.
 
     Raises:
         DependenceError: If the dependence does not match the rows.
@@ -57,7 +57,7 @@ def chosen_mechanism(
 
 
 def bound_mechanism(mechanism: Mechanism, structure: RowStructure, dependence: DependenceModel | None) -> Mechanism:
-    """Return a planned mechanism with its dependence bound to the rows to be sealed.
+    """Return a planned mechanism for the rows to be sealed, after a check that it was planned for such rows.
 
     Raises:
         DependenceError: If the dependence does not match the rows.
@@ -82,7 +82,7 @@ def bound_mechanism(mechanism: Mechanism, structure: RowStructure, dependence: D
 
 
 def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceModel:
-    """Return a dependence model with its columns looked up in the rows, if it is registered."""
+    """Return a dependence model with facts such as group sizes read from the rows."""
     require_listed(dependence)
     return dependence.bind(structure)
 
@@ -117,7 +117,7 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
 
 
 def is_worth(mechanism: Mechanism, alike: float | None) -> bool:
-    """Return whether the guaranteed radius, or the one expected for honest guesses, says something."""
+    """Return whether the promised radius, or the expected one with good guesses, is small enough to be useful."""
     if mechanism.promise().radius < VACUOUS:
         return True
     return mechanism.expected_radius(USUAL_VALUE, alike) < least_vacuous(USUAL_VALUE)
@@ -143,14 +143,14 @@ def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
 
 
 def _planned_anew(mechanism: Mechanism, name: str, queries: int) -> Mechanism | None:
-    """Return the named mechanism planned for the same rows, or None if it cannot serve them."""
+    """Return the mechanism of a name planned for the same rows and another number of queries, None if impossible."""
     request = PlanRequest.of(mechanism).with_queries(queries)
     made = tuned_for(name, request)
     return None if isinstance(made, str) else made
 
 
 def _surprises_of(mechanism: Mechanism) -> dict[str, int]:
-    """Return the number of surprises as a setting, if it is not the default."""
+    """Return the planned surprises as a keyword argument, empty if they are the default number."""
     surprises = mechanism.planned_surprises
     return {} if surprises in (None, planned_surprises(None, mechanism.queries)) else {"surprises": surprises}
 
@@ -171,7 +171,7 @@ def _more_rows(mechanism: Mechanism, alike: float | None) -> str:
 
 
 def _rows_needed(mechanism: Mechanism, alike: float | None) -> int | None:
-    """Return the rows with which the mechanism promises something for the same plan, or None if unknown.
+    """Return the number of rows for which the same plan gives a useful radius, None if unknown.
 
     Rows come in groups like those of the sealed rows, where there are groups. Other models are bound to these rows.
     """
@@ -207,7 +207,7 @@ def warn_of_weak_promise(mechanism: Mechanism, alike: float | None = None) -> No
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to ask, with the half-width of a yes-or-no answer.
+    """One way to ask queries, with the half-width of a yes-or-no answer.
 
     Attributes:
         way: Its name.

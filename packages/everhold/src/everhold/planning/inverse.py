@@ -122,7 +122,7 @@ def by_mechanism(plan: Callable[[str], Planned]) -> dict[str, Planned]:
 
 
 def radius_of(name: str, request: PlanRequest, *, at: float | None = None) -> float:
-    """Return a mechanism's best radius for a request, or the expected one at a value, infinite if it cannot serve.
+    """Return the radius of a mechanism for a request, or the expected one at a value. Infinite if it cannot serve.
 
     The parameters are those of the smallest worst case either way.
     """
@@ -145,7 +145,7 @@ def queries_allowed_by(name: str, request: PlanRequest, radius: float, *, at: fl
 
 
 def published_statements(request: PlanRequest) -> tuple[str, ...]:
-    """Return the names of installed published statements that apply to the rows of a request.
+    """Return the names of published bounds that can be evaluated for the rows of a request.
 
     For dependent rows they are shown for comparison only: the published proof is incomplete there (erratum 5).
     """
@@ -155,7 +155,7 @@ def published_statements(request: PlanRequest) -> tuple[str, ...]:
 
 
 def published_rows_needed(name: str, request: PlanRequest, radius: float) -> int | None:
-    """Return the rows that a published statement needs, or None if it never reaches the radius.
+    """Return the number of rows for which a published bound reaches the radius, None if it never does.
 
     What rounding rows to the grid costs comes off the radius, as it does for the mechanisms.
     """
@@ -167,7 +167,7 @@ def published_rows_needed(name: str, request: PlanRequest, radius: float) -> int
 
 
 def published_bound(name: str, request: PlanRequest) -> PublishedBound:
-    """Return the radius that one of the `published_statements` gives for a request."""
+    """Return the radius that a published bound gives for a request."""
     if request.dependence.independent:
         return BOUNDS[name].radius(request.rows, **_session(request))
     radius, _ = _for_dependent(BOUNDS[name])
@@ -175,7 +175,7 @@ def published_bound(name: str, request: PlanRequest) -> PublishedBound:
 
 
 def _for_dependent(statement: PublishedStatement) -> tuple[Callable[..., PublishedBound], ...]:
-    """Return the two functions of a published statement for dependent rows, or raise if it has none."""
+    """Return the functions of a published bound for dependent rows. Raise ValueError if it has none."""
     if statement.dependent is None:
         raise ValueError(
             f"{statement.name} says nothing of dependent rows. Choose another one of published_statements(...)."
@@ -184,7 +184,7 @@ def _for_dependent(statement: PublishedStatement) -> tuple[Callable[..., Publish
 
 
 def _rows_of_dependent(statement: PublishedStatement, radius: float, request: PlanRequest, *, least: float) -> float:
-    """Return a number of rows n for which the statement, with n dependent rows, needs no more than n.
+    """Return a number n of dependent rows that suffices for the radius, by iteration from independent rows.
 
     The price seldom depends on n. Where it rises with n, climbing from what independent rows need finds the smallest n.
     """
@@ -202,7 +202,7 @@ def _price(request: PlanRequest, rows: int) -> Callable[[float], float]:
 
 
 def _session(request: PlanRequest) -> _Session:
-    """Return the settings of a request by the names that published statements give them."""
+    """Return the settings of a request as keyword arguments of published bounds."""
     slack = max(request.slack, LEAST_SLACK)  # no other statement minds so little
     return {
         "queries": request.queries,
@@ -321,7 +321,7 @@ class PublishedBound(Protocol):
 
     @property
     def note(self) -> str:
-        """Why the bound is infinite, if more rows would not help."""
+        """Reason why the bound is infinite, where more rows would not help."""
 
 
 class PublishedStatement(Protocol):
@@ -349,11 +349,11 @@ class PublishedStatement(Protocol):
 
     @property
     def dependent(self) -> tuple[Callable[..., PublishedBound], Callable[..., PublishedBound]] | None:
-        """The same two functions for dependent rows, with a ``price`` of noise, or None."""
+        """The functions `radius` and `rows_needed` for dependent rows, with a ``price`` of noise, or None."""
 
 
 def _check(name: str, statement: Any) -> str:
-    """Return what is wrong with a published statement of an extension, or an empty text."""
+    """Return a text about a fault of an extension's published bound, empty if it has none."""
     lacking = [
         part for part in ("source", "colour", "radius", "rows_needed", "dependent") if not hasattr(statement, part)
     ]

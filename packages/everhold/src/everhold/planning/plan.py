@@ -120,7 +120,7 @@ class Plan(Display):
         return explanation(self) if self.ways is None else f"{self.ways.explain()}\n{explanation(self)}"
 
     def line(self, mechanism: str) -> PlanLine:
-        """Return the line of a mechanism.
+        """Return the line of the plan for a mechanism.
 
         Raises:
             ValueError: If there is no mechanism of that name.
@@ -131,7 +131,7 @@ class Plan(Display):
         raise ValueError(f"There is no mechanism {mechanism!r} in this plan. Name one of {', '.join(answering())}.")
 
     def request(self, *, rows: int | None = None) -> PlanRequest:
-        """Return the plan's request, for its rows or other ones."""
+        """Return the plan's request, for the planned number of rows or another one."""
         return PlanRequest(
             rows=rows or self.rows or 1, queries=self.queries, surprises=self.surprises, confidence=self.confidence,
             slack=self.slack, dependence=self.dependence, training_rows=self.training_rows, alike=self.alike,
@@ -216,7 +216,7 @@ class Plan(Display):
         return asked
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each mechanism, then one for each published statement."""
+        """Return one row of the plan's table for each mechanism, then one for each published bound."""
         rows = []
         for line in self.lines:
             shown = {"by": line.mechanism, "statement": line.statement, "adaptive": "yes" if line.adaptive else "no"}
@@ -490,7 +490,7 @@ def _sentences(plan: Plan) -> Iterator[str]:
 
 
 def _headline(plan: Plan, best: PlanLine) -> str:
-    """Return the sentence that says which mechanism is recommended, and what it promises."""
+    """Return the sentence with the recommended mechanism and its radius."""
     name, around = best.mechanism, f"around {plan.at:g}"
     if plan.rows is None and best.rows_expected is not None:
         needs = f"{name} needs the fewest rows for adaptive queries: {best.rows_expected:,}"

@@ -168,7 +168,7 @@ class PlanRequest:
 
 
 def check_radius(radius: float) -> float:
-    """Check a requested radius, and return it as a float.
+    """Return a requested radius as a float, after a check that some number of rows can reach it.
 
     Raises:
         ValueError: If no number of rows could reach it.
@@ -183,7 +183,7 @@ def check_radius(radius: float) -> float:
 
 
 def check_value(at: float) -> float:
-    """Check a population value, and return it as a float.
+    """Return a population value as a float, after a check that it lies in [0, 1].
 
     Raises:
         ValueError: If it is not in [0, 1].
@@ -222,12 +222,12 @@ def tuned_mechanism(name: str, request: PlanRequest) -> Mechanism:
 
 @lru_cache(maxsize=256, typed=True)
 def _remembered(kind: type[Mechanism], **requested: Any) -> Mechanism:
-    """Return `Mechanism.for_request`, cached by request because it depends on nothing else."""
+    """Return `Mechanism.for_request`, cached because equal requests give equal mechanisms."""
     return kind.for_request(**requested)
 
 
 def tuned_for(name: str, request: PlanRequest) -> Mechanism | str:
-    """Return the named mechanism tuned for a request, or in words why it cannot serve it."""
+    """Return the mechanism of a name tuned for a request, or a text that says why it cannot serve the request."""
     try:
         return tuned_mechanism(name, request)
     except ValueError as reason:

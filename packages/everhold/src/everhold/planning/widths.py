@@ -113,7 +113,7 @@ def widths_of(mechanism: PublicLevels, alike: float | None = None) -> Widths:
 
 
 def width_at(mechanism: PublicLevels, value: float, surprises: int, alike: float | None = None) -> Width:
-    """Return the width of the last planned yes-or-no query with this true value, after so many surprises."""
+    """Return the expected width of the last planned yes-or-no query with this true value, after some surprises."""
     nats = _last_nats(mechanism, surprises)
     procedure = mechanism.quotes.yes_no_at(value, nats, alike)
     confirmed = mechanism.intervals.of_guess(procedure, value, nats)
@@ -135,7 +135,7 @@ def width_at(mechanism: PublicLevels, value: float, surprises: int, alike: float
 
 
 def _last_nats(mechanism: PublicLevels, surprises: int) -> float:
-    """Return ln(1 / level) of the last planned query if every surprise cost a label of a cell."""
+    """Return ln(1 / level) of the last planned query, if each surprise had the full cost of a label."""
     labels = surprises * mechanism.cells.cost / 1e6
     return float(mechanism.nats(mechanism.queries, surprises, labels))
 
@@ -157,7 +157,7 @@ def _units(mechanism: PublicLevels) -> tuple[str, float]:
 
 
 def _width_by_spread(mechanism: PublicLevels, kind: str, size: float, sd: float, surprises: int) -> Width:
-    """Return the width for values whose units spread by ``sd`` per row about any mean (S7)."""
+    """Return the expected width for row values with standard deviation ``sd`` per row (S7)."""
     rows, nats = float(mechanism.rows), _last_nats(mechanism, surprises)
     counts = mechanism.dependence.unit_counts
     spread = sd * sd * (_squares(counts, mechanism.rows) if counts else rows)
@@ -214,7 +214,7 @@ def vacuous_in_words(mechanism: Mechanism, alike: float | None = None) -> str:
 
 
 def sealed_units(dependence: DependenceModel) -> str:
-    """Return what has to be sealed for narrower answers: "groups" if they are declared, else "rows"."""
+    """Return "groups" if the declared rows come in groups, else "rows": what must be added for narrower answers."""
     return "groups" if dependence.in_groups else "rows"
 
 
@@ -314,7 +314,7 @@ def step_at(*, rows: int, disagreement: float, nats: float, public: bool) -> flo
 
 
 def _sign_test_step(rows: int, differing: int, nats: float) -> float | None:
-    """Return the gain at the fewest wins whose lower limit is above a tie, found by bisection, or None."""
+    """Return the least gain that the sign test can prove, None if it can prove none with these rows."""
     test = SignTest(rows=rows, training=rows, differing=differing)
 
     def seen(wins: int) -> bool:
@@ -506,6 +506,6 @@ def plan_growth(
 
 
 def _widths(mechanism: PublicLevels, state: State, at: float) -> tuple[float, float]:
-    """Return two half-widths of the next answer: told for a guess that holds, and unsealed."""
+    """Return two half-widths of the next answer: for a confirmed guess, and after unsealing."""
     expected = mechanism.quotes.expected(state, at, mechanism.yes_no_procedure)
     return half_within(*expected.confirmed), half_within(*expected.unsealed)

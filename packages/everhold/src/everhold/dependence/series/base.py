@@ -108,7 +108,7 @@ class SeriesModel(DependenceModel):
 
     @property
     def fitted(self) -> bool:
-        """Whether the parameters were learned from training rows, so that all is argued given these rows."""
+        """Whether parameters were estimated from training rows, so that statements are conditional on these rows."""
         return self.fit_miss > 0.0 or self.law.uncertain
 
     @property
