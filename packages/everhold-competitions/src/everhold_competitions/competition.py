@@ -258,7 +258,7 @@ class Competition(Display):
 
     @property
     def closing(self) -> int:
-        """Number of queries that the end needs: one score for each team, and one query for each comparison."""
+        """Number of queries that are asked at the end: one score for each team, and one for each comparison."""
         return self.teams + self.comparisons
 
     @property
@@ -456,7 +456,7 @@ def checked_deadline(deadline: Any) -> str | None:
 
 
 def _check_known(metric: object) -> None:
-    """Reject a metric with a known mistake by a message of its own, before the general check of metrics."""
+    """Raise ValueError with a specific message for common mistakes in a metric."""
     given = dict(metric) if isinstance(metric, Mapping) else {"score": metric}
     for end in ("low", "high", "clip"):
         if end in given and not _is_number(given[end]):
@@ -472,7 +472,7 @@ def _check_known(metric: object) -> None:
 
 
 def _meant(metric: object) -> str:
-    """Return a hint at the metric or key that a mistyped one resembles, or an empty text."""
+    """Return a text that suggests a similar metric or key for a misspelled one, empty if none is similar."""
     given, known = ([metric], sorted(METRICS)) if isinstance(metric, str) else (metric, _KEYS)
     for name in given if isinstance(given, (list, Mapping)) else ():
         near = get_close_matches(name, known, n=1) if isinstance(name, str) and name not in known else []

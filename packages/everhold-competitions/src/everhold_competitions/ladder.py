@@ -96,7 +96,7 @@ class Scoreboard:
         self.put(where, shown, ends, Source.STANDING)
 
     def climb(self, state: State, loss: int, position: int) -> State:
-        """Reply to one submission that is a new best: its sealed mean is within ``eta / 2`` of the shown one."""
+        """Reply to one submission that is a new best, with its sealed mean rounded to the grid of scores."""
         ladder, where = self.ladder, slice(position, position + 1)
         best = (2 * loss * ladder.grid + ladder.steps) // (2 * ladder.steps)
         shown, half = np.array([best / ladder.grid]), 0.5 / ladder.grid

@@ -253,7 +253,7 @@ class Leaderboard(Display):
         path.write_text(self.to_html(), encoding="utf-8")
 
     def explain(self) -> str:
-        """Return a text that says what ranks and intervals prove, and what they do not."""
+        """Return a text on what ranks and intervals prove, and what they do not prove."""
         if not self.standings:
             return "No team has submitted yet."
         sure = f"With probability {100.0 * self.confidence:.8g}% (statement {self.statement})"
@@ -318,7 +318,7 @@ _Each = TypeVar("_Each", RankingRow, Comparison)
 
 
 def _turned(each: _Each, value: str) -> _Each:
-    """Return a line or a comparison with the other sign of its number and its interval."""
+    """Return a row or comparison with the sign of its number and interval inverted."""
     ends = {value: getattr(each, value), "low": each.high, "high": each.low}
     changed: dict[str, Any] = {name: None if end is None else 0.0 - end for name, end in ends.items()}
     return replace(each, **changed)
@@ -466,7 +466,7 @@ def out_in_words(board: Leaderboard) -> list[str]:
 
 
 def _rules(board: Leaderboard) -> str:
-    """Return deadline and rules as HTML, empty where there are none."""
+    """Return deadline and rules as HTML, empty if there are none."""
     deadline = "" if board.deadline is None else f"<p>Deadline: {moment_in_words(board.deadline)}</p>\n"
     lines = "" if board.rules is None else html.escape(printable_lines(board.rules))
     rules = f'<h2>Rules</h2>\n<p class="rules">{lines}</p>\n' if lines else ""
@@ -530,7 +530,7 @@ def _last_cells(board: Leaderboard, row: RankingRow) -> str:
 
 
 def _axis(standings: Sequence[RankingRow]) -> Axis | None:
-    """Return the axis over all intervals but those of scores far from the others, or None without an interval."""
+    """Return an axis that covers all intervals except those of outlying scores, or None without an interval."""
     known = [(middle, row.low, row.high) for row in standings
              if (middle := _middle(row)) is not None and row.low is not None and row.high is not None
              and math.isfinite(middle)]  # fmt: skip
@@ -552,7 +552,7 @@ def _picture_head(axis: Axis | None) -> str:
 
 
 def _picture(row: RankingRow, axis: Axis | None) -> str:
-    """Return an SVG of one team: a line for the interval and a dot for the score, or its number at the edge."""
+    """Return an SVG for one team: its interval and score, or the score as a number if it is outside the axis."""
     middle = _middle(row)
     if axis is None or middle is None or row.low is None or row.high is None:
         return ""

@@ -159,7 +159,7 @@ def _line(
     terms: Competition, rows: int, spacing: float, disagreement: float, confidence: float, surprises: int | None, *,
     strict: bool,
 ) -> dict[str, Any] | None:  # fmt: skip
-    """Return the widths of one competition, or None if its rows are too few, unless that has to be said."""
+    """Return the widths of one competition plan. If its rows are too few, return None, or raise if ``strict``."""
     final_rows = round((1.0 - (terms.public or 0.0)) * rows)
     try:
         final = terms.adjust(_tuned(*terms.plan(None, 0), final_rows, confidence, surprises))

@@ -132,7 +132,7 @@ class PublicScores:
         return [next(sides[public]) for public in self.is_public.tolist()]
 
     def tell(self, team: str, predictions: Any, predicted: str) -> Answer:
-        """Return the public score of a team's submission: its best so far, and the interval of this one.
+        """Answer a submission with its team's public score, the best so far, and the interval of this submission.
 
         Args:
             team: Who handed it in.

@@ -97,11 +97,11 @@ class Scoring(ABC):
 
     @abstractmethod
     def _described(self, predicted: str) -> dict[str, Any]:
-        """Return the description of the score query about predictions with this SHA-256."""
+        """Return the description of the score query about the predictions with this SHA-256."""
 
     @abstractmethod
     def _pair_described(self, first: str, second: str) -> dict[str, Any]:
-        """Return the description of the query that compares predictions with these two SHA-256."""
+        """Return the description of the query that compares the predictions with these two SHA-256."""
 
     @property
     def standing(self) -> float | None:
@@ -304,7 +304,7 @@ def scoring_of(competition: Competition, compiler: QueryCompiler) -> Scoring:
 
 
 def _renamed(described: Any, names: Mapping[str, str]) -> Any:
-    """Return a copy of a query description in which some SHA-256 are replaced by others."""
+    """Return a copy of a query description in which SHA-256 values are replaced by others."""
     if isinstance(described, Mapping):
         return {name: _renamed(value, names) for name, value in described.items()}
     if isinstance(described, (list, tuple)):

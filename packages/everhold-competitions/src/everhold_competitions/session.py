@@ -121,7 +121,7 @@ class Receiving:
         return known
 
     def _is_repeat(self, accounts: Accounts, team: Team, predicted: str, public: str) -> bool:
-        """Return whether a submission repeats the team's latest one and receiving it would change nothing."""
+        """Return whether a submission equals its team's latest one and would change nothing."""
         if (team.latest, team.public) != (predicted, public):
             return False
         over = accounts.closed or accounts.of(Submissions).closed
@@ -202,7 +202,7 @@ class TeamFeedback:
         return {"leads": verdict.champion == found.digest, "refused": verdict.refused}
 
     def _was_answered(self, candidate: Candidate) -> bool:
-        """Return whether the ledger has a verdict on these predictions against any leader."""
+        """Return whether the ledger has a verdict on these predictions as a challenger of a leader."""
         accounts = self.session.accounts()
         gates, leader, leaders = self.session.gates(accounts), self.session.leader(accounts), self.session.leaders()
         if leader is None or candidate.digest in leaders[: leaders.index(leader) + 1]:
@@ -222,7 +222,7 @@ class TeamFeedback:
         return not mechanism.accounts.leaves_capacity(state, self.session.competition.closing, [mechanism.procedure])
 
     def _was_scored(self, predicted: str) -> bool:
-        """Return whether the ledger has a score of these predictions."""
+        """Return whether the ledger has a score for these predictions."""
         return self.session.executor.ledger.find(self.session.scoring.score_digest(predicted)) is not None
 
     def last_feedback(self, team: Team) -> float | None:
@@ -247,7 +247,7 @@ class TeamFeedback:
         return None if value is None else self.session.scoring.facts.from_mean(value)
 
     def _gate(self, executor: QueryExecutor, telling: Callable[..., Any], predictions: Any, training: Any) -> Gate:
-        """Return the gate whose champion is the leader.
+        """Return the gate whose champion is the leader. It is opened if necessary.
 
         It is opened if nobody leads yet, and anew if the leader's team was disqualified: then the last leader of
         a team on the board is its champion, or this submission.
@@ -305,7 +305,7 @@ class CompetitionSession:
         )  # fmt: skip
 
     def submit(self, predictions: Any, *, team: str, guess: float | None, training: Any) -> Submission:
-        """Check, store and receive a submission, and return what the host chose to tell.
+        """Check, store and record a submission, and return its feedback.
 
         Whether there is room is decided once, in the transaction that receives it and before anything is told. If the
         process ends in between, the same submission again is told what it was not.
@@ -333,7 +333,7 @@ class CompetitionSession:
             return self._submitted(entered, team, predictions, guess, training)
 
     def choose(self, team: str, predicted: str) -> None:
-        """Make a received submission the team's final one.
+        """Make a recorded submission the team's final one.
 
         Raises:
             QueryRejected: If the competition is over. Nothing was changed.
@@ -505,7 +505,7 @@ class CompetitionSession:
         return {self.scoring.score_digest(each): each for each in handed_in}
 
     def leaders(self) -> list[str]:
-        """Return the SHA-256 of the score queries about leaders, in order: each is proved better than those before it.
+        """Return the SHA-256 of the score queries of all leaders in order. Each was proved better than earlier ones.
 
         Where a gate was opened anew, leaders after its first champion are left out, because later ones need not be
         better than they are.

@@ -26,7 +26,7 @@ def without_guess(answer: Answer) -> Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission(Display):
-    """What a team is told about one submission, with its number and how many are left.
+    """Result of one submission for its team: its number, the remaining submissions, and the feedback.
 
     Attributes:
         feedback: What the host chose that submissions are told: ``"none"``, ``"leader"`` or ``"score"``.

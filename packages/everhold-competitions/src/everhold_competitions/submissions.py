@@ -134,7 +134,7 @@ class HoldoutCompetition(HoldoutAccessor):
         self._session().choose(team, found["predictions"])
 
     def teams(self) -> TeamList:
-        """Return who submitted how often, with what is left, in the order of the first submissions. It is free.
+        """Return the teams with their used and remaining submissions, in the order of first submission. Free.
 
         Raises:
             QueryRejected: If this holdout takes no submissions.
@@ -199,7 +199,7 @@ class HoldoutCompetition(HoldoutAccessor):
         return session.is_over(session.accounts())
 
     def leaderboard(self) -> Leaderboard:
-        """Return the leaderboard as it stands now. It is free.
+        """Return the current leaderboard. It is free.
 
         Before the end it holds what submissions were told; after `Holdout.unseal` it is final, and every place rests on
         paired differences of final submissions.
@@ -314,7 +314,7 @@ class HoldoutCompetition(HoldoutAccessor):
         return not accounts.closed and len(finals) >= _MANY
 
     def before_unsealing(self) -> None:
-        """Close the competition before the holdout is unsealed, if it has one."""
+        """Close the competition of the holdout, if it has one, before its unsealing."""
         if self._competition is not None:
             self._session().close()
 

@@ -45,7 +45,7 @@ _HEX = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """The state of one team at one moment. All but the predictions themselves is public.
+    """State of one team in a competition. All of it is public except the predictions.
 
     Attributes:
         final: SHA-256 of the predictions that stand for the team at the end.

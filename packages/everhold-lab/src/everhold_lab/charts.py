@@ -239,7 +239,7 @@ _LEAST_WIDTH, _GAP = 0.012, 0.0012  # of the width of the picture
 
 
 def quilts_chart(shown: MarkovQuiltMechanism | ActiveQuilt, row: int | None = None) -> alt.LayerChart:
-    """Return a chart of the rows of a chain around one of them: nearby, quilt and remote.
+    """Return a chart of a row of a chain with its nearby rows, its quilt and the remote rows.
 
     Args:
         shown: A mechanism on a chain, or one of its quilts.

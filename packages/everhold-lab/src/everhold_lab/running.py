@@ -188,7 +188,7 @@ def report_page(documents: Sequence[Mapping[str, Any]], output: Path) -> str:
 
 
 def _documents(output: Path) -> list[dict[str, Any]]:
-    """Return the documents of experiments in a folder, those that everhold brings first."""
+    """Return the result documents in a folder. Experiments of everhold come before others."""
     found = {}
     for file in sorted(output.glob("*.json")):
         document = _read(file)
@@ -199,7 +199,7 @@ def _documents(output: Path) -> list[dict[str, Any]]:
 
 
 def _read(file: Path) -> Any:
-    """Return the content of a JSON file, or None if it is no JSON."""
+    """Return the content of a JSON file, or None if it cannot be read."""
     try:
         return json.loads(file.read_bytes())
     except (ValueError, RecursionError, OSError):
@@ -207,7 +207,7 @@ def _read(file: Path) -> Any:
 
 
 def _can_be_shown(document: Any, output: Path) -> bool:
-    """Return whether a run wrote this document, so that foreign files do not break the report."""
+    """Return whether a document has the form that a run writes, so that the report can show it."""
     if not isinstance(document, dict) or not document.keys() >= _NAMES:
         return False
     try:
@@ -273,7 +273,7 @@ def _pictures(document: Mapping[str, Any], output: Path) -> str:
 
 
 def _alone(svg: str, prefix: str) -> str:
-    """Return the SVG with a prefix on its identifiers, so that pictures of one page do not share clipping areas."""
+    """Return an SVG with a prefix on all ids, so that several pictures on one page do not share ids."""
     return re.sub(r'(\bid="|url\(#|href="#)', lambda match: match.group(1) + prefix, svg)
 
 
@@ -370,7 +370,7 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RunCheckpoint:
-    """File of the finished tasks of one experiment with one fingerprint.
+    """File with the finished tasks of an experiment. A fingerprint identifies the experiment's parameters.
 
     Attributes:
         path: The file; runs with another fingerprint have another one.
@@ -413,7 +413,7 @@ class RunCheckpoint:
 
 
 def _is_whole(line: Mapping[str, Any]) -> bool:
-    """Return whether a line has everything that `RunCheckpoint.add` writes."""
+    """Return whether a line of a checkpoint has all fields that `RunCheckpoint.add` writes."""
     seconds, rows = line.get("seconds"), line.get("rows")
     return (
         all(type(line.get(name)) is int for name in ("setting", "repetition", "seed"))

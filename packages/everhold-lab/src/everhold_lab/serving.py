@@ -72,7 +72,7 @@ class _Service(_Processes, total=False):
 def served(
     times: ServiceTimes, *, rate: float, seconds: float = 20.0, seed: int = 0, **service: Unpack[_Service]
 ) -> Served:
-    """Simulate a service to which queries come at random, and return how they were served.
+    """Simulate a service with random arrivals of queries, and return the waiting times and loads.
 
     Args:
         times: What queries take.

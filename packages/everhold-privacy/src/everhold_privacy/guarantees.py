@@ -228,7 +228,7 @@ class LeakageBound:
 
 @dataclass(frozen=True, slots=True)
 class TransferBound:
-    """A half-width that holds for all answers at once, with the numbers that make it up.
+    """A half-width that holds for all answers simultaneously, with the terms of which it is the sum.
 
     Attributes:
         radius: alpha + tanh(eps/4) + (r(alpha) + leak(eps)) / beta, in the units of the query.

@@ -37,7 +37,7 @@ _TOLERATED = 1e-9  # of the length, for rounding
 
 @dataclass(frozen=True, slots=True)
 class Minimum(Display):
-    """A parameter found by gradient descent, and how far it may be from the best one.
+    """A parameter found by gradient descent, with a bound on its excess loss over the best parameter.
 
     Attributes:
         parameter: Mean of the iterates, shape (dimension,), read-only.

@@ -111,7 +111,7 @@ def _family(entry: Entry) -> str:
 
 
 def _curve(family: str, rho: float) -> PrivacyCurve:
-    """Return the privacy curve of one answer with this zero-concentrated loss."""
+    """Return the privacy curve of one answer with a zero-concentrated loss rho, by the family of the mechanism."""
     if family == "choice":
         return BoundedRangeCurve(math.sqrt(8.0 * rho))
     return GaussianCurve(math.sqrt(2.0 * rho)) if family == "noise" else ZeroConcentratedCurve(rho)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SyntheticTable(WeightedCells):
-    """Weights over cells that were made once from the sealed rows, with what they promise.
+    """Weights over combinations of column values, computed once from the sealed rows, with their promise.
 
     With probability `confidence`, the table's mean of *every* query of the family it was made for is within `radius`
     of the population's, all of them at once, in whatever order and after whatever else they are chosen. So is the mean
@@ -182,7 +182,7 @@ class Synthesizer(ABC):
 
     @abstractmethod
     def _apart(self, beta: float) -> tuple[float, float]:
-        """Return the part of `sampling` that is not due to the choices."""
+        """Return the alpha and the exceedance of `sampling` without the part that random choices add."""
 
     def sampling(self, beta: float) -> tuple[float, float]:
         """Return an alpha with small ``alpha + r(alpha) / beta``, and ``r(alpha) >= E(max_f |f(y) - f(x)| - alpha)_+``.
@@ -340,7 +340,7 @@ class BLR(Synthesizer):
         return self.epsilon, 0.0
 
     def _apart(self, beta: float) -> tuple[float, float]:
-        """Return the error of a table of this size, which is certain."""
+        """Return the largest error of a table of this size, and an exceedance of 0, because no error is larger."""
         return small_table_error(queries=len(self.queries), cells=self.universe.cells, size=self.size), 0.0
 
     def table(self, index: int) -> NDArray[np.int64]:
@@ -527,7 +527,9 @@ class MWEM(Synthesizer):
         return self.curve().epsilon(_DELTA), _DELTA
 
     def _apart(self, beta: float) -> tuple[float, float]:
-        """Return alpha and exceedance of measuring, ``sqrt(a + v)`` and ``E(V - v)_+ / (2 sqrt(a + v))`` at the best v.
+        """Return alpha and exceedance of the measurements, ``sqrt(a + v)`` and ``E(V - v)_+ / (2 sqrt(a + v))``.
+
+        The v is chosen for the smallest error.
 
         Here ``a = ln N/(2T)``, V is the mean of e_t^2, and ``E(sqrt(a + V) - sqrt(a + v))_+ <= E(V - v)_+ / (2 sqrt(a +
         v))``.

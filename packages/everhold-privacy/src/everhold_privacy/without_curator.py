@@ -48,7 +48,7 @@ class FrequencyEstimate:
 
 @dataclass(frozen=True)
 class RandomisedResponse:
-    """Randomised response: each person reports one's own class or, by chance, another of k classes.
+    """Randomised response: each person reports the true class, or by chance another of k classes.
 
     Args:
         classes: k, at least 2.
@@ -77,7 +77,7 @@ class RandomisedResponse:
 
     @property
     def keep(self) -> float:
-        """p, the probability of reporting one's own class."""
+        """p, the probability that a person reports the true class."""
         return self._kept / _WORDS
 
     @property
@@ -211,7 +211,7 @@ class ContinualCounter:
 
     @property
     def curve(self) -> PureCurve:
-        """Return the privacy curve of all counts for one arrival, which changes one node of each level by 1."""
+        """Return the privacy curve of all counts, for one arrival. It changes one node of each tree level by 1."""
         return PureCurve(1.0 / self.scale, times=self.levels)
 
     @property
@@ -282,7 +282,7 @@ class ContinualCounter:
 
 
 def published_counting_error(horizon: int, *, epsilon: float, failure: float) -> float:
-    """Return the error of one count by Chan, Shi and Song 2011, Lemma 2.8, for one Laplace variable a level.
+    """Return the error of a count by Chan, Shi and Song 2011, Lemma 2.8, with one Laplace variable for each level.
 
     Args:
         horizon: T.
@@ -326,7 +326,7 @@ class DensityEstimator:
 
     @property
     def _after(self) -> int:
-        """Threshold of random words below which the bit of an item that came is 1."""
+        """Threshold below which a random word sets the bit of an arriving item to 1."""
         return _WORDS // 2 + math.floor(self.epsilon * 2**62)
 
     @property

@@ -90,7 +90,7 @@ class AuditLog:
     def insert_act(
         self, act: str, request: str, principal: Principal, *, holdout: str | None = None, **facts: Any
     ) -> None:  # fmt: skip
-        """Write an act that was done. One of no holdout is seen by stewards of the whole storage alone."""
+        """Write an act that was done. An act without a holdout is visible only to stewards of the whole storage."""
         row = {"request": request, "name": principal.name, "token": principal.token, "act": act, "holdout": holdout}
         facts = {**({"status": 200} if request else {}), **facts}
         moment = stamp(self.records.clock())
@@ -146,7 +146,7 @@ class AuditMiddleware:
         self.app, self.log = app, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Handle an ASGI request, and write its act to the log before the response starts."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -47,7 +47,7 @@ class AuthenticationMiddleware:
         self._failures = failures
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request."""
+        """Authenticate an ASGI request by token, session or proxy, and pass it on or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -93,7 +93,7 @@ class AuthenticationMiddleware:
             scope["state"].update(principal=session.token.principal(session.id), csrf=csrf_of(secret))
 
     async def _forged(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[ASGIApp | None, Receive]:
-        """Return the refusal of a request that another site forged, or None, and the body to read on."""
+        """Return a refusal if another site forged the request, else None, and a `receive` with the whole body."""
         if scope["method"] in SAFE:
             return None, receive
         site, origin = headers.get("sec-fetch-site", "same-origin"), headers.get("origin")

@@ -286,7 +286,7 @@ class _Competition:
         return self._transport.perform(CheckSubmission(predictions=predictions, team=team))
 
     def submissions(self) -> list[dict[str, Any]]:
-        """Return the submissions, see `HoldoutCompetition.submissions`. An analyst gets those of the own team."""
+        """Return the competition's submissions. An analyst gets those of their own team."""
         return self._transport.perform(ListSubmissions())
 
     def teams(self) -> TeamList:
@@ -501,7 +501,7 @@ class RemoteOpenChallenge:
 
 
 def _named(challenger: str | None) -> str:
-    """Return the name of a version, or a new one: a request that is sent twice is about one version."""
+    """Return the given name of a version, or a new random one, so that a repeated request means the same version."""
     return f"run {secrets.token_hex(4)}" if challenger is None else challenger
 
 

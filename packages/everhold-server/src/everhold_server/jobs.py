@@ -183,7 +183,7 @@ class Jobs:
 
 
 def work() -> None:
-    """Perform the job that standard input names, unless another process does. A process of its own runs this."""
+    """Run the job named on standard input in this process, unless another process has its lease."""
     task = json.load(sys.stdin)
     with LedgerStore.open(storage_url(task["storage"]), create=False) as store:
         lease = _Lease(Records(store.database), task["job"], task["worker"])
@@ -202,7 +202,7 @@ def work() -> None:
 
 
 class _Lease:
-    """The right of this process to perform a job, for some seconds from its last renewal on."""
+    """Right of this process to run a job, which expires some seconds after its last renewal."""
 
     def __init__(self, records: Records, job: str, worker: str) -> None:
         self._records, self._job, self._worker = records, job, worker
@@ -249,7 +249,7 @@ class _Lease:
 
 
 def _now(connection: sa.Connection) -> int:
-    """Return the milliseconds since 1970 by the database's clock, because those of two servers may differ."""
+    """Return the milliseconds since 1970 by the database's clock, which all servers share."""
     return int(connection.exec_driver_sql(_NOW[connection.dialect.name]).scalar_one())
 
 

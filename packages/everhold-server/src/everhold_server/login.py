@@ -67,7 +67,7 @@ def ask_for_token(request: Request) -> Response:
 
 
 async def _token(request: Request) -> str:
-    """Return the token in a login form, or an empty text for any other content."""
+    """Return the token field of a login form, empty for other content."""
     try:
         fields = dict(parse_qsl((await request.body()).decode("ascii"), max_num_fields=_MOST_FIELDS))
     except ValueError:

@@ -36,7 +36,7 @@ _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"
 
 
 class JsonLines(logging.Formatter):
-    """Log formatter that writes one JSON object a line, with messages of everhold's own loggers only."""
+    """Log formatter that writes one JSON object for each line, and messages only of everhold's loggers."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a log record as a line of JSON."""
@@ -78,7 +78,7 @@ class RequestLogMiddleware:
         self._headers = security_headers(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request."""
+        """Pass on an ASGI request, and log its route, status and duration."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -114,7 +114,7 @@ class RequestLogMiddleware:
 
 
 class _Seen:
-    """Facts of one request on its way."""
+    """Counts and times of one request while it is handled."""
 
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, wait: float, headers: list[tuple[bytes, bytes]]

@@ -54,7 +54,7 @@ class Agents:
             self._tasks.cancel_scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand one call to the server of its sender."""
+        """Pass an ASGI request to the MCP server of its holdout and sender."""
         scope["state"]["route"] = AGENTS
         principal, name = allowed(Request(scope), Role.ANALYST), scope["path_params"]["holdout"]
         asked = await anyio.to_thread.run_sync(self._holdouts.asked_by, name, principal)

@@ -94,7 +94,7 @@ class HostMiddleware(TrustedHostMiddleware):
     """Middleware that checks the header Host against DNS rebinding, except for health probes."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Handle an ASGI request. Health probes are not checked for their host."""
         handle = self.app if scope["type"] == "http" and scope["path"] in PROBES else super().__call__
         await handle(scope, receive, send)
 
@@ -109,7 +109,7 @@ class BodyLimitMiddleware:
         self.app, self.settings = app, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request."""
+        """Pass on an ASGI request whose body is read within limits of size and time."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -203,7 +203,7 @@ class RateLimitMiddleware:
         self._known, self._strangers = RateLimiter(settings.requests_a_minute), RateLimiter(settings.strangers_a_minute)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request."""
+        """Pass on an ASGI request, or refuse it if its token or address sends too many."""
         if scope["type"] != "http" or scope["path"] in PROBES:
             await self.app(scope, receive, send)
             return
@@ -239,7 +239,7 @@ class ConcurrencyLimitMiddleware:
         self._lines: dict[str, _WaitingLine] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request."""
+        """Pass on an ASGI request when its token has a free place, or refuse it if too many wait."""
         principal = scope.get("state", {}).get("principal") if scope["type"] == "http" else None
         if principal is None:
             await self.app(scope, receive, send)
@@ -264,7 +264,7 @@ class ConcurrencyLimitMiddleware:
 
 
 class _WaitingLine:
-    """Requests of one token that are being handled, and those that wait."""
+    """Number of requests of one token that are handled or wait, and a semaphore for them."""
 
     def __init__(self) -> None:
         self.length, self.turns = 0, anyio.Semaphore(_MOST_AT_ONCE, fast_acquire=True)
@@ -315,6 +315,6 @@ _YEAR = 365 * 24 * 3600
 
 
 def security_headers(settings: Settings) -> list[tuple[bytes, bytes]]:
-    """Return the headers of every response that does not set its own."""
+    """Return the security headers for responses that do not set them."""
     secure = {"strict-transport-security": f"max-age={_YEAR}"} if settings.secure else {}
     return [(name.encode(), value.encode()) for name, value in {**_ALWAYS, **secure}.items()]

@@ -36,7 +36,7 @@ def limit_work() -> None:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Make one plan, and return it or an error as plain data.
+    """Return a plan, or an error, as plain data.
 
     Args:
         request: Arguments of `everhold.plan`, with the dependence as plain data or None.

@@ -108,5 +108,5 @@ class PostgreSQL(LedgerDatabase):
 
 
 def _lock_of(turn: str) -> int:
-    """Return the 64-bit number of an advisory lock for a name, unlikely to be used by other programs."""
+    """Return the number of the advisory lock for a name, a 64-bit hash."""
     return int.from_bytes(hashlib.sha256(f"everhold {turn}".encode()).digest()[:8], "big", signed=True)

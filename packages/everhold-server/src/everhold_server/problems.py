@@ -100,7 +100,7 @@ def _of_http(request: Request, fault: Exception) -> JSONResponse:
 
 
 def _methods(request: Request) -> list[str]:
-    """Return all methods of an address, since the framework names only those of its first route."""
+    """Return all HTTP methods of a path, since the framework names only those of the first matching route."""
     scope = {"type": "http", "path": request.url.path, "root_path": "", "headers": []}
     return [
         method

@@ -86,7 +86,7 @@ class Sessions:
         return Session(row.secret_hash, token)
 
     def close(self, secret: str) -> None:
-        """End the session of a cookie's secret, if there is one."""
+        """Delete the session of a cookie's secret, if it exists."""
         with self.records.writing() as connection:
             connection.execute(sa.delete(sessions).where(sessions.c.secret_hash == hashed(secret)))
 

@@ -148,7 +148,7 @@ class TokenStore:
         self, names: Sequence[str], holdout: str, *, most: int, days: float | None = None, by: str,
         account: str | None = None,
     ) -> list[NewToken]:  # fmt: skip
-        """Make a token for each team of a competition, all of them or none, and return them with their secrets.
+        """Make a token for each team of a competition in one transaction, and return them with their secrets.
 
         Args:
             names: Of the teams.
@@ -195,7 +195,7 @@ class TokenStore:
         return NewToken(token, f"eh_{identifier}_{secrets.token_urlsafe(32)}")
 
     def sign_in(self, person: Person, rule: Rule) -> Token:
-        """Return the token of a person who signed in with an account: a new one, or their own with the rule's rights.
+        """Return the token of a person who signed in: a new one, or the existing one with the rights of the rule.
 
         Nobody knows a secret of it. It ends after `SIGNED_IN_FOR`, and the next sign-in prolongs it.
 
@@ -272,7 +272,7 @@ class TokenStore:
         return None if row is None else _token(row)
 
     def revoke(self, identifier: str) -> Token | None:
-        """Revoke a token, end its sessions and login links, and return it, or None if there is none."""
+        """Revoke a token, and end its sessions and login links. Return the token, or None if it does not exist."""
         moment = stamp(self.records.clock())
         with self.records.writing() as connection:
             mine = tokens.c.id == _readable(identifier)
@@ -325,7 +325,7 @@ def _token(row: sa.Row[Any]) -> Token:
 
 
 def _readable(identifier: str) -> str:
-    """Return an identifier that is safe for a database query, or an empty text for any other."""
+    """Return an identifier of letters and digits unchanged, and an empty text for another one."""
     return identifier if identifier.isascii() and identifier.isalnum() else ""
 
 

@@ -164,7 +164,7 @@ def _document(model: type[Document], written: bytes) -> Document:
 
 
 async def _received(request: Request) -> AsyncIterator[RequestContent]:
-    """Yield the content of a request's body, read only once the principal is known."""
+    """Yield the content of a request body. It is read only if the request is authenticated."""
     current_principal(request)
     settings = request.app.state.settings
     kind, options = parse_options_header(request.headers.get("content-type", ""))
@@ -201,7 +201,7 @@ async def _read(request: Request, reading: _Whole | _Parts, *, most: int) -> Non
 
 @contextlib.contextmanager
 def _folder_for_one(storage: str) -> Iterator[Path]:
-    """Return a context with a private folder for one request, beside the sealed rows, deleted at its end."""
+    """Return a context with a private folder for the files of one request, deleted at its end."""
     shared = rows_folder(storage).with_suffix(".uploads")
     private_folder(shared)
     with contextlib.suppress(OSError), os.scandir(shared) as found:  # requests whose process was killed
@@ -216,7 +216,7 @@ def _folder_for_one(storage: str) -> Iterator[Path]:
 
 
 class _Whole:
-    """Reader of a body that is one JSON document, kept in memory."""
+    """Reader of a request body that keeps it in memory."""
 
     def __init__(self, most: int = MOST_DOCUMENT) -> None:
         self._content, self._most = bytearray(), most
@@ -335,7 +335,7 @@ def _unusable(problem: str) -> Unusable:
 
 
 async def _received_file(request: Request) -> AsyncIterator[Path]:
-    """Yield the path of a body that is one text file, JSON or HTML."""
+    """Yield the path of a file with the request body, which must be JSON or HTML."""
     current_principal(request)
     endings = {b"application/json": "json", b"text/html": "html"}
     kind, _options = parse_options_header(request.headers.get("content-type", ""))

@@ -173,7 +173,7 @@ class RunningVote:
 
 @dataclass(frozen=True, slots=True)
 class CrowdAnalyst(Analyst):
-    """Several analysts who take turns, each with rules of one's own. The best vote of all is claimed.
+    """Several analysts with separate rules who take turns and share answers. The best vote of all is claimed.
 
     A number of members means so many climbers. In each turn every one of them has a few of his own rules scored, all in
     one batch, and submits one vote, all in one batch. He sees the answers about his own rules, and the public
@@ -234,7 +234,7 @@ def _joined(leader: Claim | None, voice: NDArray[np.float64]) -> Vote:
 
 
 def _scored(board: Board, votes: Sequence[Vote]) -> list[tuple[Vote, float]]:
-    """Score votes, and return those that were answered, with their scores."""
+    """Return those votes that the board answers, each with its score."""
     scores = scores_of_votes(board, votes).tolist()
     return [(vote, score) for vote, score in zip(votes, scores, strict=True) if not np.isnan(score)]
 
@@ -258,7 +258,7 @@ def _in_turns(board: Board, members: Sequence[Analyst]) -> Iterator[Claim]:
 
 
 class _Share:
-    """Part of the rules of a board, offered as a board of its own."""
+    """Board that offers only a range of the rules of another board."""
 
     def __init__(self, board: Board, first: int, last: int) -> None:
         self._board, self._first = board, first

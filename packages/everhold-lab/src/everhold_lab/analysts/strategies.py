@@ -46,7 +46,7 @@ class Claim:
 
 
 class Board(Protocol):
-    """What analysts play on: it scores rules and votes by the reported share of correct rows, nan if refused."""
+    """Protocol of a game's board, which reports the accuracy of rules and votes, nan for a refusal."""
 
     @property
     def rules(self) -> int:
@@ -64,7 +64,7 @@ class Board(Protocol):
 
 @runtime_checkable
 class BatchBoard(Board, Protocol):
-    """Board that scores several votes at once, with the same scores as one after the other."""
+    """Board that can score several votes in one batch, with the same scores as one by one."""
 
     def score_votes(self, votes: Sequence[Vote]) -> NDArray[np.float64]:
         """Return the scores of several votes, shape (votes,)."""
@@ -215,7 +215,7 @@ class GreedySelectionAnalyst(Analyst):
 
 
 def _joined(vote: Vote, rule: int, strengths: NDArray[np.float64]) -> Vote:
-    """Return a vote with one more rule."""
+    """Return a vote with one rule added at its strength."""
     weights = np.zeros(max(len(vote.weights), rule + 1))
     weights[: len(vote.weights)] = vote.weights
     weights[rule] = strengths[rule]
@@ -245,13 +245,13 @@ class BoostingAnalyst(Analyst):
     improving: bool = False
 
     def play(self, board: Board) -> Iterator[Claim]:
-        """Yield one claim for the majority of the labellings that were kept."""
+        """Yield one claim for the majority vote of the selected labellings."""
         scores = board.score_rules(0, board.rules, guess=None)
         vote = Vote(self._kept(scores).astype(np.float64), 0.0)
         yield Claim(queries=board.rules + 1, vote=vote, score=board.score_vote(vote))
 
     def _kept(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which rules vote, without those that were refused."""
+        """Return which labellings are selected: those with a score above chance, or with a new best score."""
         if not self.improving:
             return np.asarray(scores > _CHANCE)
         best = np.fmax.accumulate(np.concatenate([[np.nan], scores]))[:-1]
@@ -333,7 +333,7 @@ class FingerprintingAnalyst(Analyst):
 
 
 def _agreement(answers: NDArray[np.float64], usual: float) -> NDArray[np.float64]:
-    """Return how much answers exceed the usual one, 0 where refused."""
+    """Return the difference of each answer from the usual answer, 0 for a refusal."""
     return np.where(np.isnan(answers), 0.0, answers - usual)
 
 

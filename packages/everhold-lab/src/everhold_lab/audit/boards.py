@@ -34,7 +34,7 @@ _CHANCE = 0.5  # what is guessed of a rule or a vote where no training rows say 
 
 
 class BareBoard:
-    """Board whose scores are plain averages. On rows that no analyst sees, these are the truth.
+    """Board that reports plain averages over its rows. On fresh rows, these averages serve as the truth.
 
     Args:
         keys: One for each row of the test set, or of the fresh rows, shape (rows,).

@@ -291,7 +291,7 @@ class CoverageStudy(Display):
 
     @property
     def consistent(self) -> bool:
-        """True if a kept promise has at least one chance in a thousand to show this many violations."""
+        """True if the number of violations has a probability of at least 0.001 under a promise that holds."""
         return self.violations <= int(binom.ppf(0.999, self.runs, 1.0 - self.confidence))
 
     @property

@@ -188,7 +188,7 @@ ASSUMPTIONS = (EACH_FLIGHT, ONE_HOUR, Assumption("one aircraft", ("tailnum",)), 
 
 @dataclass(frozen=True, slots=True)
 class GroupsWorth:
-    """What the sealed flights are worth under one assumption.
+    """Number of independent rows that the sealed flights are worth under one assumption.
 
     Attributes:
         assumption: Its name.

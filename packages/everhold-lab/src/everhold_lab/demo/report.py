@@ -357,7 +357,7 @@ def _between(low: float | None, high: float | None) -> str:
 
 
 def _tenths(share: float, direction: str) -> Decimal:
-    """Return per cent with one decimal, rounded to the side on which a shown interval or radius still holds."""
+    """Return a share in per cent with one decimal, rounded in the given direction so that a bound stays true."""
     return (Decimal(repr(float(share))) * 100).quantize(Decimal("0.1"), rounding=direction)
 
 

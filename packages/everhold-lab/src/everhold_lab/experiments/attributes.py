@@ -106,7 +106,7 @@ def draw_samples(
 
 
 def _fill(block: NDArray[np.float32], shifts: NDArray[np.float64], generator: np.random.Generator) -> None:
-    """Draw products into an array, one line for each attribute."""
+    """Fill an array with normal values, one line for each attribute, shifted by the attribute's mean."""
     generator.standard_normal(out=block, dtype=np.float32)
     for position in np.flatnonzero(shifts):
         block[position] += np.float32(shifts[position])

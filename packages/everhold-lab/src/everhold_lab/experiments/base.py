@@ -67,7 +67,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """Play one repetition of one setting, and return its rows, the same for the same seed in any process."""
+        """Run one repetition of one setting, and return its rows. The same seed gives the same rows in any process."""
 
     @abstractmethod
     def summary(self, rows: Sequence[Row]) -> list[Row]:
@@ -202,7 +202,7 @@ def accuracy_bands(
 def _points(
     rows: Sequence[Row], *, horizontal: str, panels: str, panel_titles: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Return one point for each line and series, with a band of one deviation to each side."""
+    """Return one chart point for each row and series, with a band of one standard deviation on both sides."""
     return [
         {
             "panel": panel_titles[row[panels]],
@@ -225,7 +225,7 @@ _CHANCE = 0.999  # of no false alarm
 def promises_kept(
     games: Iterable[tuple[Hashable, bool]], *, confidence: float, played: str = "games"
 ) -> dict[str, bool]:
-    """Return the finding that promises were kept, overall and for the kind of game that broke most of them.
+    """Return the findings on whether promises were kept, over all games and for the worst kind of game.
 
     A promise of one mechanism that is always broken would be lost among the games of many that keep theirs.
 

@@ -413,7 +413,7 @@ class LabellingBoard:
         return float(self.score_votes([vote])[0])
 
     def score_votes(self, votes: Sequence[Vote]) -> NDArray[np.float64]:
-        """Shown scores of votes that are submitted one after the other."""
+        """Return the scores that the leaderboard shows for votes submitted one after the other."""
         weights = np.zeros((len(votes), max(len(vote.weights) for vote in votes)), dtype=np.float32)
         for row, vote in zip(weights, votes, strict=True):
             row[: len(vote.weights)] = vote.weights

@@ -121,7 +121,7 @@ def panel_chart(
 
 
 def _covered(points: Sequence[PanelPoint], names: Sequence[str], *, log: bool) -> frozenset[str]:
-    """Return the series that a later one covers wherever both are drawn."""
+    """Return the names of series that are hidden behind a later series wherever both are drawn."""
     lines = {
         name: {(point.panel, point.kind, point.at): point.value for point in points if point.series == name}
         for name in names
@@ -186,7 +186,7 @@ class DependenceExperiment(Experiment):
         return groups + [{"family": "chain", "strength": correlation} for correlation in self.correlations]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """Play one game against each mechanism with each declaration, on rows drawn alike."""
+        """Play one game for each mechanism and declared model, on rows from the same population."""
         population = _population(setting, self.points)
         rows: list[Row] = []
         for name in _MECHANISMS:

@@ -361,7 +361,7 @@ def _tuned(analyst: str, rows: int, queries: int, surprises: int, confidence: fl
 
 
 def _cutoff(rows: int) -> float:
-    """Return the correlation above which an attribute is kept."""
+    """Return the correlation above which the analyst selects an attribute."""
     return 1.0 / math.sqrt(rows)
 
 

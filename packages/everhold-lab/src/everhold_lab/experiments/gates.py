@@ -91,7 +91,7 @@ class GatesExperiment(Experiment):
         return [{"promotions": len(promoted), "real_steps": sum(promoted), "wrong": wrong}]
 
     def _gate(self) -> Judge:
-        """Return a judge by the mechanism: how many challengers come before a promoted one, or None."""
+        """Return a function that gives the index of the first challenger which the mechanism promotes, or None."""
         state = State()
 
         def judge(turned: Sequence[Rows], wins: NDArray[np.int64]) -> int | None:
@@ -210,7 +210,7 @@ class _GateGame:
             number += last
 
     def _step(self) -> Rows:
-        """Return rows on which the champion errs systematically, as many as make a real step."""
+        """Return rows that a real improvement corrects: rows on which the champion errs systematically."""
         wanted = round(self.sizes.rows * self.sizes.step / (1.0 - 2.0 * _SYSTEMATIC))
         mended, self._to_mend = self._to_mend[:wanted], self._to_mend[wanted:]
         return mended

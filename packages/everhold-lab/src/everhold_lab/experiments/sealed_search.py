@@ -165,7 +165,7 @@ def _made(described: Described) -> Any:
 
 
 def _cross_validated(described: Described, part: FlightRows, known: slice) -> tuple[Any, NDArray[np.bool_]]:
-    """Return a model fitted on all training rows, and predictions by the models of the other folds."""
+    """Return a model fitted on all training rows, and cross-validated predictions for these rows."""
     features, late = part.features[:, known], part.late
     fold, predicted = np.arange(len(part)) % _FOLDS, np.empty(len(part), dtype=np.bool_)
     for left_out in range(_FOLDS):

@@ -287,7 +287,7 @@ def _classifiers(rows: int, rng: np.random.Generator) -> tuple[dict[str, NDArray
 
 
 def _halves(table: Mapping[str, NDArray[Any]], rows: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-    """Split a table into the first rows, to be sealed, and as many training rows after them."""
+    """Return the first rows of a table, to be sealed, and the same number of training rows after them."""
     both = slice(0, rows), slice(rows, 2 * rows)
     sealed, training = ({name: values[part] for name, values in table.items()} for part in both)
     return sealed, training

@@ -114,7 +114,7 @@ class WidthsExperiment(Experiment):
         return lines
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """Find that promises are kept, and that the best is below every published one."""
+        """Return findings on whether promises are kept, and whether everhold's best width is below published ones."""
         played = [
             (tuple(row[name] for name in (*_PLACE, "width")), row["violated"])
             for row in rows
@@ -211,7 +211,7 @@ def _game(width: str, analyst: str, error: float, violated: bool | None) -> Row:
 
 
 def _by_place(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[int, list[Row]]]:
-    """Return the games by setting and width, and within these by repetition."""
+    """Return the rows of all games, grouped by setting and width and then by repetition."""
     games: dict[tuple[Any, ...], dict[int, list[Row]]] = {}
     for row in rows:
         place = tuple(row[name] for name in (*_PLACE, "width"))

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """Result of one analyst's use of one holdout, in arrays with one entry for each k.
+    """Result of an analyst's use of a holdout, in arrays with one entry for each k.
 
     Attributes:
         selected: Attributes that voted.
@@ -251,7 +251,7 @@ def _promised(name: str, mechanism: Mechanism) -> Contender:
 
 
 def _request(game: Game, declared: DependenceModel) -> dict[str, Any]:
-    """Return rows, queries, the declared model, and a confidence that makes up for what the model leaves out.
+    """Return rows, queries, the declared model, and a confidence corrected for the size of the declared model.
 
     Any two different records of a chain that copies are ``P^h(x, .)`` and ``P^h(x', .)`` apart by the same ``rho^h``,
     whatever the number of possible records, which is astronomical here. A declared chain of S states gives the same
@@ -401,7 +401,7 @@ class _Reuse(Experiment):
 
 @dataclass(frozen=True, kw_only=True)
 class Figure2(_Reuse):
-    """Experiment on common reuse of a holdout whose rows depend on each other more and more."""
+    """Experiment on the unprotected reuse of a holdout with increasingly dependent rows."""
 
     name: ClassVar[str] = "figure2"
     title: ClassVar[str] = "Common reuse of a holdout whose rows depend on each other"
@@ -530,7 +530,7 @@ def _worst(lines: Iterable[Row]) -> Row:
 
 
 def _summed(same: Sequence[Row]) -> Row:
-    """Return one line from the rows of one population, analyst and k."""
+    """Return one summary line for repetitions with the same population, analyst and k."""
     first = same[0]
     answered = [row for row in same if row["reported"] is not None]
     values = {

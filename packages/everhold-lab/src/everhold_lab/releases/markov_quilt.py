@@ -253,7 +253,7 @@ def _laws(transition: NDArray[np.float64], law: NDArray[np.float64], rows: int) 
 def _best_of_row(
     left: NDArray[np.float64], right: NDArray[np.float64], *, row: int, rows: int, epsilon: float
 ) -> _FoundQuilt:
-    """Return the best quilt of one row with tables of its own, looking only as far as the best can reach."""
+    """Return the best quilt of one row of a chain, by a search whose range grows only while it can improve."""
     choices = [_FoundQuilt(rows / epsilon, 0, 0, 0.0)]
     choices += _one_sided(left, others=rows - 1 - row, epsilon=epsilon, before=True)
     choices += _one_sided(right, others=row, epsilon=epsilon, before=False)
@@ -288,7 +288,7 @@ def best_quilts(
 
 
 def _within(left: NDArray[np.float64], right: NDArray[np.float64], *, rows: int, epsilon: float) -> ChainSearch:
-    """Return the best quilt of every row among those within reach."""
+    """Return the best quilt of every row, among quilts at most as far as the tables reach."""
     reach = len(left)
     table, influence = _two_sided(left, right, epsilon=epsilon)
     order = np.argsort(table, axis=None, kind="stable")
@@ -596,7 +596,7 @@ def _network(model: FactorModel, *, epsilon: float) -> _NetworkSearch:
 
 
 def _best_quilt(model: FactorModel, row: int, epsilon: float) -> tuple[Quilt, float, float]:
-    """Return the best quilt of a row among those by distance, with its influence and scale.
+    """Return the best quilt of a row of a network, among quilts by distance, with its influence and scale.
 
     Nearby rows are added step by step, so that far quilts of large networks are not even built.
     """

@@ -29,7 +29,7 @@ _ROUNDING = Fraction(1 + 2**-40)
 
 @dataclass(frozen=True, slots=True)
 class Release(Display):
-    """A number that was released once, with what it promises.
+    """A single released number with noise, and its privacy guarantee.
 
     Attributes:
         value: The number with noise, in the units of the query.

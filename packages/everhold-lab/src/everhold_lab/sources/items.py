@@ -258,7 +258,7 @@ def network_rows() -> float:
 
 
 def field_rows() -> float:
-    """Return the effective rows of a Markov network: two bits, nine to one for equal ones."""
+    """Return the effective rows of a Markov network of two bits, which are equal with odds of nine to one."""
     network = eh.MarkovNetwork({"a": 2, "b": 2}, [(("a", "b"), [[9.0, 1.0], [1.0, 9.0]])])
     return float(network.concentration(2))
 

@@ -400,7 +400,7 @@ class CandidateLoss:
 
 
 def best_radius(mechanism: Mechanism) -> tuple[CandidateLoss, ...]:
-    """Return all statements that say something about a mechanism, its own promise first.
+    """Return all statements that bound a mechanism's error, with its own promise first.
 
     The promise is always everhold's own statement (S1 or S3, for `Empirical` P9); published ones stand beside it for
     comparison and are left out for dependent rows, where they do not hold.

@@ -84,7 +84,7 @@ def zhao_privacy(rows: int, *, surprises: int, scale: float) -> float:
 
 
 def quilt_price(tolerance: float, *, nearby: int = 0, quilt_influence: float = 0.0) -> float:
-    """Return the price of noise with a Markov quilt, ``(|N|+1) / (tau/3 - 4 b)``, ``inf`` where it does not count.
+    """Return the price of noise with a Markov quilt, ``(|N|+1) / (tau/3 - 4 b)``, ``inf`` if the quilt has no use.
 
     Args:
         tolerance: tau, in units of the query.

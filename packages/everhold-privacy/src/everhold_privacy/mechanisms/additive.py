@@ -95,7 +95,7 @@ class Transferred(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class TransferredPromise(Transferred):
-    """Base of mechanisms with one half-width for all answers, which S1 makes of a curve and an exceedance."""
+    """Base of mechanisms whose half-width follows by S1 from a privacy curve and a bound on the noise."""
 
     _privacy_delta: ClassVar[float] = 1e-6  # at which the certificate states epsilon
 
@@ -104,7 +104,7 @@ class TransferredPromise(Transferred):
         """Return an alpha and the exceedance r(alpha), chosen for the smallest ``alpha + r(alpha) / beta``."""
 
     def _bound(self, curve: PrivacyCurve | None = None) -> TransferBound:
-        """Return the bound of S1 for a curve, by default the mechanism's own."""
+        """Return the bound of S1 for a privacy curve, by default that of this mechanism."""
         alpha, exceedance = self._sampling()
         leakage = self.dependence.leakage(self.curve() if curve is None else curve, self.rows)
         leak = leakage_bound(leakage, confidence=self.statement_confidence)
@@ -195,7 +195,7 @@ class GaussianNoise(AdditiveNoise):
         return noise.gaussian(self.scale_on_grid(self.scale), size, stream="answer")
 
     def _beyond_continuous(self, scale: int) -> float:
-        """Bound how much the eps of m discrete Gaussians exceeds that of continuous ones (docs/theory, the grid).
+        """Return a bound on the epsilon of m discrete Gaussians minus that of continuous ones (docs/theory, the grid).
 
         ``m (1/8 + (40 + R/s)^2 / 24) / s^2`` for the scale s and the full range R of a sum, both in grid steps: so far
         may the sum of a neighbour be shifted when rows depend on each other, and out there the two laws differ most.

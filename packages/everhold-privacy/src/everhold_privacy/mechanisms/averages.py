@@ -40,7 +40,7 @@ class BareAverage(Mechanism):
         return math.log(self.queries / self.beta)
 
     def _on_part(self, procedure: Procedure, rows: int) -> Procedure:
-        """Return the interval procedure for one part of this many rows. Several parts need independent rows."""
+        """Return an interval procedure adapted to one part with this many rows."""
         if self.parts == 1:
             return procedure
         return replace(procedure if isinstance(procedure, OfMeans) else self.procedure, rows=float(rows))

@@ -363,7 +363,7 @@ class VectorNoise:
     def answer(
         self, state: State, sums: NDArray[np.int64], noise: Noise, *, scale: float
     ) -> tuple[State, NoisyVector | None]:
-        """Return the new state and the vector with one draw of noise, None if the budget does not pay for it.
+        """Return the new state and the noisy mean vector, None if the remaining budget is too small.
 
         Args:
             state: The state before.

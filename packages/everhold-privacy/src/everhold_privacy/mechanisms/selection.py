@@ -101,7 +101,7 @@ class ExponentialMechanism:
                 return chosen
 
     def curve(self) -> BoundedRangeCurve:
-        """Return the hockey-stick curve of one choice for one replaced row, exact over all possible losses."""
+        """Return the privacy curve of one choice, the supremum over all data sets that differ in one row."""
         return BoundedRangeCurve(self.epsilon)
 
     def exceedance(self, alpha: float, *, candidates: int, steps: int) -> float:
@@ -298,7 +298,7 @@ class PaidSelection:
         return min(alpha + bound.radius - bound.alpha + self.budget.rounding, 1.0)
 
     def _allowance(self, candidates: int, exceedance: float) -> float:
-        """Return the alpha with which a choice adds at most this exceedance."""
+        """Return the least alpha for which the expected excess of the regret over alpha is at most the exceedance."""
 
         def missing(alpha: float) -> float:
             return self.mechanism.exceedance(alpha, candidates=candidates, steps=self.budget.steps) - exceedance

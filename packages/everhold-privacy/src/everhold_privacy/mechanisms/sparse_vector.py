@@ -141,7 +141,7 @@ class SparseVector:
     def ask(
         self, state: SparseState, values: NDArray[np.int64] | list[int], noise: Noise
     ) -> tuple[SparseState, NDArray[np.int8]]:
-        """Return the new state and a `SparseVerdict` for each value of a batch, the same as one value after the other.
+        """Return the new state and a `SparseVerdict` for each value of a batch, as if the values came one by one.
 
         Args:
             state: As returned by `start` or by the last call.

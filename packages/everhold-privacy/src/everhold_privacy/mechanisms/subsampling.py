@@ -152,7 +152,7 @@ class SubsampledBitsCurve(PrivacyCurve):
 
 @dataclass(frozen=True, slots=True)
 class InformationBound:
-    """A half-width that holds for all answers at once, with the numbers that make it up.
+    """A half-width that holds for all answers simultaneously, with the terms of which it is the sum.
 
     Attributes:
         radius: ``alpha + sqrt(budget / (2 n beta))``.
@@ -223,7 +223,7 @@ def information_per_draw(rows: int, coins: float) -> float:
 
 
 def _information_with(rows: int, coins: float, extra: float) -> float:
-    """Return ``max_s s kl(s/n || q(s-1)) + (n-s) kl(s/n || q(s))`` for one t."""
+    """Return ``max_s s kl(s/n || q(s-1)) + (n-s) kl(s/n || q(s))``, where `extra` is the t of the guess q."""
     ones = np.arange(min(rows // 2, _SCANNED) + 1, dtype=np.float64)
     mean = ones / rows
     told = ones * _kl(mean, _guess(ones - 1.0, rows, extra), coins)
@@ -503,7 +503,7 @@ def ones_among(draws: int, chance: Fraction, words: Words) -> int:
 
 
 def _fair_ones(coins: int, words: Words) -> int:
-    """Return how many of this many fair coins show 1."""
+    """Return the number of ones among fair coins, drawn as bits of random words."""
     if coins <= 64:
         return (int(words(1)[0]) >> (64 - coins)).bit_count()
     tossed = np.array(words(-(-coins // 64)), dtype=np.uint64)

@@ -236,7 +236,7 @@ class EpochAccounting(Accounting["Thresholdout"]):
         return state.asked <= self.mechanism.queries and state.charged <= self.mechanism.surprises
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """Return whether recovery can go on after these losses, which end one epoch or all that were left."""
+        """Return whether a recovery is possible after the loss of these answers."""
         return charges <= self.mechanism.surprises
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:

@@ -245,7 +245,7 @@ def _rounded_up(nearby: Floats, influence: Floats, sizes: NDArray[np.int64], rat
 
 
 def _pruned(options: Iterable[tuple[int, float]]) -> Quilts:
-    """Return quilts without those that another one beats in both nearby rows and influence."""
+    """Return the quilts that no other quilt improves in both nearby rows and influence."""
     kept: list[tuple[int, float]] = []
     for nearby, influence in sorted(options):
         if influence <= _LARGEST_INFLUENCE and (not kept or influence < kept[-1][1]):
@@ -420,7 +420,7 @@ def forest_changes(parts: NetworkParts) -> Floats:
 
 
 def dobrushin_changes(parts: NetworkParts) -> Floats:
-    """Return ``D_i`` of components whose rows influence each other little, infinite for all others (S5).
+    """Return the bounds ``D_i`` for components with small influences, infinite for other components (S5).
 
     ``c_jk`` is the largest total variation of the law of node j given all others when only node k changes. If every
     node's influences ``sum_j c_jk`` stay below rho < 1, then ``D <= w + C^T D``, w being 1 for rows and 0 for latent

@@ -139,7 +139,7 @@ class Graph:
         return before
 
     def minimum_cut(self, row: int, targets: Iterable[int]) -> tuple[int, ...]:
-        """Return a smallest set of other nodes that every path from ``row`` to ``targets`` meets, the nearest one.
+        """Return a smallest set of nodes that separates ``row`` from ``targets``, the one nearest to ``row``.
 
         Nodes of ``targets`` are not part of it. A maximum flow on the graph in which each node is two nodes joined by
         an edge of capacity 1 finds it (Menger's theorem); the cut is at the border of what the row still reaches.

@@ -284,7 +284,7 @@ class Network(DependenceModel):
         return self.bounds.price(epsilon)
 
     def bind(self, structure: RowStructure) -> Self:
-        """Check that sealed rows and nodes that are not latent match one to one, and return the network.
+        """Check that the sealed rows are exactly the nodes that are not latent, and return the network.
 
         Training rows must have been declared independent, and none may bear the name of a node.
         """
@@ -389,7 +389,7 @@ def _state_count(name: str, states: States) -> int:
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class BayesianNetwork(Network):
-    """Rows whose states are drawn one after the other, each given the states of its parents.
+    """Dependence model in which each row's state depends on the states of its parents.
 
     Args:
         nodes: Name of each node to (number or names of its states, names of its parents, table of probabilities with

@@ -71,7 +71,7 @@ def pedigree(
 
 
 def _genotypes(father: NDArray[np.float64], mother: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the probabilities of 0, 1, 2 copies from those of the allele on either side, on a new last axis."""
+    """Return the probabilities of 0, 1 and 2 copies of an allele, from the probabilities for each parent."""
     none, both = (1.0 - father) * (1.0 - mother), father * mother
     one = father * (1.0 - mother) + (1.0 - father) * mother
     return np.stack(np.broadcast_arrays(none, one, both), axis=-1)

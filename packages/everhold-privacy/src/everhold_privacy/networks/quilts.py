@@ -85,7 +85,7 @@ def projective(logs: Logs) -> Logs:
 
 @dataclass(frozen=True, slots=True)
 class Quilt:
-    """A row with its nearby rows and its quilt, which every path from them to any other row meets.
+    """A row, its nearby rows, and its quilt, a set of rows that separates them from all other rows.
 
     Attributes:
         row: The row.
@@ -181,7 +181,7 @@ def quilts_behind(
 
 @dataclass(frozen=True, slots=True)
 class Influence:
-    """Influence of a row on others, or an upper bound on it.
+    """Influence of a row on other rows, either exact or an upper bound.
 
     Attributes:
         value: Natural logarithm of a ratio of probabilities, at least 0; may be infinite.
@@ -284,7 +284,7 @@ def _refuse_roles(model: FactorModel, row: int, targets: Collection[int], known:
 
 
 def _parts(model: FactorModel, row: int, targets: Collection[int], known: Collection[int]) -> Iterator[_Part]:
-    """Yield the parts with targets or known rows. Other components are independent and left out."""
+    """Yield the parts of the row's component that contain targets or known rows. A part is separated by the row."""
     _refuse_roles(model, row, targets, known)
     graph, labels = model.graph, model.graph.components()
     asked = [node for node in (*targets, *known) if labels[node] == labels[row]]
@@ -325,7 +325,7 @@ def _branches(graph: Graph, row: int, asked: Collection[int]) -> Iterator[frozen
 def screened_parts(
     model: FactorModel, row: int, targets: Collection[int], known: Collection[int] = ()
 ) -> Iterator[_Part]:
-    """Yield the parts without targets and known rows that others screen off, which leaves the influence the same."""
+    """Yield the parts, without targets and known rows that other known rows or targets separate from the row."""
     for part in _parts(model, row, targets, known):
         first = _met(model.graph, row, part, {*part.targets, *part.known})
         border = _met(model.graph, row, part, part.known)
@@ -349,7 +349,10 @@ def _met(graph: Graph, row: int, part: _Part, ends: Collection[int]) -> set[int]
 
 
 def _unblocked(graph: Graph, row: int, part: _Part, most: int) -> _Part:
-    """Return the part without screened targets, with the first ``most`` known rows that leave a path to one open."""
+    """Return the part without separated targets, and with few known rows.
+
+    A known row is kept, up to ``most``, if a path to a target avoids it.
+    """
     first = _met(graph, row, part, part.targets)
     useful = (node for node in part.known if _met(graph, row, part, {node, *first}) & first)
     return _Part(part.nodes, tuple(sorted(first)), tuple(islice(useful, most)))
@@ -366,7 +369,7 @@ def exact_pairs(model: FactorModel, row: int, part: _Part) -> Logs:
 
 
 def _all_contexts(model: FactorModel, row: int, part: _Part) -> Logs:
-    """Return the ratios of `exact_pairs`, at their largest over all subsets of the known rows."""
+    """Return the log ratios of `exact_pairs`, maximised over all subsets of the known rows."""
     logs = conditional_logs(model, row, (*part.targets, *part.known))
     known = [model.states[node] for node in part.known]
     return over_subsets(logs.reshape(len(logs), -1, *known), 2)

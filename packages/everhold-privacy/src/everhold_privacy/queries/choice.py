@@ -356,7 +356,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
 
     @property
     def means(self) -> tuple[BoundQuery, ...]:
-        """The queries whose row values are summed, one for each inner edge."""
+        """The queries for the share of rows below each inner edge of the bins."""
         return self.below
 
     @property
@@ -562,7 +562,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
 
 
 def private_first_above(queries: Sequence[RowwiseQuery | str], threshold: float, *, price: int = CREDITS) -> AboveQuery:
-    """Find the first of these queries, taken in order, whose mean is above a threshold.
+    """Find the first of several queries whose mean is above a threshold.
 
     The means are compared on the sealed rows with noise on both sides, and none is told: AboveThreshold of the sparse
     vector technique. However many queries there are, it is one query of the plan and has one price.
@@ -603,7 +603,7 @@ def first_above_exceedance(alpha: float, *, queries: int, threshold_scale: float
 
 @lru_cache(maxsize=256)
 def _allowance(queries: int, threshold_scale: float, query_scale: float, exceedance: float) -> float:
-    """Return the alpha with which a scan adds at most this exceedance."""
+    """Return the least alpha for which the scan's error exceeds alpha by at most the exceedance in expectation."""
 
     def missing(alpha: float) -> float:
         scales = {"threshold_scale": threshold_scale, "query_scale": query_scale}
@@ -613,7 +613,7 @@ def _allowance(queries: int, threshold_scale: float, query_scale: float, exceeda
 
 
 def _checked_threshold(bound: Sequence[BoundQuery], threshold: float) -> float:
-    """Return the threshold as a float, or reject one outside the queries' range."""
+    """Return the threshold as a float, after a check that it lies in the queries' range."""
     check_same_units(bound, "queries")
     low, high = sorted((bound[0].at_zero, bound[0].at_one))
     number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)

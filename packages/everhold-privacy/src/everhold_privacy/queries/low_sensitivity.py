@@ -104,7 +104,7 @@ class LowSensitivityQuery(StatisticQuery):
         return [public, *(part for part in parts if len(next(iter(part.values()))))]
 
     def _value(self, table: Table) -> float:
-        """Return the function's value for a table, nan if it fails."""
+        """Return the statistic's value for a table, nan if the function fails."""
         value = values_or_none(self.function, table, ())
         return math.nan if value is None else float(value)
 
@@ -126,7 +126,7 @@ class LowSensitivityQuery(StatisticQuery):
             )
 
     def _try_once(self, table: Table) -> None:
-        """Try the function on public rows, and reject it with the reason if it fails."""
+        """Call the function on public rows, and reject the query if it fails or returns no finite number."""
         try:
             value = np.asarray(self.function(dict(table)))
         except (Exception, SystemExit) as fault:

@@ -89,7 +89,7 @@ class Purchase(ABC, Generic[Seen, Result]):
     @property
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """Public facts of the query in a canonical form, whose SHA-256 identifies it."""
+        """Public facts that identify the query, by the SHA-256 of their canonical JSON."""
 
     @property
     @abstractmethod
@@ -121,7 +121,7 @@ class Purchase(ABC, Generic[Seen, Result]):
 
     @abstractmethod
     def answer(self, mechanism: PrivacyBudget, state: State, seen: Seen, noise: Noise) -> MechanismResult:
-        """Return the mechanism's answer, or a refusal if the budget does not pay for it."""
+        """Return the mechanism's answer and charge, or a refusal if the budget is too small."""
 
     @abstractmethod
     def result(self, answer: Mapping[str, Any], **paid: Any) -> Result:
@@ -157,7 +157,7 @@ class PricedQuery(Query[Result]):
 
 @dataclass(frozen=True)
 class Bought(QueryPlan[Result]):
-    """Plan of one purchase, which writes one entry to the ledger.
+    """Plan of one query with a price, which becomes one entry of the ledger.
 
     Attributes:
         purchase: What is bought.

@@ -130,7 +130,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
     def _drafts(
         self, mechanism: PrivacyBudget, price: int, family: QueryFamily
     ) -> tuple[Callable[[int], MWEM | BLR], list[int]]:
-        """Return a function that makes a synthesizer of this price, and the rounds or sizes to compare."""
+        """Return a function that makes a synthesizer of this price, and the numbers of rounds or sizes to try."""
         rho = price / mechanism.credits * mechanism.curve().rho * (1.0 - 1e-9)
         shared: dict[str, Any] = {"universe": self.universe, "queries": family, "rows": mechanism.rows}
         if self.method == "mwem":
@@ -189,7 +189,7 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
         return universe.histogram(sealed.table([column.name for column in universe.columns]))
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
-        """Return the few numbers that make the table: chosen queries with noisy sums, or one candidate."""
+        """Return the released numbers that determine the table: noisy sums of queries, or the index of a candidate."""
         if not mechanism.affords(state, self.credits):
             return MechanismResult.refused(state)
         answer = {
@@ -275,7 +275,7 @@ def _kept(queries: QueryFamily) -> QueryMatrix:
 
 
 def _rounds(requested: int | None, *, work: int) -> list[int]:
-    """Return numbers of rounds of MWEM to compare: the requested one, or several up to the limit of work."""
+    """Return the numbers of rounds of MWEM to try: the requested number, or several up to a limit."""
     most = min(_MOST_ROUNDS, _MOST_WORK // work)
     if most < 1:
         raise ValueError(
@@ -302,7 +302,7 @@ def _geometric(most: int) -> list[int]:
 
 
 def _check_size(prepared: SynthesisPurchase, rounds: int) -> None:
-    """Reject a table whose entry would be too large for the ledger."""
+    """Reject a synthetic table whose ledger entry would be too large."""
     try:
         described = len(canonical(prepared.description).encode())
     except ValueError as reason:

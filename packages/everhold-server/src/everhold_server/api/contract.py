@@ -253,7 +253,7 @@ def json_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _whole_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of a model with its own definitions in place, and queries as references."""
+    """Return the JSON schema of a model with its definitions inlined, apart from those of queries."""
     schema = model.model_json_schema()
     defined = schema.pop("$defs", {})
 

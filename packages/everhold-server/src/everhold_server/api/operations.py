@@ -132,7 +132,7 @@ def operations_router() -> APIRouter:
 
 
 def _under_way(operation: type[HoldoutOperation[Any]]) -> dict[int | str, dict[str, Any]]:
-    """Return the documentation of the response while a job performs the operation, empty if none ever does."""
+    """Return the OpenAPI response 202 for an operation that can run as a job, empty for other operations."""
     if operation.lasts is HoldoutOperation.lasts:
         return {}
     job = {

@@ -147,7 +147,7 @@ def revoke(identifier: TokenId, request: Request, principal: Steward, token_stor
 
 
 def _is_within(scope: tuple[str, ...] | None, principal: Principal) -> bool:
-    """Return whether all holdouts of a token are among those of the principal."""
+    """Return whether the principal may see all holdouts of a token."""
     return principal.holdouts is None or (scope is not None and principal.holdouts.issuperset(scope))
 
 

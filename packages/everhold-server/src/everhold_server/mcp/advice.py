@@ -39,7 +39,7 @@ def _named(column: str) -> str:
 
 
 def examples(schema: Schema) -> list[dict[str, Any]]:
-    """Return at most three examples of `ask` arguments that fit these columns, with a guess where one is needed."""
+    """Return up to three examples of arguments for the tool `ask` that fit the columns of the holdout."""
     numbers = [_named(name) for name in schema.features if schema.columns[name].value == "number"]
     texts = [_named(name) for name in schema.features if schema.columns[name].value == "string"]
     some = [f"{name} > 0" for name in numbers[:1]] + [f"{name} in ('a', 'b')" for name in texts[:1]]

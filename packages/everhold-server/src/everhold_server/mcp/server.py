@@ -142,7 +142,7 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
 
 
 def serve_stdio(server: MCPServer[Any]) -> None:
-    """Serve one client on stdin and stdout, which carries nothing but the protocol, until it leaves."""
+    """Serve one MCP client over standard input and output until it disconnects."""
     anyio.run(server.run_stdio_async)
 
 
@@ -195,13 +195,13 @@ def count_values(written: bytes) -> int:
 
 
 class _BodyCount:
-    """Middleware that refuses a body of too many bytes or values before it is parsed."""
+    """Middleware that refuses a request body with too many bytes or JSON values before it is parsed."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request."""
+        """Check the body of an ASGI request, and pass it on or refuse it."""
         if scope["type"] != "http" or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return
@@ -289,7 +289,7 @@ def _tool(method: Callable[..., Any], *, free: bool = False) -> Tool:
 
 
 def _drop_titles(schema: Any) -> None:
-    """Remove the titles of a schema, which repeat the names in other letters."""
+    """Remove the titles from a JSON schema, because they repeat the names of the fields."""
     if isinstance(schema, list):
         for each in schema:
             _drop_titles(each)

@@ -166,7 +166,7 @@ class CaseTools:
     def _after(
         self, gate: Gate, opened: OpenChallenge, says: str, facts: Mapping[str, Any] | None = None
     ) -> SuiteOutput:
-        """Return the reply about a challenge that goes on, or has ended."""
+        """Return the tool's reply about an open or ended challenge, with the next cases to run."""
         verdict, left = opened.verdict, opened.cases_left()
         cases = [str(case) for case in (left or opened.next_cases())]
         report = f"run these cases and call report with challenger {opened.challenger!r}"

@@ -376,7 +376,7 @@ class PerformedOutput(Output):
 
 
 def tools_of(holdout: Holdout) -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:
-    """Return the tools for a holdout in two lists: those that change something, and all others.
+    """Return the operations of a holdout as tools in two lists: those with an effect, and all others.
 
     Args:
         holdout: On whose behalf it was opened, the agent acts.

@@ -34,7 +34,7 @@ def style_of_results() -> Response:
 
 
 class _Files(StaticFiles):
-    """Our own files, which browsers may keep for a while."""
+    """Static files of the web pages, with headers that let browsers cache them."""
 
     def file_response(self, *arguments: Any, **more: Any) -> Response:
         """Return a static file with a header that lets browsers cache it."""

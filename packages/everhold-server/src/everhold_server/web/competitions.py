@@ -135,7 +135,7 @@ def moderate(request: Request, name: HoldoutName, holdouts: Holdouts, principal:
 
 
 def _names(fields: Fields) -> list[str]:
-    """Return the names of a form: the first column of a file below its title, and one in each line."""
+    """Return the team names in a form: the first column of its CSV file, and the lines of its text field."""
     path = fields.file("names_file")
     try:
         listed = [] if path is None else names_in(path.read_text(encoding="utf-8-sig"))

@@ -250,7 +250,7 @@ class FaultPages:
         self.app, self.api = app, api
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request."""
+        """Pass on an ASGI request. Errors are shown as HTML pages if the client is a browser."""
         wanted = scope["type"] == "http" and self._wants_page(scope)
         await self.app(scope, receive, _Turned(scope, send) if wanted else send)
 

@@ -60,7 +60,7 @@ FEEDBACK_IN_WORDS = {
 
 @dataclass(frozen=True)
 class View:
-    """A holdout as one principal may see it, with the facts that pages show.
+    """Facts about a holdout that one principal may see on its pages.
 
     Attributes:
         whole: As the steward has it; of it nothing is shown that is not public or theirs.
@@ -135,7 +135,7 @@ class View:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """Answers that this principal may see, in order: all, their own, or none."""
+        """Answers that this principal may see, in order: all for a steward, their own for an analyst, else none."""
         if self.mine is None:
             return []
         return [{name: row.get(name) for name in _SHOWN} for row in self.mine.transcript().to_rows()]

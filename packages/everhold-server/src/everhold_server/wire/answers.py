@@ -125,7 +125,7 @@ _JSON_TYPES = {
 
 
 def _json_type(declared: str) -> dict[str, Any]:
-    """Return the JSON schema of a declared Python type, an empty one for other classes.
+    """Return the JSON schema of a declared Python type, empty for classes.
 
     Infinite numbers are null.
     """

@@ -52,7 +52,7 @@ _FORMS = (
 
 
 def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
-    """Return predictions from their JSON form, as functions that make queries take them.
+    """Return predictions from their JSON form, as the functions that build queries take them.
 
     Args:
         written: A rule as a text, a list, an object from row ids to predictions, or ``{"file": name}``, with

@@ -29,7 +29,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Import a name of the verification when it is first used, because asking does not need it."""
+        """Import names of the verification on first use, because asking queries does not need them."""
         if name not in {"LedgerFinding", "VerificationReport", "verify"}:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from everhold.ledger import verification

@@ -64,7 +64,7 @@ UNSEALING = "unsealing"
 
 @dataclass(slots=True)
 class EntryCounts:
-    """Public counts over all entries up to one of them.
+    """Public counts over all entries up to a certain entry.
 
     Attributes:
         sources: Queries by the source of their answer.
@@ -136,7 +136,7 @@ Extension = TypeVar("Extension", bound=LedgerExtension)
 
 @dataclass(frozen=True, slots=True)
 class Allotment(Display):
-    """The part of the budget of one analyst, and what is spent of it.
+    """An analyst's part of the budget, with its spent amounts.
 
     Attributes:
         analyst: The name.
@@ -230,7 +230,7 @@ class Accounts:
     unread: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def of(self, extension: type[Extension]) -> Extension:
-        """Return the state of one extension, which is empty if the ledger has not used it."""
+        """Return the state of one extension, a new empty one if the ledger has not used it."""
         found = self.extensions.get(extension.key)
         if not isinstance(found, extension):
             self.extensions[extension.key] = found = extension()

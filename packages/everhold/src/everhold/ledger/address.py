@@ -45,7 +45,7 @@ class DatabaseKind(Protocol):
     example: str
 
     def __call__(self, address: sa.URL, *, patience: float) -> LedgerDatabase:
-        """Connect to the database. It waits a given number of seconds for another writer."""
+        """Connect to the database at an address. ``patience`` is the seconds to wait for another writer."""
 
 
 def _check(_: str, kind: Any) -> str:

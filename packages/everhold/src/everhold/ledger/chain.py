@@ -51,7 +51,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 
 def canonical(value: object) -> str:
-    """Return the one canonical JSON text of a value: sorted keys, no spaces, the same after it is read again.
+    """Return the canonical JSON text of a value, with sorted keys and without spaces.
 
     Raises:
         ValueError: If the value is not plain JSON data (nan, infinity, keys that are not text, lone surrogates ...).

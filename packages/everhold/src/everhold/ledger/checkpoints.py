@@ -41,7 +41,7 @@ _STORED = select(checkpoints).where(_OF_HOLDOUT)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Sums over all entries up to one of them.
+    """Sums over all entries of a ledger up to a certain entry.
 
     Attributes:
         sequence: Number of that entry.
@@ -61,7 +61,7 @@ class Checkpoint:
 
     @classmethod
     def now(cls, sequence: int, entry_hash: str, charged: int, accounts: Accounts, counts: EntryCounts) -> Self:
-        """Make the checkpoint of entries that have just been checked. It copies the sums."""
+        """Build a checkpoint for entries that were just verified. The sums are copied."""
         sums = json.loads(canonical({"accounts": accounts.into({}), "tally": counts.to_dict()}))
         at = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(sequence, entry_hash, charged, sums["accounts"], sums["tally"], at)

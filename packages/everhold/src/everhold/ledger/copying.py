@@ -35,7 +35,7 @@ def count_rows(database: LedgerDatabase, name: str) -> int:
 def copy_tables(
     source: LedgerDatabase, target: LedgerDatabase, names: Collection[str], *, then: Callable[[], object] = lambda: None
 ) -> None:
-    """Copy tables into a database where they are empty. The source is read as of one moment and not blocked.
+    """Copy tables into empty tables of another database. The source is read in one transaction and not blocked.
 
     Args:
         source: Where they are.

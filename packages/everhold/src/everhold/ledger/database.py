@@ -227,7 +227,7 @@ class LedgerDatabase(ABC):
             return _revision(connection)
 
     def migrate(self, *, create: bool) -> str | None:
-        """Check that the tables are those of this version, and make them where there are none.
+        """Check that the tables have this version's schema, and create them if there are none.
 
         Returns:
             The revision that was found; None if there were no tables.
@@ -289,7 +289,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 
 
 def queries_in_order(connection: sa.Connection, holdout: str, after: int, last: int) -> Iterator[str]:
-    """Yield the fingerprints of the entries after one up to another, joined into long texts by the database."""
+    """Yield the fingerprints of a range of entries in order, concatenated to long texts by the database."""
     for start in range(after, last, _QUERIES_AT_ONCE):
         part = {"holdout": holdout, "after": start, "last": min(start + _QUERIES_AT_ONCE, last)}
         yield connection.scalar(_IN_ONE_TEXT, part) or ""
@@ -402,7 +402,7 @@ class Writer:
 
 @dataclass(eq=False, slots=True)
 class WriterQueue:
-    """The queue of the threads of a process that write to the same: one writes, and the others wait in order."""
+    """Queue of a process's threads that write to the same database. One writes, and the others wait in order."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _waiting: deque[Writer] = field(default_factory=deque)
@@ -552,7 +552,7 @@ def _unknown() -> Unavailable:
 
 
 def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
-    """Return the meaning of an SQLSTATE as an error. Without one, the connection failed or was lost."""
+    """Return the error for an SQLSTATE of PostgreSQL. Without one, the connection failed or was lost."""
     if state is None or state.startswith(_GONE):
         return _unknown() if committing else Unavailable(_LOST)
     if state in _LOCKED:

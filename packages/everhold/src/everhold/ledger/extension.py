@@ -167,7 +167,7 @@ EXTENSIONS: Registry[type[LedgerExtension]] = Registry(
 
 @cache
 def extension_of_key(key: str) -> type[LedgerExtension] | None:
-    """Return the extension that keeps a field of the sealed state, or None if no installed one does."""
+    """Return the extension with this key in the sealed state, or None if no installed extension has it."""
     if key in _CORE_KEYS:
         return None
     return next((each for each in _distinct() if each.key == key), None)

@@ -74,7 +74,7 @@ class Reached:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
-        """Check that a database has come at least this far, through the same entry.
+        """Check that a database has this head among its entries, so that it was not set back.
 
         Args:
             found: How far the database has come. It has to be read after the file, or while no other process can write.
@@ -151,7 +151,7 @@ class HeadFile:
         self.create(reached)
 
     def find(self) -> Reached | None:
-        """Return the newest known head, or None if the file is missing, altered or another holdout's."""
+        """Return the newest head in the file, or None if the file is missing, altered or of another holdout."""
         try:
             content = self.path.read_bytes()
         except OSError:
@@ -181,7 +181,7 @@ class HeadFile:
             raise _in_words(fault) from None
 
     def _place(self, text: str) -> bytes:
-        """Return the bytes of one place in the file: a text and its seal, padded."""
+        """Return the bytes of one stored head: a JSON text and its seal, padded."""
         seal = hmac.digest(self._key, f"{self.holdout}\n{text}".encode(), "sha256").hex()
         return f"{text}\n{seal}\n".encode().ljust(_PLACE)
 

@@ -154,7 +154,7 @@ class Ledger:
         return found, answered.keys()
 
     def repeated(self, queries: Sequence[EntryDraft]) -> tuple[Head, list[Committed]] | None:
-        """Return the stored answers if all of these queries were asked before, or None if one may be new.
+        """Return the stored answers if all these queries were asked before, or None if one may be new.
 
         Nothing is locked. Nothing is read, either, if a query is not among those that this process knows.
 
@@ -302,7 +302,7 @@ class Ledger:
         return opened(envelope, key=self.seal_key, holdout=self.holdout, query=query)
 
     def commit(self, queries: Sequence[EntryDraft], step: Step) -> list[Committed | None]:
-        """Answer queries in one transaction, as `writing` does, by a function.
+        """Answer queries in one transaction by a function.
 
         Args:
             queries: In the order asked.
@@ -351,7 +351,7 @@ class Ledger:
 
 @dataclass
 class _Appended:
-    """What the writers of a group append to a ledger, each after the one before.
+    """Entries that the writers of a group append to a ledger in one transaction.
 
     Attributes:
         ledger: The ledger.

@@ -47,7 +47,7 @@ class EntryDraft:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a mechanism decided about one new query: the answer and its charge.
+    """A mechanism's answer to one new query, and its charge.
 
     Attributes:
         answer: The exact answer, plain JSON data.
@@ -84,7 +84,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of the ledger, as it was read.
+    """One entry of the ledger.
 
     Attributes:
         sequence: From 1, without gaps.

@@ -47,7 +47,7 @@ _AT_ONCE = 1_000  # entries that are fetched together
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The unparsed rows of one holdout at one moment, for verification.
+    """Database rows of one holdout at one moment, not parsed, for verification.
 
     Attributes:
         holdout: The row of the table `holdouts`.
@@ -267,7 +267,7 @@ class LedgerStore:
 
     @contextlib.contextmanager
     def snapshot(self, name: str) -> Iterator[Snapshot]:
-        """Context with the unparsed rows of one holdout as of one moment. Writers are not blocked.
+        """Return a context with the database rows of one holdout at one moment. Writers are not blocked.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.

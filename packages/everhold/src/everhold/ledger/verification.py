@@ -41,7 +41,7 @@ _SET_BACK = (
 
 @dataclass(frozen=True, slots=True)
 class LedgerFinding(Display):
-    """One fault of a ledger: where it is, and what is wrong.
+    """One fault of a ledger, with the entry in which it was found.
 
     Attributes:
         sequence: Number of the entry, or None for the holdout, its head or the whole file.
@@ -155,7 +155,7 @@ class Checked:
 
 
 def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: bytes) -> Checked:
-    """Check that everything up to a head is as it was written, before it is signed.
+    """Check that all entries up to a head are unaltered, before the head is signed.
 
     Of more than `READ_AGAIN` entries only those after the latest checkpoint are read, with the queries of all. What
     they add up to is then that of the entries which were written, also if somebody has altered some of them since.
@@ -210,7 +210,7 @@ def _walked(snapshot: Snapshot, walk: _Walk) -> Iterator[LedgerFinding]:
 
 
 def _stored_checkpoint(snapshot: Snapshot, walk: _Walk) -> Checkpoint | None:
-    """Return the checkpoint if its seal is this key's, else None."""
+    """Return the stored checkpoint if it has a valid seal of this key, else None."""
     if snapshot.checkpoint is None or walk.seal_key is None:
         return None
     return Checkpoint.read(snapshot.checkpoint, holdout=walk.holdout, seal_key=walk.seal_key)
@@ -226,7 +226,7 @@ def _checkpoint_before(head: Head, snapshot: Snapshot, walk: _Walk) -> Checkpoin
 
 
 def _checkpoint_findings(snapshot: Snapshot, stored: Checkpoint | None, walk: _Walk) -> Iterator[str]:
-    """Yield the faults of the checkpoint. One left behind by a recovery is useless but no fault."""
+    """Yield the faults of the checkpoint. A checkpoint from before a recovery is ignored."""
     if stored is None:
         if snapshot.checkpoint is not None and walk.seal_key is not None:
             yield "was altered: it does not carry the seal of this key"
@@ -247,7 +247,7 @@ def _keep_checkpoint(store: LedgerStore, walk: _Walk) -> None:
 
 @dataclass(slots=True)
 class _Walk:
-    """State of a verification that goes from entry to entry."""
+    """State of a verification that checks one entry after the other."""
 
     holdout: str
     previous: str
@@ -288,7 +288,7 @@ class _Walk:
             self.unmet[otherwise] = head
 
     def mark(self, sequence: int) -> None:
-        """Remember to store the sums of the entries up to this one."""
+        """Request a checkpoint of the sums at this entry."""
         self.marked_at.add(sequence)
         self._mark_here()
 
