@@ -292,7 +292,7 @@ class EngineConnection(ABC):
         return isinstance(error, (ConnectionError, TimeoutError))
 
     def is_refused(self, error: Exception) -> bool:
-        """Return whether an error says that the engine rejected this user and password."""
+        """Return whether an error says that the engine rejected the user or password. The base returns False."""
         return False
 
     def hidden(self, table: str, *, missing: bool = False) -> AbstractContextManager[None]:

@@ -177,7 +177,7 @@ def _embedded_client(path: str) -> Any:
 
 
 def _known(client: Any) -> dict[str, str]:
-    """Return those settings of every statement that this version of ClickHouse knows."""
+    """Return those required settings that this version of ClickHouse supports."""
     return {name: value for name, value in _SETTINGS.items() if name in client.server_settings}
 
 
@@ -356,7 +356,7 @@ class ClickHouse(Remote):
 
 
 def _as_text(name: str, data_type: str) -> str:
-    """Return SQL that writes a value as a text different from that of every other value."""
+    """Return SQL that converts a column to text injectively: different values give different texts."""
     column = CLICKHOUSE.column(name)
     form = next((form for known, form in _EXACT.items() if re.match(known, data_type)), "formatRow('RowBinary', {0})")
     text = f"ifNull({form.format(column)}, '')"

@@ -197,7 +197,7 @@ def address_of(where: object) -> sa.URL:
 
 
 def _take_any_time(connection: Any, _record: object) -> None:
-    """Let the driver read infinite times and those before year 1 as missing, since Python has none."""
+    """Make the driver read times that Python cannot represent as missing."""
     import psycopg
     from psycopg.types import datetime as times
 
@@ -323,7 +323,7 @@ def _is_unbounded(data_type: str) -> bool:
 
 
 def _as_text(name: str, data_type: str) -> str:
-    """Return SQL that writes a value as a text different from that of every other value, floats as bits."""
+    """Return SQL that converts a column to text injectively. Floats are written as their bits."""
     column = POSTGRESQL.column(name)
     sent = {"double precision": "float8send", "real": "float4send"}.get(data_type)
     text = f"encode({sent}({column}), 'hex')" if sent else f"{column}::text"

@@ -100,7 +100,7 @@ def _placed(query: Any, known: Mapping[Predictions, JoinedColumn]) -> Any:
 
 
 def _table(name: str, row_id: str | None, rows: RowStore, schema: Schema) -> JoinedTable:
-    """Return a table of predictions, after checking that its ids are those of the sealed rows."""
+    """Return a table of predictions, after a check that its ids match those of the sealed rows."""
     if schema.row_id is None:
         raise QueryRejected(
             "Predictions in a table are matched by row id, and the rows of this holdout "

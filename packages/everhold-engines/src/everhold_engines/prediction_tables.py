@@ -67,7 +67,7 @@ class JoinedTable:
 
     @classmethod
     def of(cls, sealed: Engine, table: str, *, row_id: str, own_id: str) -> JoinedTable:
-        """Return the table with this name, or reject one that cannot be used.
+        """Return the table of predictions with this name, after a check that it exists and may be used.
 
         Raises:
             QueryRejected: If there is no such table, or the rows are in a file of their own. Nothing is charged.
@@ -176,7 +176,7 @@ class JoinedTable:
         return f"SELECT {', '.join(map(of.words['sha256'].format, given))} FROM ({told}) AS t"
 
     def _text(self, column: JoinedColumn) -> str:
-        """Return SQL that writes a value as a text different from that of every other value of its kind."""
+        """Return SQL that converts a column to text injectively, among values of its kind."""
         of, value = self.engine.dialect, self._value(column)
         if column.kind is ColumnKind.STRING:
             text = self._measured(value)

@@ -69,7 +69,7 @@ def known_path(path: str) -> set[str]:
 
 
 def overlap(*names: str) -> bool:
-    """Return whether two tables may be the same, or one contains files of the other."""
+    """Return whether two names mean the same table, or one is a folder that contains the other."""
     shorter, longer = sorted((f"{name.casefold()}/" for name in names), key=len)
     return longer.startswith(shorter)
 
@@ -81,7 +81,7 @@ Way = TypeVar("Way", bound=EngineConnection)
 
 
 class StoredTable(ABC, Generic[Way]):
-    """One table of an engine: how it is read, digested and found again.
+    """One table of an engine, with methods to read, digest and identify it.
 
     Attributes:
         kind: Name of the engine in ledger and certificate.
@@ -282,7 +282,7 @@ class Sealable:
 
 
 class Remote(Sealable):
-    """Engine on a table that others may write to, checked by its digest unless a snapshot pins it.
+    """Engine for a table that others may change. A digest of all rows or a snapshot detects changes.
 
     Args:
         stored: The table.
@@ -449,7 +449,7 @@ def _guarding(stored: StoredTable[Any], types: Sequence[tuple[str, str]], window
 
 
 def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the parts of a column as one array. A part without values takes the type of the others."""
+    """Return parts of a column as one array. A part without values takes the type of the others."""
     if len(parts) == 1:
         return parts[0]
     known = [part for part in parts if part.dtype != object or np.ma.count(part)]

@@ -235,7 +235,7 @@ def own_session(session: Any, *, is_mine: bool) -> Any:
 
 
 def _other_settings(session: Any) -> dict[str, str]:
-    """Return the required settings that a session lacks, as Spark warns of those without effect."""
+    """Return the required settings that differ in a session."""
     return {name: value for name, value in _SETTINGS.items() if session.conf.get(name).lower() != value.lower()}
 
 
@@ -248,7 +248,7 @@ def address_of(session: Any) -> str:
 
 
 def session_at(address: str) -> tuple[Any, bool]:
-    """Return the active session or a new one at the address, and whether it is new."""
+    """Return a Spark session for the address, and whether it was created here."""
     from pyspark.sql import SparkSession
 
     if urlsplit(address).scheme == "sc":
@@ -462,7 +462,7 @@ def _newest_sql(provider: str, name: str) -> str | None:
 
 
 def _as_text(name: str, data_type: str) -> str:
-    """Return SQL that writes a value as a text different from that of every other value, floats by all digits."""
+    """Return SQL that converts a column to text injectively. Floats are written in hexadecimal."""
     column = SPARK.column(name)
     if data_type in ("float", "double"):
         text = f"format_string('%a', CAST({column} AS DOUBLE))"

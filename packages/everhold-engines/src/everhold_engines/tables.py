@@ -64,7 +64,7 @@ class TableStructure(FileStructure):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Do nothing, as its maker closes it."""
+        """Do nothing, because the caller closes the copied columns."""
 
     def lacking(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return columns that lack values in sealed rows and in training rows, see `FileStructure`."""
@@ -368,7 +368,7 @@ def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
 
 
 def _training_side(engine: Engine, training: SealableTable, columns: dict[str, ColumnKind]) -> TableSide:
-    """Return the table of training rows, after checking that it has the same columns and at least one row."""
+    """Return the table of training rows, after a check that it has the same columns and at least one row."""
     table = table_beside(engine, training)
     check_same_columns(columns, table.columns())
     rows = int(table.rows(f"SELECT count(*) FROM {table.source} AS {table.dialect.rows}")[0][0])

@@ -158,7 +158,7 @@ def _told(holdout: Holdout, cases: Iterable[tuple[Any, str, bool]], guess: float
 
 
 def answers_of(log: EvalLog, holdout: Holdout, *, opened: bool = False) -> Mapping[str, Any]:
-    """Return the answers of an evaluation as a table by case id, for other queries such as a gate.
+    """Return the model's answers in an evaluation log as a table by case id.
 
     Args:
         log: Of an evaluation with `sealed_accuracy`, with its samples.
@@ -206,7 +206,7 @@ def _id(schema: Schema) -> str:
 
 
 def _opened(storage: str, name: str, analyst: str | None) -> Holdout:
-    """Open the holdout, on behalf of an analyst if one is named."""
+    """Open the holdout, with the allotment of an analyst if one is named."""
     holdout = Holdout.open(storage, name)
     return holdout if analyst is None else holdout.analyst(analyst)
 

@@ -51,7 +51,7 @@ def runs_of_log(log: EvalLog) -> Iterator[CaseRun]:
 
 
 def _fault_of(sample: EvalSample) -> tuple[str | None, str]:
-    """Return why a sample has no outcome, as a key of `everhold.gates.cases.files.REFUSED`, and what the log says."""
+    """Return the fault for which a sample has no outcome, as a key of `REFUSED`, and the log's text about it."""
     if sample.error is not None:
         return "crashed", sample.error.message[:80]
     if sample.limit is not None and sample.limit.type in _OUTAGES:

@@ -142,7 +142,7 @@ class _JUnit:
             self._property(attributes.get("name", ""), attributes.get("value", ""))
 
     def _property(self, name: str, value: str) -> None:
-        """Take a property as the number of the run or as a score, and ignore one that is no number."""
+        """Record a property of a test as a score or as the number of the run. Other texts are ignored."""
         if name == RUN:
             self._run = value
         elif _NUMBER.fullmatch(value):

@@ -270,7 +270,7 @@ class BestTrials(Display):
 
 
 def _guess_of(returned: Asked) -> float:
-    """Return the guess that stands for the value of a silent trial."""
+    """Return the guess of a silent trial, which Optuna receives as the trial's value."""
     guess = None if isinstance(returned, Answer) else _query_of(returned)[1]
     if guess is None:
         raise TypeError(
@@ -291,7 +291,7 @@ def _query_of(returned: Any) -> tuple[Query[Any] | str, float | None]:
 
 
 def _best(study: Study, most: int) -> list[FrozenTrial]:
-    """Return the best answered trials, the best first, one for each query."""
+    """Return the answered trials with the best values, at most one for each query."""
     answered: dict[str, FrozenTrial] = {}
     for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         if _QUERY in trial.user_attrs:

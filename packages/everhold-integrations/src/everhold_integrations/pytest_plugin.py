@@ -154,7 +154,7 @@ class SealedCases:
             metafunc.parametrize(_RUN, range(runs), ids=[f"{_RUN}{run}" for run in range(runs)])
 
     def _place(self, item: pytest.Item, marker: pytest.Mark) -> tuple[str, int]:
-        """Return the case and the run that a sealed test stands for.
+        """Return the id of a sealed test as a case, and the number of its run.
 
         Its id begins at the folder where pytest was called; pytest's own begins at a folder that options may change.
         """
@@ -191,7 +191,7 @@ class SealedCases:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take the outcome of one phase of a test before others write the report."""
+        """Record one phase of a sealed test before other plugins write the report."""
         from everhold.gates.cases.files import CaseRun
 
         if hasattr(self._config, "workerinput"):
@@ -283,13 +283,13 @@ class SealedCases:
                 raise
 
     def _holdout(self) -> Holdout:
-        """The open holdout, on behalf of an analyst if one is named."""
+        """Return the open holdout, with the allotment of an analyst if one is named."""
         from everhold.cli.arguments import opened_here
 
         return opened_here(self._storage(), self._option("holdout"), self._option("analyst"))
 
     def _terms(self) -> dict[str, Any]:
-        """The claims that are sealed, as those of the command line."""
+        """Return the claims to seal from the options of pytest, in the form of the command line's claims."""
         from everhold.cli.gates import ClaimOptions
 
         named = {("ranges" if name == "range" else name.replace("-", "_")): self._option(name)

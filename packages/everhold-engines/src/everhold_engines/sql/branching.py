@@ -352,7 +352,7 @@ class SqlFragments:
         return self._put(*before, *inside, *after)
 
     def _logic(self, node: Node, inputs: Sequence[CompiledParts]) -> CompiledParts | None:
-        """Return the SQL of a logical condition in Kleene's logic, or None for any other node."""
+        """Return SQL for a logical operation in three-valued logic, or None for another node."""
         ones, others = map(list, zip(*inputs, strict=True))
         match node.operation:
             case Operation.NOT:
@@ -532,7 +532,7 @@ class SqlCompiler(SqlFragments):
         return self._joined(" AND ", conditions) if conditions else "TRUE"
 
     def _test(self, node: Node, ones: Sequence[Part], others: Sequence[Part], *, negated: bool) -> Part:
-        """Return SQL for a comparison that is false for null, and for nan where the engine would say true."""
+        """Return SQL for a comparison that is false for null, also for nan in engines that order nan."""
         sign = _TESTS[node.operation][negated]
         values, zero = list(ones[1:]), self.dialect.literal(0.0)
         tests = [self._put("(", ones[0], f" {sign} ", values[0], ")")]
@@ -580,7 +580,7 @@ class SqlCompiler(SqlFragments):
         return self._put(*parts, " ELSE ", results[-1], " END)")
 
     def _calculated(self, node: Node, inputs: Sequence[Part]) -> Part:
-        """Return SQL for one of the four operations, where division by zero gives null."""
+        """Return SQL for an arithmetic operation. Division by zero gives null."""
         first, second = (self._ranges[operand] for operand in node.operands)
         plain = f"({{0}} {_SIGNS[node.operation]} {{1}})"
         if node.operation is Operation.DIVIDE and second.zero:
@@ -620,7 +620,7 @@ def _of_positive(node: Node, operands: tuple[Node, ...]) -> Node:
 
 
 def _runs(part: str) -> Iterator[tuple[int, str]]:
-    """Yield runs of literal characters of a LIKE pattern with their places, where ``_`` stands for any character."""
+    """Yield the literal parts of a LIKE pattern with their positions, split at ``_``."""
     return ((found.start(), found[0]) for found in re.finditer("[^_]+", part))
 
 

@@ -282,7 +282,7 @@ class _Draft:
 
 
 def _joined(value: AnyValue, columns: Iterator[str], unit: int, dialect: Dialect) -> str:
-    """Return SQL for the grid integer of a composed value, from one column for each of its leaves."""
+    """Return SQL for the value of a combined query in grid units, from one column for each of its parts."""
     if isinstance(value, RowValue):
         return next(columns)
     first, second = (_joined(part, columns, unit, dialect) for part in (value.first, value.second))
@@ -370,7 +370,7 @@ def _rows(values: Sequence[AnyValue], source: str, group_by: str | None, unit: i
 
 
 def _whole_total(column: str, unit: int, dialect: Dialect) -> str:
-    """Return SQL for an exact sum that is known to fit into 64 bits."""
+    """Return SQL for an exact sum, which the caller knows to fit into 64 bits."""
     return f"CAST({dialect.total(column, unit=unit, condition=False)} AS BIGINT)"
 
 

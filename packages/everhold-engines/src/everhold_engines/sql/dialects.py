@@ -84,7 +84,7 @@ _WORDS = {
 
 
 def _words(**own: str) -> Mapping[str, str]:
-    """Return all words of an engine, given those that differ from the standard."""
+    """Return all SQL templates of an engine: the standard ones, with some replaced."""
     if unknown := own.keys() - _WORDS:
         raise TypeError(f"no statement needs the word {min(unknown)!r}")
     return MappingProxyType({**_WORDS, **own})
@@ -333,7 +333,7 @@ _KNOWN = {
 
 
 def dialect_named(name: str) -> Dialect:
-    """Return a dialect by name: one that is defined here, or an untested one that sqlglot translates into.
+    """Return an SQL dialect by name. Dialects without their own definition are translated by sqlglot.
 
     Raises:
         HoldoutRejected: If there is none of the name.

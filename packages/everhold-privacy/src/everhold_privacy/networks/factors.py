@@ -168,7 +168,7 @@ class Graph:
         return tuple(np.flatnonzero(inside[0:-1:2] & ~inside[1::2]).tolist())
 
     def _split(self, ends: NDArray[np.int64]) -> csr_array:
-        """Return the flow network in which node v is entered at 2v and left at 2v + 1, with all targets at one sink."""
+        """Return the flow network with the entry 2v and the exit 2v + 1 for node v, and one sink for all targets."""
         size = self.nodes
         each = np.arange(size)
         through = np.ones(size, dtype=np.int32)

@@ -64,7 +64,7 @@ _MODELS: dict[str, tuple[Kind, type[BaseModel]]] = {}
 
 
 def query_from(written: Any, schema: Schema, tables: Tables | None = None) -> Query[Any]:
-    """Build a query from its JSON form, and reject what does not fit the rows.
+    """Build a query from its JSON form, with a check that it fits the rows.
 
     Args:
         written: A text, which is a mean; or an object ``{"kind": "mean", "of": "delay", "low": 0, "high": 60}``: a kind
@@ -212,7 +212,7 @@ def _make(kind: Kind, subjects: list[Any], details: Mapping[str, Any]) -> Query[
 
 
 def _refusal(kind: Kind, fault: ValidationError) -> QueryRejected:
-    """Return the error for a query that failed validation: the first one of a field, or unknown or missing fields."""
+    """Return the error for a query that failed validation, with the first faulty, unknown or missing field."""
     errors = fault.errors(include_url=False, include_input=False)
     for error in errors:
         if isinstance(reason := error.get("ctx", {}).get("error"), QueryRejected):

@@ -154,7 +154,7 @@ class Certificate(Display):
 
 
 def promise_in_words(record: HoldoutRecord, mechanism: Mechanism) -> str:
-    """Return the promise in one sentence, as every certificate of the holdout states it."""
+    """Return the promise in one sentence, as on every certificate of the holdout."""
     simulation = record.configuration["seed"] is not None
     facts = {**_promise_facts(mechanism, simulation=simulation), **_holdout_facts(record, ())}
     if (competition := record.configuration.get("competition")) is not None:
@@ -164,7 +164,7 @@ def promise_in_words(record: HoldoutRecord, mechanism: Mechanism) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedAccount:
-    """Facts about what was asked and spent, as a certificate states them.
+    """Facts about queries and charges for a certificate.
 
     Attributes:
         counts: What the entries up to the head add up to.
@@ -193,7 +193,7 @@ def make_certificate(
     timestamp: Timestamper | None = None,
     issued: datetime | None = None,
 ) -> Certificate:
-    """Collect and sign the facts of what a holdout promises and what was spent.
+    """Collect and sign the facts about a holdout's promise and its spent budget.
 
     Args:
         record: The sealed holdout.
@@ -351,7 +351,7 @@ def _account_facts(account: CertifiedAccount, mechanism: Mechanism, state: State
 
 
 def _finite(value: float | None) -> float | None:
-    """Return a number for JSON, or None if it is infinite."""
+    """Return a number, or None if it is infinite, because JSON has no infinite numbers."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 

@@ -82,7 +82,7 @@ def _number(value: Any) -> bool:
 
 
 def _end(value: Any) -> bool:
-    """Return whether a value is a number, or the text for an infinite one."""
+    """Return whether a value is a number or the text of an infinite number, as interval ends are."""
     return _number(value) or value in _INFINITE
 
 
@@ -92,7 +92,7 @@ def _hash(value: Any) -> bool:
 
 
 def _one_of(*texts: str) -> Fits:
-    """Return a check whether a value is one of these texts."""
+    """Return a function that checks whether a value is one of these texts."""
     return lambda value: isinstance(value, str) and value in texts
 
 

@@ -35,7 +35,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 
 @cache
 def _style(name: str) -> str:
-    """Return the text of a style sheet that is installed beside this module."""
+    """Return the text of a style sheet in this package."""
     return files("everhold.certificate").joinpath(name).read_text("utf-8")
 
 
@@ -124,7 +124,7 @@ def _tables(queries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _row(query: Mapping[str, Any]) -> str:
-    """Return the line of one query in the table of all queries, as HTML."""
+    """Return the table row of one query as HTML."""
     cells = query_cells(query)
     kinds = ["number", "asked", "number", "number", "", "number"]
     written = (
@@ -271,7 +271,10 @@ def interval_chart(answers: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _scale(fact: Mapping[str, Any]) -> tuple[int, str]:
-    """Return the key of the scale on which an answer is drawn: one for shares, one for points, else its own."""
+    """Return the key of the axis for an answer.
+
+    Shares have a common axis, differences too, and others have their own.
+    """
     if fact["measure"] in RATES:
         return 0, ""
     return (1, "") if fact["measure"] in POINTS else (2, fact["name"])

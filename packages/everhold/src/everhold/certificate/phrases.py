@@ -34,7 +34,7 @@ def at_least(value: float) -> str:
 
 
 def _rounded(value: float, direction: str) -> str:
-    """Return a number as text, rounded up or down as the direction of `decimal` says."""
+    """Return a number as text, rounded in the given direction of the module `decimal`."""
     exact = Decimal(repr(float(value)))
     if not exact.is_finite():
         return f"{value:g}"
@@ -105,7 +105,7 @@ def _counts(facts: Mapping[str, Mapping[str, Any]]) -> list[list[int]]:
 
 
 def _groups(facts: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the number of groups in words, with the column that says which rows belong together."""
+    """Return the number of groups as a text, with the name of the group column."""
     number = sum(count for _, count in _counts(facts))
     column = facts["assumptions"]["dependence"].get("column")
     return counted(number, "group") + ("" if column is None else f" (equal values of the column {column!r})")

@@ -256,7 +256,7 @@ def _promise(promise: Mapping[str, Any], kind: type[Mechanism]) -> str:
 
 
 def _asked(account: Mapping[str, Any], chosen: int) -> str:
-    """Return the sentence that says how many queries were asked, and how many answers are shown."""
+    """Return a sentence with the number of queries asked and of answers shown."""
     asked = f"{counted(account['asked'], 'query')} {'was' if account['asked'] == 1 else 'were'} asked in all"
     if not chosen:
         return f"{asked}; no answer is shown here."
@@ -311,7 +311,7 @@ def _population(facts: Mapping[str, Mapping[str, Any]], all_rows: str) -> Iterat
 
 
 def _listed_names(names: Sequence[str]) -> str:
-    """Return names as an English list, such as "a, b and c"."""
+    """Return names as an enumeration in English, such as "a, b and c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

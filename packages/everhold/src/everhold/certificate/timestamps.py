@@ -198,7 +198,7 @@ def _time_of(stated: TimeStampResponse) -> str:
 
 
 def _signed_by_one_of(roots: Sequence[Root], stated: TimeStampResponse) -> bool:
-    """Return whether one of the roots stands behind a token. Two roots may have the same name."""
+    """Return whether a trusted root certificate signed the time stamp, directly or through intermediates."""
     between = [root for root in roots if root.issuer != root.subject]
     return any(_signed_by(root, between, stated) for root in roots if root.issuer == root.subject)
 

@@ -220,7 +220,7 @@ def _of_another_version(document: Mapping[str, Any], misworded: Sequence[str], *
 
 
 def _section_at(page: str, expected: str) -> str:
-    """Say in words from which section on two pages differ."""
+    """Return a text that says in which section two pages begin to differ."""
     differ = (place for place, (found, wanted) in enumerate(zip(page, expected, strict=False)) if found != wanted)
     same = next(differ, min(len(page), len(expected)))
     before = expected[:same]
@@ -296,7 +296,7 @@ def number_findings(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def _found(*checks: tuple[object, str]) -> Iterator[str]:
-    """Yield the words of those conditions that hold."""
+    """Yield the messages whose conditions are true."""
     return (words for wrong, words in checks if wrong)
 
 
@@ -454,7 +454,7 @@ def _arrival_findings(account: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, lost: int, queries: int) -> Iterator[str]:
-    """Yield answers and prices that a mechanism of this kind never gives."""
+    """Yield counts of answers and charges that a mechanism of this kind cannot have."""
     by_source: Mapping[str, int] = Counter(account["by_source"])
     taken = by_source["holdout"] + sum(len(gate["promotions"]) for gate in account.get("gates", ()))
     taken += _charged_checks(account) + account.get("open_challenges", {}).get("futile", 0)

@@ -310,7 +310,7 @@ def promise_sentence(facts: Mapping[str, Any], *, simulation: bool) -> str:
 
 
 def _said_of_shares(said: str, rows: Mapping[str, Any]) -> list[str]:
-    """Return a sentence about a stratified split, or none without one or if features are public."""
+    """Return a sentence about a stratified split in a list, empty if it does not apply."""
     return [said.format(column=rows["stratified"])] if "stratified" in rows and rows["features"] != "public" else []
 
 
@@ -353,7 +353,7 @@ def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
 
 
 def _theorem(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, depend: bool) -> str:
-    """Return the sentences that say why the promise holds."""
+    """Return sentences on the proof of the promise."""
     said = [kind.presentation.theorem]
     if depend:
         said.append(_TRANSFER_OF_DEPENDENT_ROWS if kind.traits.reads_leakage else _CONCENTRATION_OF_DEPENDENT_ROWS)
@@ -388,7 +388,7 @@ def _explained(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism]) ->
 
 
 def _source(statement: str, page: str, by_description: bool) -> str:
-    """Return the sentence that says where the proof of a statement is."""
+    """Return a sentence on where the proof of a statement is published."""
     if by_description:
         return (
             f"Statement {statement}, and statement S10 for declared families and short texts, derived, with their "

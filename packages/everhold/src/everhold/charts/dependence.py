@@ -163,7 +163,7 @@ def influence_chart(
 
 
 def _either_side(found: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
-    """Return the influences by distance, merged into one line if later and earlier rows are alike."""
+    """Return the influences by distance, with one line instead of two if both directions have the same influence."""
     if "one row later" not in found:
         return dict(found)
     later, earlier = found["one row later"], found["one row earlier"]
@@ -231,7 +231,7 @@ def _mechanisms() -> dict[str, tuple[str, list[int]]]:
 
 
 def _radii(request: PlanRequest, chain: DependenceModel) -> dict[str, float]:
-    """Return the radius of each drawn mechanism for rows that follow this chain."""
+    """Return the radius of each mechanism in the chart, for rows from this chain."""
     made = replace(request, dependence=chain)
     return {name: radius_of(name, made) for name in _mechanisms()}
 
@@ -253,7 +253,7 @@ def _worth(rows: int, ratio: float, *, own: bool) -> list[alt.Chart]:
 
 
 def _two_states(correlation: float) -> MarkovChain:
-    """Return the symmetric chain of two states in which neighbouring rows have this correlation."""
+    """Return the symmetric Markov chain with two states and this correlation of neighbouring rows."""
     same, other = (1.0 + correlation) / 2.0, (1.0 - correlation) / 2.0
     return MarkovChain([[same, other], [other, same]])
 

@@ -67,7 +67,7 @@ _TOLD, _SURPRISE = "#009e73", "#d55e00"
 
 
 def over_time_chart(rows: Sequence[Mapping[str, Any]], *, title: str) -> alt.LayerChart:
-    """Draw each window with its interval, and the band that all windows so far leave if there is one law.
+    """Draw the interval of each time window, and the joint interval so far if one law is assumed.
 
     Args:
         rows: One for each window: window, value, low, high, source; joint_low and joint_high under one law.

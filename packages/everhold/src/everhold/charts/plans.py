@@ -106,7 +106,7 @@ def _around(center: int, *, most: int) -> list[int]:
 
 
 def _point_of(request: PlanRequest, number: int, at: float) -> list[dict[str, Any]]:
-    """Return every radius below 1 at one number of queries or rows."""
+    """Return every radius below 1 for one request, as points of the chart at this number of queries or rows."""
     radii = {name: radius_of(name, request) for name in answering()}
     radii[_EXPECTED] = radius_of("guess_and_check", request, at=at)
     radii |= {name: published_bound(name, request).radius for name in published_statements(request)}
@@ -118,7 +118,7 @@ def _point_of(request: PlanRequest, number: int, at: float) -> list[dict[str, An
 
 
 def _flat(points: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Return the points of all places as one list."""
+    """Return the points of all requests as one list."""
     return [point for places in points for point in places]
 
 

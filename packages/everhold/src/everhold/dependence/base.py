@@ -63,7 +63,7 @@ class Links:
 
 
 class RowStructure(Protocol):
-    """The arrangement of rows that a model may read when they are sealed, such as group sizes but no values.
+    """Protocol of facts about rows that a model may read at sealing, such as group sizes but no values.
 
     The methods raise `DependenceError` if a column does not exist or has missing values.
     """
@@ -91,7 +91,7 @@ class RowStructure(Protocol):
     def unknown_values(
         self, column: str, known: frozenset[str], *, side: Literal["both", "sealed", "training"] = "both"
     ) -> int:
-        """Return how many rows, of one side or both, have a text in the column that is not a known one."""
+        """Return the number of rows whose text in a column is not among the known texts."""
 
 
 class DependenceModel(ABC):
@@ -161,7 +161,7 @@ class DependenceModel(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Return the assumption as one plain sentence, as the certificate states it."""
+        """Return the assumption as one sentence, in the form that the certificate states."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

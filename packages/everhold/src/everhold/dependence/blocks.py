@@ -112,7 +112,7 @@ def block_variance_of_sums(
 def _block_variance(
     centred: NDArray[np.float64], sizes: NDArray[Any], *, kurtoses: NDArray[np.float64], promised: float
 ) -> BlockVarianceTest:
-    """Test sums over blocks whose rows have mean 0 and variance 1, as `block_variance_of_means` does.
+    """Test the variance of block sums of standardised rows, as `block_variance_of_means` does.
 
     If rows are worth what is promised and blocks are long, ``D / promised`` is about chi-square over its degrees of
     freedom, fewer where the sums have heavy tails (``kurtoses``: fourth moments of the rows, shape (outcomes,)). The

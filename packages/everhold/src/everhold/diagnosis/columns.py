@@ -78,7 +78,7 @@ class OpenRows:
     columns: tuple[ExaminedColumn, ...]
 
     def column(self, name: str) -> ExaminedColumn | None:
-        """Return the column with this name, or None if it cannot be examined."""
+        """Return the column with this name, or None if it is not among the examined columns."""
         return next((column for column in self.columns if column.name == name), None)
 
 
@@ -138,7 +138,7 @@ class OpenFile:
         return [text for (text,) in self._engine.rows(f"{sql} WHERE v IS NOT NULL ORDER BY v")]
 
     def whole_groups(self, name: str, others: Sequence[str], most: int) -> OpenRows:
-        """Read all rows of a sample of the values of one column, about `most` rows, with some other columns."""
+        """Read complete groups of rows with equal values of a column, a sample of about `most` rows."""
         every = max(1, math.ceil(self.rows / most))
         column = quoted(name)
         return self._read((name, *others), f"{column} IS NOT NULL AND hash({column}) % {every} = 0")
@@ -247,7 +247,7 @@ class ExaminedOutcome:
 
 
 def outcomes_of(rows: OpenRows, *, label: str | None, most: int) -> list[ExaminedOutcome]:
-    """Return the outcomes of the label, followed by those of at most `most` other columns."""
+    """Return the outcomes to test: those of the label first, then those of up to `most` other columns."""
     named = rows.column(label) if label is not None else None
     found = [] if named is None else list(_of_column(named, of_label=True))
     others = [column for column in rows.columns if column.name != label and not is_order(column)]
@@ -720,13 +720,13 @@ def _lengths(units: int) -> tuple[Crossing, ...]:
 
 
 def _nested_traces(sums: NDArray[np.float64], codes: NDArray[np.int64]) -> tuple[float, float]:
-    """Return the traces of ``A A`` and ``A A A`` where every unit has one value of the column."""
+    """Return the traces of ``A A`` and ``A A A`` for a column that has one value for each unit."""
     second, fourth, sixth = (np.bincount(codes, weights=sums**power) for power in (2, 4, 6))
     return float(np.sum(second**2 - fourth)), float(np.sum(second**3 - 3.0 * second * fourth + 2.0 * sixth))
 
 
 def _tail(seen: float, variance: float, third: float) -> float:
-    """Return the chance of a value of at least `seen` by a shifted gamma law with mean 0 and these cumulants."""
+    """Return the probability of at least `seen` for a shifted gamma variable of mean 0, with these cumulants."""
     if not variance > 0.0:
         return 1.0
     spread = math.sqrt(variance)

@@ -264,7 +264,7 @@ def warn_of_dependence(diagnosis: Diagnosis) -> None:
 
 
 def warn_of_whole_groups(columns: Sequence[str], diagnosis: Diagnosis) -> None:
-    """Warn of undeclared whole groups that lie on one side of the split, whatever the training rows show.
+    """Warn about undeclared groups that lie entirely on one side of the split.
 
     Values that no column holds, such as a model's errors, may be alike within groups.
 
@@ -288,7 +288,7 @@ def warn_of_whole_groups(columns: Sequence[str], diagnosis: Diagnosis) -> None:
 
 
 def _covered(column: str, diagnosis: Diagnosis) -> bool:
-    """Return whether a declared model without groups already allows for groups of this column."""
+    """Return whether the declared model already allows for as much dependence as groups of this column can have."""
     if diagnosis.declared.group_column is not None or diagnosis.promised is None:
         return False
     sizes = [found.sizes for found in diagnosis.findings if found.column == column and found.sizes]
@@ -298,7 +298,7 @@ def _covered(column: str, diagnosis: Diagnosis) -> bool:
 
 
 def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) -> None:
-    """Warn that training rows which were drawn one by one cannot show whether rows belong together.
+    """Warn that a sample of training rows cannot show whether rows form groups.
 
     Args:
         copied: Number of rows that can be looked at.

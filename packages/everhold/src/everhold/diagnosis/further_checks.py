@@ -139,7 +139,7 @@ _BITS = 16  # of each coordinate on the curve
 
 
 class PlaceFinding(SeriesFinding):
-    """The finding that rows near each other on a map are alike."""
+    """Finding that rows at nearby coordinates are correlated."""
 
     __slots__ = ()
 
@@ -167,7 +167,7 @@ class PlaceFinding(SeriesFinding):
 
 
 def places(inputs: CheckInputs) -> Iterator[PlaceFinding]:
-    """Yield one finding for each pair of coordinate columns, in the label or, without a label, in other columns."""
+    """Yield one finding for each pair of coordinate columns, about the label or, without one, other columns."""
     for first, second in _pairs(inputs.rows, inputs.label):
         present = (first.ranks >= 0) & (second.ranks >= 0)
         order = _along_the_curve(first.ranks, second.ranks)
@@ -206,7 +206,7 @@ def _along_the_curve(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDA
 def _place_found(
     name: str, order: NDArray[np.int64], outcome: ExaminedOutcome, inputs: CheckInputs, number: int
 ) -> PlaceFinding | None:  # fmt: skip
-    """Return the finding for one outcome of rows in map order, with a p-value for `number` outcomes, or None."""
+    """Return the finding on one outcome of rows in the order of a space-filling curve, or None."""
     place = np.cumsum(outcome.present) - 1
     values = outcome.values[place[order[outcome.present[order]]]]
     if (alike := autocorrelation(values)) is None:

@@ -116,7 +116,7 @@ def _clearest(found: Iterable[Finding | None]) -> Iterator[Finding]:
 
 
 def _groups(inputs: CheckInputs) -> Iterator[Finding]:
-    """Yield the clearest finding for each column whose values may group rows.
+    """Yield the clearest finding for each column that may define groups of rows.
 
     Outcomes other than the label are tested only where groups lie together in the file, or on one side.
     """
@@ -145,7 +145,7 @@ def repeats(column: ExaminedColumn) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Compared:
-    """A column whose groups are tested, also by pairs of neighbouring numbers in case it describes the rows.
+    """A column whose groups are tested. If its values are numbers, neighbouring values are compared as well.
 
     What changes smoothly with a number, such as an age, is the same for its neighbours and cancels; see
     `between_neighbours`.
@@ -187,7 +187,7 @@ class _Compared:
 def _as_groups(
     compared: _Compared, outcome: ExaminedOutcome, inputs: CheckInputs, in_file: bool, apart: bool
 ) -> Finding | None:
-    """Return the finding whether rows with equal values of a column are alike in an outcome, or None."""
+    """Return the finding on the correlation of rows with equal values of a column in an outcome, or None."""
     column = compared.column
     if outcome.column == column.name:
         return None
@@ -258,7 +258,7 @@ def _sizes(ranks: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
 
 
 def lie_together(column: ExaminedColumn) -> bool:
-    """Return whether rows of one group mostly follow each other in the file, more than shuffled rows do."""
+    """Return whether rows of one group are mostly adjacent in the file, more often than after shuffling."""
     ranks = column.ranks
     sizes = np.bincount(ranks[ranks >= 0])
     possible, rows = int(np.sum(sizes - 1)), max(len(ranks), 1)
@@ -275,7 +275,7 @@ def _series(inputs: CheckInputs) -> Iterator[Finding]:
 
 
 def _as_series(order: Order, outcome: ExaminedOutcome, inputs: CheckInputs) -> Finding | None:
-    """Return the finding whether rows that follow each other in an order are alike in an outcome, or None."""
+    """Return the finding on the correlation of neighbouring rows of an order in an outcome, or None."""
     if outcome.column == order.column or _is_sorted(inputs.rows, order, outcome):
         return None
     place = np.cumsum(outcome.present) - 1
@@ -302,7 +302,7 @@ def _as_series(order: Order, outcome: ExaminedOutcome, inputs: CheckInputs) -> F
 def _as_series_of_units(
     order: Order, outcome: ExaminedOutcome, inputs: CheckInputs, units: NDArray[np.int64], alike: Resemblance
 ) -> Finding:
-    """Return the finding whether declared groups near each other in an order are alike.
+    """Return the finding on the correlation of declared groups that are neighbours in an order.
 
     Each group stands at the mean place of its rows.
     """
@@ -424,7 +424,7 @@ Role = Literal["group", "attribute", "series"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(ABC):
-    """A finding about one column of the training rows: how rows depend on each other, and what that changes.
+    """Finding on the dependence of training rows with respect to one column, and its effect on the radius.
 
     Attributes:
         column: Its name, or `everhold.diagnosis.columns.FILE_ORDER`.
@@ -569,7 +569,7 @@ class GroupFinding(Finding):
 
 
 class SeriesFinding(Finding):
-    """The finding that rows next to each other in an order are alike."""
+    """Finding that neighbouring rows of an order are correlated."""
 
     __slots__ = ()
 

@@ -157,7 +157,7 @@ class DependenceMonitor:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The columns that put the training rows in another order than the declared one."""
+        """Columns by which training rows are ordered in tests, without the declared order."""
         return tuple(order.column for order in self.orders if order.column is not None)
 
     def evaluate(
@@ -233,7 +233,7 @@ class DependenceMonitor:
     def _in_groups(
         self, scaled: NDArray[np.float64], level: float, bets: bool, skip: Collection[str] | None
     ) -> Iterator[QueryWorth]:
-        """Yield findings from the groups of other columns."""
+        """Yield findings on the correlation of query values within groups of columns that are not declared."""
         for column, crossing in self.groups:
             if (
                 skip is not None
@@ -269,7 +269,7 @@ def _by_mean_place(units: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArr
 
 
 def _columns_read(bound: BoundQuery) -> frozenset[str] | None:
-    """Return the columns that an expression reads, or None if one of them is a time."""
+    """Return the columns that a query's expression reads, or None if it reads a time."""
     nodes = () if bound.row_value is None else bound.row_value.expression.nodes
     read = [node for node in nodes if node.operation is Operation.COLUMN]
     return None if any(node.kind is ColumnKind.TIME for node in read) else frozenset(str(node.value) for node in read)
@@ -281,7 +281,7 @@ _monitors: WeakKeyDictionary[StoredRows, tuple[tuple[Mechanism, str | None], Dep
 def dependence_monitor(
     training: StoredRows, mechanism: Mechanism, label: str | None, whole_groups: Collection[str] = ()
 ) -> DependenceMonitor:
-    """Return the monitor of one holdout, made with its first query and kept as long as its training rows.
+    """Return the cached dependence monitor for the training rows of one holdout.
 
     Args:
         training: The training rows.

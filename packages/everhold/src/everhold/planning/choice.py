@@ -88,7 +88,7 @@ def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceMo
 
 
 def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | None = None) -> None:
-    """Refuse a promise that says nothing even if guesses are honest, unless it is allowed explicitly.
+    """Raise HoldoutRejected if the promise is useless even for good guesses, unless that is allowed.
 
     Args:
         mechanism: The mechanism, bound to the rows.
@@ -124,7 +124,7 @@ def is_worth(mechanism: Mechanism, alike: float | None) -> bool:
 
 
 def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
-    """Yield calls that would seal the same rows with a useful promise. Each one was tried."""
+    """Yield calls that would seal the same rows with a useful promise, each computed before it is suggested."""
     fewer = [count for count in FEWER_QUERIES if count < mechanism.queries]
     tried: list[tuple[str, Sequence[int], str]] = [(mechanism.name, fewer, "")]
     if mechanism.name != _GUESSING:
@@ -156,7 +156,7 @@ def _surprises_of(mechanism: Mechanism) -> dict[str, int]:
 
 
 def _more_rows(mechanism: Mechanism, alike: float | None) -> str:
-    """Say how many further rows or groups have to be sealed for this plan."""
+    """Return advice on how many further rows or groups to seal for this plan."""
     needed, dependence = _rows_needed(mechanism, alike), mechanism.dependence
     if dependence.in_groups:
         if needed is None:

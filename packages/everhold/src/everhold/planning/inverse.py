@@ -46,7 +46,7 @@ class _Session(TypedDict):
 def rows_needed(
     *, radius: float, queries: int, at: float | None = None, **terms: Unpack[PlanTerms]
 ) -> dict[str, int | None]:
-    """Return for each mechanism the smallest number of rows whose best radius is within the requested one.
+    """Return for each mechanism the smallest number of rows that reaches the requested radius.
 
     The radius is that of the worst case, which holds for every answer after every planned surprise. With ``at`` it is
     instead what an analyst whose guesses are honest can expect (`Mechanism.expected_radius`).
@@ -82,7 +82,7 @@ def rows_needed(
 
 @names_keywords(PlanTerms, USUAL_TERMS)
 def queries_allowed(*, radius: float, rows: int, at: float | None = None, **terms: Unpack[PlanTerms]) -> dict[str, int]:
-    """Return for each mechanism the largest number of queries whose best radius is within the requested one.
+    """Return for each mechanism the largest number of queries that keeps the requested radius.
 
     The radius is that of the worst case, or with ``at`` what an analyst whose guesses are honest can expect. A session
     of fewer queries than ``surprises`` is planned with one surprise for each query.

@@ -312,7 +312,7 @@ def plan(
 def _steps(
     request: PlanRequest, lines: tuple[PlanLine, ...], disagreement: float | None, *, with_rows: bool
 ) -> Steps | None:
-    """Return the smallest gains that a gate proves with these rows, or those that its mechanism needs."""
+    """Return the smallest gains that a gate can prove with the rows of the request, or None if it is not defined."""
     tuned = [line.tuned for line in lines if has_public_levels(line.tuned)]
     if disagreement is None or not request.dependence.independent or not tuned:
         return None
@@ -329,7 +329,7 @@ _ONLY_INDEPENDENT = "only for independent rows"
 
 @dataclass(frozen=True, slots=True)
 class PlanLine(Display):
-    """What one mechanism can do for the request.
+    """Radius and rows of one mechanism for the request.
 
     Attributes:
         adaptive: Whether it promises anything to queries that depend on earlier answers.
@@ -446,7 +446,7 @@ def published_line_of(name: str, request: PlanRequest, radius: float | None, *, 
 
 
 def _joined(*notes: str) -> str:
-    """Return notes with commas between them, without empty ones."""
+    """Return notes as one text with commas, without empty notes."""
     return ", ".join(filter(None, notes))
 
 
@@ -509,7 +509,7 @@ def _headline(plan: Plan, best: PlanLine) -> str:
 
 
 def _of_guesses(plan: Plan, tuned: PublicLevels) -> Iterator[str]:
-    """Yield sentences on when another mechanism would be better, and on the widths after unsealing."""
+    """Yield sentences on the widths after unsealing, and on when another mechanism is better."""
     hardest = width_at(tuned, _HARDEST, 0, plan.alike)
     usual = width_at(tuned, plan.at, 0, plan.alike)
     told = "nothing to say" if hardest.confirmed >= _HARDEST else at_most(hardest.confirmed)

@@ -163,7 +163,7 @@ class PlanRequest:
         return replace(self, rows=rows)
 
     def with_queries(self, queries: int) -> Self:
-        """Return the same request for another number of queries, with at most one surprise for each."""
+        """Return the request for another number of queries, with surprises limited to this number."""
         return replace(self, queries=queries, surprises=min(self.surprises, queries))
 
 
@@ -194,7 +194,7 @@ def check_value(at: float) -> float:
 
 
 def _check_count(name: str, value: int, most: int) -> None:
-    """Check that a number is whole, at least 1 and at most the largest one."""
+    """Raise ValueError unless a number is whole and between 1 and a maximum."""
     if (as_whole(value) or 0) < 1:
         raise ValueError(f"{name} is {brief(value)}. Pass a whole number of at least 1.")
     if value > most:

@@ -294,7 +294,7 @@ def least_step(
 
 
 def step_at(*, rows: int, disagreement: float, nats: float, public: bool) -> float | None:
-    """Return the `least_step` of one challenge at its own level, within the plan or beyond it.
+    """Return the `least_step` of one challenge at a given error probability.
 
     Args:
         rows: Number of sealed rows, which are independent.

@@ -147,7 +147,7 @@ def known_rows(folder: Path, number: int, columns: Mapping[str, ColumnKind], *, 
 
 
 def _known_file(folder: Path, number: int) -> Path:
-    """Return the path of the hashes of the rows of one arrival."""
+    """Return the path of the file with the row hashes of an arrival."""
     return folder / f"known-{number:06}-{duckdb.__version__}"  # whose hashes of cells may change with it
 
 
@@ -236,7 +236,7 @@ def _check_follows(earlier: EarlierFiles, *, arriving: Path, rows: int) -> None:
 
 
 def _written(connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: str, schema: Schema, path: Path) -> int:
-    """Read one side, write its file, and return the number of rows."""
+    """Read sealed or training rows from a source, write them to a file, and return their number."""
     read_rows(connection, source, name=f"{what}_source", what=what, most_rows=MOST_ROWS, kinds=schema.columns)
     columns = column_kinds(connection.view(f"{what}_source"))
     if dict(columns) != dict(schema.columns):
@@ -314,7 +314,7 @@ def _check_ids(connection: duckdb.DuckDBPyConnection, sides: Sequence[str], earl
 
 
 def _is_latest(earlier: EarlierFiles, latest: int, new: Mapping[str, KnownRows]) -> bool:
-    """Return whether the latest arrival brought exactly these rows, and not other rows that are alike by chance."""
+    """Return whether the latest arrival consists of exactly these rows, so that it is being repeated."""
     folder, schema = earlier.folder, earlier.schema
     for rows in new.values():
         check_may_match(folder, len(rows.sorted_hashes))
@@ -452,7 +452,7 @@ def _spanning(shared: int, column: str, said: str) -> HoldoutRejected:
 def _shared(
     connection: duckdb.DuckDBPyConnection, what: str, files: Sequence[Path], column: str, schema: Schema
 ) -> int:
-    """Return the number of groups of the new rows that are in one of these files already."""
+    """Return the number of groups in the new rows that occur in earlier files."""
     if not files:
         return 0
     value = _value(column, schema)

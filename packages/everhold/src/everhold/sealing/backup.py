@@ -217,7 +217,7 @@ def _unpack(archive: Path, room: Path) -> None:
 
 
 def _is_ours(member: tarfile.TarInfo) -> bool:
-    """Return whether a file of an archive is a plain file in a place where `backup` puts one."""
+    """Return whether a member of an archive is a plain file with a path that `backup` writes."""
     if not member.isreg() or member.issparse():
         return False
     if member.name == _LEDGER:
@@ -265,7 +265,7 @@ def _room(parent: Path) -> Iterator[Path]:
 
 
 def _no_archive() -> HoldoutRejected:
-    """Return the error for a file that is no backup, or no complete one."""
+    """Return the error for a file that is not a complete backup."""
     return HoldoutRejected(
         "The file is not a backup that 'everhold backup' wrote, or it was altered or cut short. Pass the complete file."
     )

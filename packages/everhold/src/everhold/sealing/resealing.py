@@ -139,7 +139,7 @@ class Content:
     def of_view(
         cls, connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, key: str | None = None
     ) -> Self:
-        """Make the sketch of the view ``rows`` of a connection, whose positions are in ``file_row_number``."""
+        """Compute the sketch of the view ``rows``, in which ``file_row_number`` is the position of a row."""
         key = secrets.token_hex(32) if key is None else key
         cells = ", ".join(as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
         with reading_errors_hidden("holdout"):
@@ -194,7 +194,7 @@ class Content:
         write_note(folder / name, json.dumps(content).encode(), key=sealed_with)
 
     def resembles(self, other: Content) -> bool:
-        """Return whether another table of the storage holds the same rows, or one most rows of the other.
+        """Return whether two tables have the same rows, or one has most rows of the other.
 
         A few rows more or less are found where rows differ from each other; where they mostly repeat, as in a table of
         a few categories, any two samples of a population look alike, and only the same rows are found.
@@ -462,14 +462,14 @@ class KnownRows:
         write_note(path, self.sorted_hashes.astype("<u8").tobytes(), key=key)
 
     def found_in(self, other: KnownRows) -> int:
-        """Return how many of these rows are among other rows."""
+        """Return the number of these rows that occur among other rows."""
         if not len(other.sorted_hashes):
             return 0
         places = np.searchsorted(other.sorted_hashes, self.sorted_hashes).clip(max=len(other.sorted_hashes) - 1)
         return int(np.count_nonzero(other.sorted_hashes[places] == self.sorted_hashes))
 
     def repeats(self, other: KnownRows) -> bool:
-        """Return whether most of these rows are among other rows, and not by chance."""
+        """Return whether most of these rows occur among other rows, in tables whose rows hardly repeat by chance."""
         if self.found_in(other) < _MOSTLY * len(self.sorted_hashes):
             return False
         return other.mostly_different and self.mostly_different

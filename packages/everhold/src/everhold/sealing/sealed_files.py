@@ -233,7 +233,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ArrayFiles:
-    """Files of one holdout with one array each, found by name.
+    """Directory of files with one array each, for one holdout.
 
     Attributes:
         folder: The private folder of its rows.

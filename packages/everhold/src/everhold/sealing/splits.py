@@ -133,7 +133,7 @@ def excess_by_chance(found: Repetitions) -> float:
 
 
 def _both_sides(size: int, sealed: int, training: int) -> float:
-    """Return the probability that equal rows do not all fall on one side."""
+    """Return the probability that a random split puts equal rows on both sides."""
     rows = sealed + training
     return 1.0 - sum(math.prod((side - i) / (rows - i) for i in range(min(size, 64))) for side in (sealed, training))
 
@@ -225,7 +225,7 @@ def _numbering(connection: duckdb.DuckDBPyConnection, columns: list[str]) -> tup
 
 
 def _true_of(connection: duckdb.DuckDBPyConnection, names: set[str], condition: str, rows: str) -> set[str]:
-    """Return the columns for which a condition holds in every row where it can be evaluated."""
+    """Return the columns for which an SQL condition is true in every row where it is not null."""
     found = set()
     for some in _batches(names):
         conditions = ", ".join(f"{condition.format(quoted(name))} AS c{place}" for place, name in enumerate(some))
@@ -421,7 +421,7 @@ class SealedTables:
         return known[column]
 
     def a_few_at_a_time(self, columns: Sequence[str]) -> Iterator[str]:
-        """Yield the columns one by one, with only a few loaded in the tables at a time.
+        """Yield the columns one by one. Of wide tables, only a few columns are loaded at a time.
 
         A statement on a wide file costs as much as its columns, whatever it reads. Long tables cost more than that.
         """
@@ -456,7 +456,7 @@ def is_apart(tables: SealedTables, column: str) -> bool:
 
 
 def whole_groups(tables: SealedTables, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns whose groups are each on one side only, the one with the fewest training groups first.
+    """Return the columns whose groups are each entirely sealed or entirely training, fewest groups first.
 
     None of their values stand on both sides, although rows that were put there one by one would have left some on
     both. Columns that only follow the time of a split, and groups inside declared ones, are left out.
@@ -475,7 +475,7 @@ def whole_groups(tables: SealedTables, apart: Collection[str], declared: Sequenc
 
 
 def _unlikely_groups(tables: SealedTables, column: str) -> int:
-    """Return the number of training groups if chance would hardly put each on one side, else 0."""
+    """Return the number of training groups if a random split would hardly leave every group whole, else 0."""
     name, known = quoted(column), f"NOT ({is_missing(column, tables.columns)})"
     training, sealed = tables.training_rows, tables.rows
     most, least = max(training, sealed) / (training + sealed), min(training, sealed) / max(training, sealed)
@@ -509,7 +509,7 @@ def _follow_each_other(tables: SealedTables, column: str) -> bool:
 
 
 def _follows(tables: SealedTables, column: str, clock: str) -> bool:
-    """Return whether a column is the clock, or never falls while the clock goes on, as weeks and months do."""
+    """Return whether a column is the time column, or never decreases with time, as weeks and months do."""
     if column == clock:
         return True
     name, time = quoted(column), quoted(clock)
@@ -518,6 +518,6 @@ def _follows(tables: SealedTables, column: str, clock: str) -> bool:
 
 
 def _is_inside(tables: SealedTables, column: str, declared: str) -> bool:
-    """Return whether all training rows with one value of a column are in one declared group."""
+    """Return whether training rows with equal values of a column are always in the same declared group."""
     name, of = quoted(column), quoted(declared)
     return not tables.fetch(f"SELECT 1 FROM training GROUP BY {name} HAVING count(DISTINCT {of}) > 1 LIMIT 1")

@@ -64,7 +64,7 @@ def rows_folder(storage: str | Path) -> Path:
 
 
 def is_folder_name(folder: str) -> bool:
-    """Return whether a text is a name that `new_folder` makes, which leads to no other place."""
+    """Return whether a text has the form of a folder name that `new_folder` makes, without path separators."""
     return _FOLDERS.fullmatch(folder) is not None
 
 
@@ -105,13 +105,15 @@ def leftovers(rows: Path, folders: Callable[[], Collection[str]]) -> list[Path]:
 
 
 def _is_ours(name: str) -> bool:
-    """Return whether the name of a folder is one that everhold gives."""
+    """Return whether a folder name has a form that everhold uses."""
     return name.startswith(ROOM) or is_folder_name(name)
 
 
 @contextlib.contextmanager
 def new_folder(rows: Path, name: str) -> Iterator[Path]:
-    """Context with a new private folder for one holdout. It is removed if the block fails and nothing was recorded.
+    """Return a context with a new private folder for one holdout.
+
+    After an error it is removed, if nothing was recorded.
 
     Args:
         rows: Where those of all holdouts of the storage are; made if it is missing, in a folder that is there.
@@ -156,7 +158,7 @@ class StewardKey:
 
     @classmethod
     def create(cls, path: Path) -> StewardKey:
-        """Make a new key and write it to a file that only its owner can read."""
+        """Generate a key, and write it to a file that only its owner can read."""
         private = Ed25519PrivateKey.generate()
         content = private.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -208,7 +210,7 @@ class StewardKey:
 
     @property
     def fingerprint_key(self) -> bytes:
-        """Key for the fingerprint of rows that stay in an engine. It never leaves this process."""
+        """Secret key for the fingerprint of rows in an engine."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold fingerprint of a table", "sha256")
 
     @property

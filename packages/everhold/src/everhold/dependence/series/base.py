@@ -42,7 +42,7 @@ class SeriesLaw(ABC):
 
     @abstractmethod
     def distance(self, steps: int) -> float:
-        """Return a bound on the total variation between two rows this many steps apart and independent ones."""
+        """Return a bound on the total variation distance from independence of two rows at this number of steps."""
 
     @property
     @abstractmethod
@@ -65,7 +65,7 @@ SEEN_ROWS = (
 
 @dataclass(frozen=True, init=False)
 class SeriesModel(DependenceModel):
-    """A base of models with rows in order, one step after the other, in one or several independent series.
+    """Base of models in which rows follow each other in one or several independent series.
 
     Attributes:
         order_by: Name of the column that puts the rows of a series in order.
@@ -121,7 +121,7 @@ class SeriesModel(DependenceModel):
         return min(self.fit_miss + (training_link(self) if self.fitted else 0.0), 1.0)
 
     def training_distance(self) -> float:
-        """Return the total variation between (training rows, sealed rows) and independent ones, one link a series.
+        """Return the total variation distance of training and sealed rows from independence.
 
         With a gap of g rows left out, the last training row and the first sealed row are g + 1 steps apart.
 
@@ -182,7 +182,7 @@ class SeriesModel(DependenceModel):
         (check_training_before if training else check_follows)(self, structure)
 
     def with_rows(self, rows: int, units: Mapping[int, int]) -> Self:
-        """Return the model with `rows` rows if it is one series, else unchanged."""
+        """Return the model of one series with another number of rows. Several series are returned unchanged."""
         return type(self).from_dict({**self.to_dict(), "lengths": [(rows, 1)]}) if self.one_series else self
 
     @property
@@ -428,7 +428,7 @@ def _check_training(model: SeriesModel, training: str) -> None:
 
 
 def _check_another_series(model: SeriesModel, training: str) -> None:
-    """Check that training rows which are declared to be independent are of another series."""
+    """Raise DependenceError if training rows declared independent belong to a sealed series."""
     if model.groups is not None:
         raise DependenceError(
             f"Training rows lie {training} sealed rows with the same value in column {model.groups!r}, and "
@@ -450,7 +450,7 @@ def _check_gap(model: SeriesModel, facts: SeriesFacts) -> None:
 
 
 def _check_steps(model: SeriesModel, facts: SeriesFacts) -> None:
-    """Check that sealed rows are as far apart as the rows that the model was fitted to."""
+    """Check that the distance between sealed rows is not shorter than in the rows used for fitting."""
     fitted = model.step or facts.training_step
     if not facts.step or not fitted:
         return

@@ -196,7 +196,7 @@ def _placed(both: NDArray[np.float64], cut: NDArray[np.float64], step: int, leng
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CouplingTable:
-    """Tails of meeting times on a fine and on a coarse scale, which is empty if the fine one is enough."""
+    """Tail probabilities of meeting times on a fine grid, and on a coarse grid for long times."""
 
     forward: NDArray[np.float64]
     backward: NDArray[np.float64]
@@ -207,7 +207,7 @@ class _CouplingTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sums:
-    """The convolutions that `spread` needs, on the fine scale and, for multiples of step, on the coarse one."""
+    """Convolutions of meeting times on the fine grid, and on the coarse grid for multiples of its step."""
 
     both: NDArray[np.float64]
     cut: NDArray[np.float64]

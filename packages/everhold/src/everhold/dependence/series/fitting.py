@@ -33,7 +33,7 @@ _FEWEST_VALUES, _MOST_EQUAL = 20, 0.1
 def ordered_runs(
     table: Any, *, order_by: str, value: str, groups: str | None
 ) -> tuple[list[NDArray[Any]], float | None]:
-    """Return the values of a column in runs of rows one step apart, and the length of a step.
+    """Return the values of a column in runs of rows at regular steps, and the length of a step.
 
     A step is the median distance of neighbours in the order, up to a tenth. Series are cut where rows are missing, for
     a longer step tells of less dependence. Where they are cut depends on the order column only. The usual step that is
@@ -73,7 +73,7 @@ def ordered_runs(
 
 
 def _one_step(steps: NDArray[np.float64], same: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
-    """Return which neighbouring rows are one usual step apart, where the usual step is the median."""
+    """Return which neighbouring rows are one usual step apart, where the usual step is the median step."""
     inside = np.sort(steps[same])
     if not len(inside):
         return np.zeros(len(steps), dtype=bool)
@@ -147,7 +147,7 @@ def _held(table: Any, names: list[str]) -> tuple[dict[str, NDArray[Any]], list[s
 
 
 def _array(name: str, column: Any) -> NDArray[Any]:
-    """Return a column as an array of its own values, where NumPy would turn numbers among text into text."""
+    """Return a column as an array in which numbers among texts stay numbers."""
     try:
         made = np.asarray(column)
     except ValueError:

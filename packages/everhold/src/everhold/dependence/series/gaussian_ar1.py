@@ -127,7 +127,7 @@ class GaussianAR1(SeriesModel):
         gap: float | None = None,
         confidence: float = 0.99,
     ) -> Self:
-        """Bound the correlation from training rows that follow each other by one step.
+        """Estimate an upper bound on the correlation from neighbouring training rows.
 
         With probability at least ``confidence`` the true ``|r|`` is at most the model's `correlation`. It is assumed
         that the noise is normal and its variance constant. Only pairs of rows one usual step (the median) apart count.
@@ -165,7 +165,7 @@ class GaussianAR1(SeriesModel):
 
     @property
     def law(self) -> GaussianLaw:
-        """The law of series with this correlation or a smaller one."""
+        """The set of laws with at most this correlation of neighbouring rows."""
         return GaussianLaw(abs(self.correlation))
 
     def check_state(self, structure: RowStructure) -> None:

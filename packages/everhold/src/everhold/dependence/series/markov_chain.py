@@ -321,7 +321,7 @@ class ChainLaw(SeriesLaw):
 
     @property
     def known(self) -> bool:
-        """Whether the law of the series is known: its matrix is exact and it starts in its stationary law."""
+        """Whether the law is known exactly: the matrix is exact and the chain starts in its stationary law."""
         return self.initial == "stationary" and self.contraction.exact
 
     def coupling(self) -> Coupling:
@@ -351,7 +351,7 @@ class ChainLaw(SeriesLaw):
         return found
 
     def sides(self, reach: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return influences of a row on one row before and one after, for a stationary chain or all of a set.
+        """Return the influences of a row on an earlier and on a later row, by distance.
 
         Returns:
             Two arrays of shape (reach, states, states), for the distances 1, 2, ... and the pairs of states of the row;
@@ -431,7 +431,7 @@ def _quilt_steps(longest: int) -> NDArray[np.int64]:
 
 
 def _influences(chain: Chain, steps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return ``ln max P^h(x, y)/P^h(x', y)`` for each number of steps h, infinite if a zero meets a positive one."""
+    """Return ``ln max P^h(x, y)/P^h(x', y)`` for each number of steps h, infinite if only one of them is 0."""
     result = np.full(len(steps), math.inf)
     power, done = np.eye(chain.states), 0
     for place, step in enumerate(steps.tolist()):

@@ -100,7 +100,7 @@ class Chain:
 
     @cached_property
     def _centred(self) -> NDArray[np.float64]:
-        """The matrix ``P - 1 pi``, whose powers fall to zero without rounding and differ from P's by equal rows."""
+        """The matrix ``P - 1 pi``. Its powers tend to zero, and differ from those of P by a matrix of equal rows."""
         law = self.stationary if self.fault is None else np.full(self.states, 1.0 / self.states)
         return np.asarray(self.transition - law)
 
@@ -205,7 +205,7 @@ def _pair_distances(powers: NDArray[np.float64]) -> NDArray[np.float64]:
 def stationary_sides(
     transition: NDArray[np.float64], law: NDArray[np.float64], reach: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return influences of a row of a stationary chain with this law on one row before and on one after.
+    """Return the influences of a row of a stationary chain on an earlier and on a later row, by distance.
 
     States of probability 0 are left out.
     """

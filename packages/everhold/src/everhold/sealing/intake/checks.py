@@ -329,7 +329,7 @@ def checked_classes(classes: Any) -> Classes | None:
 
 
 def _plain_class(value: Any) -> str | float | None:
-    """Return a class as a text or a number, or None if it is neither. 1 and 1.0 are one class, '1' is another."""
+    """Return a class as a text or a number, or None for another type. 1 and 1.0 are the same class, '1' is not."""
     if isinstance(value, str):
         return str(value)
     number = as_float(value)

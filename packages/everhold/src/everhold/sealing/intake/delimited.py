@@ -88,7 +88,7 @@ _HOURS = "['%Y-%m-%d %H:%M', '%Y-%m-%d %H:%M:%S', '%Y-%m-%d %H:%M:%S.%f', '%Y-%m
 
 
 def _moment(order: str) -> str:
-    """Return SQL for the time that a text ``{t}`` of the form `_DMY` stands for, null if the order does not fit."""
+    """Return SQL that parses a date and time with this order of day and month, null if the text has another order."""
     iso = f"regexp_replace({{t}}, '{_DMY}', '{order}\\5')"
     return f"coalesce(try_strptime({iso}, '%Y-%m-%d'), try_strptime(upper(replace({iso}, ',', '')), {_HOURS}))"
 
@@ -165,7 +165,7 @@ _EMPTY = {
 
 
 def _reading(forms: Shape, marks: frozenset[str]) -> _ColumnReading | str:
-    """Return how a column with values of these forms is read, or why it is ambiguous, in words.
+    """Return how to parse a column whose values have these forms, or a text that says why it is ambiguous.
 
     Args:
         forms: All that occur.
@@ -319,7 +319,7 @@ class DelimitedFile:
 
 
 def _fits(form: Shape, reading: _ColumnReading) -> bool:
-    """Return whether the name of a column could be one of its values."""
+    """Return whether a column's name has the form of its values, so that the file may lack a header."""
     own = _reading(form, frozenset())
     return own.kind is reading.kind if isinstance(own, _ColumnReading) else True
 
@@ -392,7 +392,7 @@ def create_views(
 def _reading_of(
     each: Sequence[Shape], own: Shape, kind: ColumnKind | None, marks: frozenset[str]
 ) -> _ColumnReading | str:
-    """Return how a column is read in all files together, by its own forms if kinds differ, or a fault in words."""
+    """Return how to parse a column that several files have, or a text about a fault."""
     forms = functools.reduce(operator.or_, each)
     if kind is ColumnKind.STRING:
         return _AS_TEXT

@@ -166,7 +166,7 @@ def training_categories(connection: duckdb.DuckDBPyConnection, training: RowSour
 
 
 def _usable(values: Sequence[object]) -> bool:
-    """Return whether categories are few plain values of one type."""
+    """Return whether the values of a column are few and of one plain type, so that they can be categories."""
     plain = all(isinstance(value, (str, int, float)) for value in values)
     return plain and len({type(value) for value in values}) == 1 and len(values) <= _MOST_CATEGORIES
 
@@ -196,7 +196,7 @@ def _of_file(connection: duckdb.DuckDBPyConnection, path: Path) -> Categories:
 
 
 def _values(connection: duckdb.DuckDBPyConnection, name: str) -> list[str | int | float | bool]:
-    """Return the different values of a training column in order, up to one more than the limit."""
+    """Return the different values of a training column in order, at most one more than the limit."""
     column = quoted(name)
     found = connection.execute(
         f"SELECT DISTINCT {column} FROM training WHERE {column} IS NOT NULL ORDER BY 1 LIMIT {_MOST_CATEGORIES + 1}"

@@ -118,7 +118,7 @@ def read_rows(
 def read_together(
     connection: duckdb.DuckDBPyConnection, sources: Mapping[str, RowSource], *, most_rows: int = MOST_ROWS
 ) -> None:
-    """Create views on sources that belong together, so that each column is read alike in all of them.
+    """Create views on several sources, in which a column has the same type in all of them.
 
     Args:
         connection: See `read_rows`, like `most_rows`.
@@ -351,7 +351,7 @@ def check_most_rows(most_rows: int) -> int:
 
 
 def check_size(*, rows: int | None, columns: int | None, most_rows: int, what: str) -> None:
-    """Refuse a table that is too large. None stands for a number that is not known yet.
+    """Raise HoldoutRejected for a table with too many rows or columns. None stands for an unknown number.
 
     Raises:
         HoldoutRejected: If there are too many rows or columns. Nothing was created.
@@ -373,7 +373,7 @@ def check_size(*, rows: int | None, columns: int | None, most_rows: int, what: s
 
 
 def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str) -> None:
-    """Refuse a CSV or TSV file that is too large by its line ends, before the engine parses it.
+    """Check the number of lines and columns of a CSV or TSV file before it is parsed.
 
     Raises:
         HoldoutRejected: If it has too many lines or columns, or a line that is no row. Nothing was created.

@@ -84,7 +84,7 @@ class Planning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DealtPart:
-    """One part of rows that are dealt, which is sealed as a holdout of its own.
+    """One part of a table whose rows are dealt among several holdouts.
 
     Attributes:
         name: The holdout's name.
@@ -197,7 +197,7 @@ def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SealRequest:
-    """Tables to seal, and what the steward declares about them.
+    """Tables to seal, with the facts that the steward declares about them.
 
     Attributes:
         holdout: The rows to seal, or a table that stays where it is.

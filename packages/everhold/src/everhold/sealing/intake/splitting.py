@@ -70,7 +70,7 @@ class Parts:
 
     @property
     def sealed_sizes(self) -> NDArray[np.int64]:
-        """Sizes of the sealed groups. Rows that stand alone are groups of one."""
+        """Sizes of the sealed groups. Without groups, each row has the size 1."""
         if self.groups is None:
             return np.ones(self.sealed_rows, dtype=np.int64)
         return np.unique(self.groups[self.side == _SEALED], return_counts=True)[1]
@@ -158,7 +158,7 @@ def _drawn(count: int, share: float, rng: np.random.Generator, what: str) -> NDA
 
 
 def _number(count: int, share: float, what: str) -> int:
-    """Return the number of units to seal: at least one, and not all."""
+    """Return the number of units to seal, at least one and fewer than all."""
     if count < 2:
         raise _refused(f"There are {count} {what}", "At least two are needed, one for each file")
     return min(max(round(share * count), 1), count - 1)
@@ -229,7 +229,7 @@ def split_file(
 
 
 def _check_absent(targets: list[Path]) -> None:
-    """Check that no file is there already."""
+    """Raise an error if one of the output files exists."""
     for target in targets:
         if target.exists():
             raise _refused(f"The file {str(target)!r} exists", "Pass another folder as --output")
@@ -271,13 +271,13 @@ def _check_column(connection: duckdb.DuckDBPyConnection, name: str, kinds: dict[
 
 
 def _fetched(connection: duckdb.DuckDBPyConnection, text: str) -> NDArray[np.float64]:
-    """Return the values of an expression for all rows of the table, nan where one is missing."""
+    """Return the values of an SQL expression for all rows of the table, nan for missing values."""
     found = np.ma.asanyarray(connection.execute(f"SELECT {text} AS found FROM source").fetchnumpy()["found"])
     return np.asarray(found.filled(np.nan) if found.dtype.kind == "f" else np.ma.getdata(found))
 
 
 def _write(connection: duckdb.DuckDBPyConnection, parts: Parts, side: int, path: Path, *, numbered: bool) -> None:
-    """Write the rows of one side to its file."""
+    """Write the sealed rows or the training rows to their file."""
     columns = {"side": parts.side, **({BLOCK: parts.groups} if numbered and parts.groups is not None else {})}
     connection.register("sides", columns)
     added = f", sides.{BLOCK}" if numbered else ""
@@ -295,7 +295,7 @@ def dealt_files(
     request: SealRequest, folder: Path, shares: Sequence[float], *, groups: str | None, order: str | None = None,
     rng: np.random.Generator,
 ) -> tuple[list[Path], NDArray[np.intp]]:  # fmt: skip
-    """Deal the rows to seal into files of their own, by their shares of all rows or groups, of each stratum within one.
+    """Divide the rows to seal at random or in order into several files, by shares of all rows or groups.
 
     Args:
         request: The rows. Training rows in a file are read with them, so that columns are of the same kinds.

@@ -67,7 +67,7 @@ class FileStructure:
         return self._sealed.guess_rows
 
     def lacking(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the columns without a value in some sealed row, and those without one in some training row."""
+        """Return the columns with missing values in sealed rows, and those with missing values in training rows."""
         return self._lacking("holdout"), self._lacking("training") if self.training_rows else frozenset()
 
     def _lacking(self, what: str, among: Collection[str] | None = None) -> frozenset[str]:
@@ -104,7 +104,7 @@ class FileStructure:
         return frozenset(name for name in tables.a_few_at_a_time([*self._sealed.columns]) if is_apart(tables, name))
 
     def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns whose groups are each on one side only, with the fewest training groups first.
+        """Return the columns whose groups are each entirely sealed or entirely training, fewest groups first.
 
         None of their values stand on both sides, although rows that were put there one by one would have left some on
         both. Columns that only follow the time of a split, and groups inside declared ones, are left out.
@@ -228,7 +228,7 @@ class FileStructure:
         return name
 
     def _ids(self, column: str) -> str:
-        """Return the quoted name of a column of group ids, after a check that each id is spelled in one way."""
+        """Return the quoted name of a group column, after a check that ids do not differ only in spelling."""
         name = self._column(column)
         if self._sealed.columns[column].value != "string":
             return name
@@ -244,7 +244,7 @@ class FileStructure:
         return name
 
     def _check_one_type(self, column: str) -> None:
-        """Check that a column has one type in both files, if its values are dates, times and the like."""
+        """Check that a column such as a date has the same type in sealed and training rows."""
         types = {self._tables.type_of(what, column) for what in self._tables.sets}
         if len(types) > 1 and self._sealed.columns[column].value in BY_TYPE:
             raise DependenceError(

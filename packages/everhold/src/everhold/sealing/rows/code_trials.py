@@ -35,7 +35,7 @@ _STEPS = (0.6180339887498949, 0.7548776662466927, 0.5698402909980532)  # of sequ
 
 
 def made_up_rows(columns: Mapping[str, ColumnKind]) -> Table:
-    """Return two rows of the right types: one of zeros, one of ones."""
+    """Return a table of two rows with the given column types: one row of zeros, and one of ones."""
     made_up: dict[ColumnKind, NDArray[Any]] = {
         ColumnKind.NUMBER: np.array([0.0, 1.0]),
         ColumnKind.BOOLEAN: np.array([False, True]),
@@ -130,7 +130,7 @@ def try_vectors_on_public_rows(
 
 
 def check_rows_alone(values: Callable[[Table], NDArray[Any]], table: Table, whole: NDArray[Any]) -> None:
-    """Check that the value of a row is the same in another order, in a part of the rows, and another time.
+    """Check that a row's value does not change with the order of rows, with other rows, or on repetition.
 
     Args:
         values: From a table to the values of its rows.
@@ -158,7 +158,7 @@ def check_rows_alone(values: Callable[[Table], NDArray[Any]], table: Table, whol
 
 
 def _agree(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Return whether values are equal up to rounding in their own precision."""
+    """Return whether two arrays are equal up to rounding errors."""
     if one.dtype.kind != "f" or other.dtype.kind != "f":
         return bool(np.array_equal(one, other))
     precision = max(1e-9, 100.0 * float(np.finfo(other.dtype).eps))
@@ -248,7 +248,7 @@ def predicted(function: EstimatedValues, table: Table) -> NDArray[Any]:
 
 
 def try_estimator(function: EstimatedValues, table: Table) -> NDArray[Any] | None:
-    """Return an estimator's predictions for made-up rows, if there are no training rows, or None if it fails.
+    """Return an estimator's predictions for made-up rows, or None if it fails on them.
 
     Made-up rows may hold values that it has never seen; that it fails on them proves nothing. It is refused if it is
     not fitted or predicts another kind of things than the labels are.
@@ -362,7 +362,7 @@ def _judged_values(
 
 
 def _predictions(function: EstimatedValues, table: Table, rows: int) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Return the rows on which a model fails, and its predictions for all other rows, in their order."""
+    """Return which rows a model fails on, and its predictions for all other rows in order."""
     if (whole := _quietly(function.predict, table)) is not None:
         return np.zeros(rows, dtype=bool), whole
     places = [np.zeros(0, dtype=np.int64)]
@@ -413,7 +413,7 @@ def made_up_values(function: RowFunction, table: Table, width: tuple[int, ...] =
 
 
 def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[int, ...]) -> NDArray[Any] | None:
-    """Return a function's values without warnings, or None if it fails or they have another shape."""
+    """Return a function's values, or None if it fails or the values have another shape or type."""
     values = _quietly(function, table)
     if values is None or values.shape != shape or values.dtype.kind not in "biuf":
         return None
@@ -421,7 +421,7 @@ def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[
 
 
 def _quietly(function: Callable[[Table], Any], table: Table) -> NDArray[Any] | None:
-    """Return a function's result as an array, without warnings, or None if it fails.
+    """Return the result of a function as an array, or None if it fails. Warnings and logs are suppressed.
 
     Warnings are kept back, too, and because they must not change an answer where they are errors.
     """
@@ -489,7 +489,7 @@ def failing_rows_of(
 
 
 class _SharedValues:
-    """Values that several rows have in common, with a record of how code fared on these rows."""
+    """Record of successes and failures of code for each value that several rows have in common."""
 
     def __init__(self, table: Table, names: Sequence[str], rows: int) -> None:
         columns, self._values = [np.zeros(rows, dtype=np.int32)], 1  # one value that is never suspect
@@ -649,12 +649,12 @@ def calling_code() -> Iterator[None]:
 
 @cache
 def _add_hook() -> None:
-    """Install the audit hook once. It stays, and returns at once in threads that run no declared code."""
+    """Install Python's audit hook that refuses outside resources to declared models. It cannot be removed."""
     sys.addaudithook(_refuse)
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
-    """Refuse an event outside of a declared model while its code runs. Python calls this for every event."""
+    """Audit hook that refuses files, network and the like to a declared model while its code runs."""
     refused = _WATCH.refused
     if refused is None or not _WATCH.calling or event not in _OUTSIDE:
         return
@@ -765,7 +765,7 @@ def _arrangement(
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Rows that data sets are made of: the public ones first, then changed copies of some.
+    """Rows from which test data sets are drawn: public rows, and copies of some with one value changed.
 
     Attributes:
         columns: Values by name.
@@ -781,7 +781,7 @@ class _Pool:
 
     @classmethod
     def of(cls, table: Table, rng: np.random.Generator, *, label: str | None) -> _Pool:
-        """Build the pool of the public rows, and copies with another value in one column."""
+        """Build a pool from public rows, and copies with another value in one column."""
         size = len(next(iter(table.values())))
         ordinary = min(size, _MOST_POOLED)
         kept = rng.permutation(size)[:ordinary]

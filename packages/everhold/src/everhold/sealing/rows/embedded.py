@@ -73,7 +73,7 @@ class TimeLimits:
 
     @contextmanager
     def at_most(self, seconds: float, stop: Callable[[], object]) -> Iterator[None]:
-        """Context with a time limit: after it another thread calls ``stop``, but never once the block was left.
+        """Return a context with a time limit, after which another thread calls ``stop``.
 
         Args:
             seconds: The limit.
@@ -239,7 +239,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 def locked_connection(
     path: Path, *, threads: int | None = None, memory_limit: str = "4GB"
 ) -> duckdb.DuckDBPyConnection:
-    """Open an in-memory DuckDB whose only readable file is the sealed Parquet file, seen as the view `SEALED`.
+    """Open an in-memory DuckDB that can read only the sealed Parquet file, through the view `SEALED`.
 
     Args:
         path: The sealed Parquet file; none of its columns may be called `POSITION`.
@@ -285,7 +285,7 @@ def locked_connection(
 
 
 def _view(connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
-    """Make the view `SEALED` of a file. A file with a column `POSITION` is refused."""
+    """Create the view `SEALED` of a Parquet file. A file with a column named `POSITION` raises an error."""
     rows = f"read_parquet({_text(pattern)}, {POSITION} = true, hive_partitioning = false)"  # delay=5/ is no column
     connection.execute(f"CREATE VIEW {SEALED} AS SELECT * FROM {rows}")
 
@@ -316,7 +316,7 @@ def fetched(
 
 
 def _check_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
-    """Refuse a file in which the engine renamed columns, because names would mean other columns."""
+    """Raise HoldoutRejected for a file in which DuckDB renamed columns, because queries would read other columns."""
     seen = {name for name, *_ in connection.execute(f"DESCRIBE {SEALED}").fetchall()} - {POSITION}
     names = {name for (name,) in connection.execute(f"SELECT name FROM parquet_schema({_text(pattern)})").fetchall()}
     if not seen <= names:
@@ -443,7 +443,7 @@ class UnchangedFile:
         return before
 
     def _changed(self, while_it_was: str, then: str) -> IntegrityError:
-        """Return the error for a file that others changed meanwhile."""
+        """Return the error for a file that another process changed while it was read."""
         return IntegrityError(
             f"The file {self._path.name} of the sealed {self._what} rows was changed while it was {while_it_was}. "
             f"Leave it alone, and {then}."

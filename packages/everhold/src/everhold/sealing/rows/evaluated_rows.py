@@ -169,7 +169,7 @@ class EvaluatedRows(ABC):
     def _counted(
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
     ) -> dict[int, tuple[int, Any]]:
-        """Return totals and statistics that the subclass computes in its own way, by index of the query."""
+        """Return totals and statistics that a subclass computes in its engine, by index of the query."""
         return {}
 
     def counts(self, query: BoundQuery) -> bool:
@@ -273,7 +273,7 @@ class EvaluatedRows(ABC):
 
     @cached_property
     def code(self) -> CodeOnRows:
-        """Evaluator of functions and predictions on these rows, imported when it is first used."""
+        """Evaluator of Python functions and predictions on these rows, imported on first use."""
         return CodeOnRows(self, self._schema, self._sealed, self._order_key)
 
     def table(self, names: Sequence[str]) -> Table:
@@ -358,7 +358,7 @@ def _summary(
     *,
     yes_no: bool = False,
 ) -> tuple[int, Any]:
-    """Return the total and the statistics of one query, from its row values, or from two of a ratio."""
+    """Return the total and the statistics of one query, from its row values or from those of a ratio's parts."""
     if need == "cells":
         cells = cells_of(grids[0], unit=unit)
         return int(cells.sums.sum()), cells
@@ -484,7 +484,7 @@ class CodeOnRows:
         return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
 
     def _of(self, function: RowFunction, query: BoundQuery) -> NDArray[Any]:
-        """Return the row values that the function of a query gives for these rows."""
+        """Return the row values of a query's function for these rows."""
         rows, names = self.rows, tuple(self.schema.columns) if query.reads is None else query.reads
         if isinstance(function, Joined):
             raise TypeError(
@@ -587,7 +587,7 @@ def _plain(column: Any) -> NDArray[Any]:
 
 
 def _as_label(column: Any) -> NDArray[Any]:
-    """Return the label as an array of its own type, text in fixed width, which compares fast."""
+    """Return the label column as an array of its own type, with texts in fixed width for fast comparison."""
     label: NDArray[Any] = np.array(np.ma.getdata(column))
     label = label.astype(str) if label.dtype.kind == "O" else label
     label.flags.writeable = False

@@ -277,7 +277,7 @@ def sealed_rows(
 
 
 def training_rows(folder: Path, configuration: dict[str, Any], engine: SealableTable | None) -> StoredRows | None:
-    """Open the training rows, or return None if there are none. Copied rows have the engine's table behind them.
+    """Open the training rows, or return None if there are none.
 
     Raises:
         IntegrityError: If their file is not the one that was written, or the table has other columns or rows.

@@ -131,7 +131,7 @@ def pairs_of(
 
 
 def cells_across(sizes: NDArray[np.int64], counts: NDArray[np.int64], *, axes: int, unit: int, yes_no: bool) -> int:
-    """Return the cells along each axis in which units of one size are counted, or 0 to keep units apart.
+    """Return the number of bins along each axis of a histogram of unit sums, or 0 if units are not binned.
 
     From public facts: the sizes of the units, how many have each, and whether row values are 0 or 1 by type.
 
@@ -250,7 +250,7 @@ def _runs(*keys: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp],
 def _weighed(
     keys: list[NDArray[np.int64]], weights: NDArray[np.float64]
 ) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
-    """Return the different tuples in order with the sums of their weights, without those of weight 0."""
+    """Return the different tuples in order with the sums of their weights. Tuples of weight 0 are left out."""
     filled = weights > 0.0
     keys, weights = [key[filled] for key in keys], weights[filled]
     order = np.lexsort(keys[::-1])

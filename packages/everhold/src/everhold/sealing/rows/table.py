@@ -48,7 +48,7 @@ _BEYOND_NUMPY = ("HUGEINT", "UHUGEINT")
 
 
 class StoredRows(EvaluatedRows):
-    """Row store of one file, with exact integer sums. Columns are read when a query first needs them.
+    """Row store of one Parquet file, with exact integer sums.
 
     Args:
         engine: The file, and what reads it.
@@ -276,7 +276,7 @@ class StoredRows(EvaluatedRows):
 
 
 def _part_of(parts: int, rows: slice) -> NDArray[np.int64]:
-    """Return the part of each of these rows: its number modulo the number of parts."""
+    """Return the part number of each row in a range: its position modulo the number of parts."""
     return np.arange(rows.start, rows.stop) % parts
 
 
@@ -379,7 +379,7 @@ def _on_grid(found: NDArray[Any], unit: int) -> NDArray[np.int64]:
 
 
 class _Chained:
-    """Column stores of several files, read as one."""
+    """Column store that reads several files one after the other."""
 
     def __init__(self, stores: Sequence[ColumnStore], sizes: Sequence[int]) -> None:
         self._stores, self._sizes = stores, sizes
@@ -544,7 +544,7 @@ _stores: weakref.WeakSet[ColumnStore] = weakref.WeakSet()
 
 
 class ColumnStore:
-    """Reader of the columns of one file, which keeps them in memory where they fit.
+    """Reader of the columns of one file, with a cache in memory.
 
     Args:
         fetch: Runs a statement on the file and gives an array for each column, by name.
