@@ -41,7 +41,7 @@ class HoldoutAccessor:
 
     @classmethod
     def settings_from(cls, flat: dict[str, Any]) -> tuple[ExtensionSettings | None, dict[str, Any]]:
-        """Split flat settings of a request or a command into the extension's settings and all others."""
+        """Return the extension's settings from flat keyword settings, and the settings that are left."""
         return None, flat
 
     @classmethod
@@ -53,7 +53,7 @@ class HoldoutAccessor:
         """
 
     def check_query(self) -> None:
-        """Refuse queries where the extension answers in place of `Holdout.ask`.
+        """Raise QueryRejected if queries go through the extension and not through `Holdout.ask`.
 
         Raises:
             QueryRejected: If none are answered. Nothing was charged.
@@ -68,11 +68,11 @@ class HoldoutAccessor:
         return {}
 
     def as_listed(self, query: dict[str, Any]) -> dict[str, Any]:
-        """Return a query of the certificate's list with its answer, in the words and units of the extension."""
+        """Return a certificate's line about a query, rewritten in the words and units of the extension."""
         return query
 
     def model_names(self, entries: Sequence[Entry]) -> dict[str, str]:
-        """Return names of models by the SHA-256 of their predictions."""
+        """Return the names of models, by the SHA-256 of their predictions; here none."""
         return {}
 
     def hidden(self, answer: Mapping[str, Any]) -> frozenset[str]:
@@ -84,7 +84,7 @@ class HoldoutAccessor:
         return False
 
     def before_unsealing(self) -> None:
-        """Run the extension's last step before the study is unsealed. Nothing is told meanwhile."""
+        """Do the extension's last step before the study is unsealed, such as asking silent queries."""
 
 
 def accessor_named(name: str) -> type[HoldoutAccessor] | None:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Allotments(Display):
-    """The allotments of all analysts, and what is not allotted.
+    """The budgets allotted to analysts, and the part of the holdout's budget that is not allotted.
 
     Attributes:
         parts: One for each analyst, in the order of their first allotment.
-        not_allotted: What is left of the budget beyond all that analysts may still spend, by name.
+        not_allotted: The remaining budget minus all that analysts can still spend, by name.
         acts: The steward's acts in order: sequence, asked_at, analyst, queries, charges.
     """
 
@@ -54,12 +54,12 @@ class Allotments(Display):
         return {"allotments": self.to_rows(), "not_allotted": dict(self.not_allotted), "acts": acts}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each analyst: analyst, asked, queries (its limit), charged, charges (its limit)."""
+        """Return one row for each analyst: name, queries and charges so far, and the limits of both."""
         return [part.to_dict() for part in self.parts]
 
 
 def allot(executor: QueryExecutor, analyst: str, *, queries: int, charges: int | None) -> Allotment:
-    """See `everhold.Holdout.allot`."""
+    """Set the budget of one analyst for `everhold.Holdout.allot`, and return the analyst's allotment."""
     executor.check_steward("allot")
     analyst = checked_name(analyst)
     most, planned = _limit("queries", queries), max(executor.mechanism.quote(State()).charged_at_most, 1)
@@ -82,7 +82,7 @@ def allot(executor: QueryExecutor, analyst: str, *, queries: int, charges: int |
 
 
 def allotments_of(executor: QueryExecutor) -> Allotments:
-    """See `everhold.Holdout.allotments`."""
+    """Return the allotments of all analysts for `everhold.Holdout.allotments`."""
     head = executor.ledger.head()
     acts = [
         {"sequence": entry.sequence, "asked_at": entry.asked_at,
@@ -119,7 +119,7 @@ def _set_limits(accounts: Accounts, analyst: str, queries: int, charges: int) ->
 
 
 def _warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> None:
-    """Warn if analysts were allotted more in all than is left, so that the first to ask are served."""
+    """Warn if analysts together can spend more than the budget has left."""
     beyond = _beyond(accounts, mechanism, state)
     missing = [name for name, count in beyond.items() if count < 0]
     if missing:
@@ -130,7 +130,7 @@ def _warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) ->
 
 
 def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:
-    """Return, by name, the remaining budget less all that analysts may still spend of their allotments."""
+    """Return the remaining budget minus all that analysts can still spend, by name. It can be negative."""
     whole, parts = mechanism.remaining(state), accounts.parts.values()
     owed = {
         "queries": sum(part.queries - part.asked for part in parts),

@@ -42,7 +42,7 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def checked_name(analyst: str, *, of: str = "analyst") -> str:
-    """Check the name of an analyst or a team, and return it.
+    """Return the name of an analyst or team, after checking that it can be used.
 
     Raises:
         ValueError: If it cannot be used.
@@ -66,7 +66,7 @@ def checked_name(analyst: str, *, of: str = "analyst") -> str:
 
 
 def refuse_look_alikes(name: str, others: Iterable[str], *, of: str) -> None:
-    """Refuse a new name that people would take for another one.
+    """Raise QueryRejected if a new name looks like one of the other names.
 
     Raises:
         QueryRejected: If there is such a name.
@@ -84,14 +84,14 @@ def _looks(name: str) -> str:
 def warn_of_last_surprises(
     accounts: Accounts, analyst: str | None, mechanism: Mechanism, state: State, *, charged: int
 ) -> None:
-    """Warn after surprises that ended, or nearly ended, those of an allotment or of the whole plan.
+    """Warn if surprises just charged leave one or none, in the analyst's allotment or in the plan.
 
     Args:
-        accounts: After them.
-        analyst: Who asked; None for the steward.
-        mechanism: The holdout's.
-        state: After them.
-        charged: What they were charged.
+        accounts: The accounts after the surprises.
+        analyst: Name of the analyst who asked; None for the steward.
+        mechanism: The mechanism of the holdout.
+        state: The state after the surprises.
+        charged: Number of surprises just charged.
 
     Warns:
         BudgetWarning: If at most one is left, once for each.
@@ -121,7 +121,7 @@ def _of_allotment(part: Allotment) -> str | None:
 
 
 def _of_plan(mechanism: Mechanism, state: State, *, charged: int) -> str | None:
-    """Return a warning in words when the surprises just charged leave one planned surprise or none, else None."""
+    """Return the warning that one planned surprise or none is left, or None if no warning is due."""
     left, before = (
         mechanism.remaining(each).get("surprises", 0)
         for each in (state, replace(state, charged=state.charged - charged))
@@ -151,7 +151,7 @@ def allotment_of(accounts: Accounts, analyst: str) -> Allotment:
 
 
 def left_to(part: Allotment, mechanism: Mechanism, state: State) -> dict[str, int]:
-    """Return the budget that an analyst can still spend, by name: the allotment's rest, capped by that of the whole."""
+    """Return the budget that an analyst can still spend, by name, at most what the holdout has left."""
     charges = part.charges - part.charged
     whole, price = mechanism.remaining(state), mechanism.quote(state)
     queries = part.queries - part.asked if charges or not price.charged_at_most else 0
@@ -161,5 +161,5 @@ def left_to(part: Allotment, mechanism: Mechanism, state: State) -> dict[str, in
 
 
 def part_of(accounts: Accounts, analyst: str | None) -> Allotment:
-    """Return the allotment of an analyst. For None, the steward, it is the whole budget."""
+    """Return the allotment of an analyst, or one for the whole budget if the steward (None) asks."""
     return _WHOLE if analyst is None else allotment_of(accounts, analyst)

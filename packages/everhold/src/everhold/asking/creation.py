@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyRequest:
-    """The requested mechanism, and the study it is tuned to. See `everhold.Holdout.create`."""
+    """The arguments of `everhold.Holdout.create` about the mechanism and the planned study."""
 
     mechanism: Mechanism | str | None
     queries: int
@@ -83,7 +83,7 @@ class StudyRequest:
 
     @property
     def handed_in(self) -> Mechanism | None:
-        """The requested mechanism if it is an object, or None if it is a name or nothing."""
+        """The requested mechanism if it was given as an object, or None if by name or not at all."""
         return self.mechanism if isinstance(self.mechanism, Mechanism) else None
 
     def tuned(self, structure: RowStructure, alike: float | None) -> Mechanism:
@@ -99,7 +99,7 @@ class StudyRequest:
 
 
 class Creation:
-    """A holdout that is being created. If a step fails, nothing was created."""
+    """The steps that create one holdout. If a step fails, no holdout is left behind."""
 
     def __init__(
         self, request: SealRequest, study: StudyRequest, *, declared: Mapping[str, Family] | Sequence[Family] | None,
@@ -124,13 +124,13 @@ class Creation:
         self.alike: float | None = None
 
     def declarations(self) -> list[tuple[str, str]]:
-        """Return the names of the families declared with the holdout, and what each holds."""
+        """Return each family declared with the holdout: its name and its content as canonical text."""
         from everhold.asking.declared import text_of
 
         return [(name, text_of(family, words)) for name, family, words in self.families]
 
     def finish(self, executor: QueryExecutor, folder: Path) -> None:
-        """Write what later steps need: hashes of the rows, if more may arrive, and declared families."""
+        """Write files for later steps: hashes of the rows if more may be appended, and declared families."""
         if self.study.planning.grows:
             from everhold.asking.arrivals.appending import remember_rows
 
@@ -141,7 +141,7 @@ class Creation:
             declare_first(executor, self.families)
 
     def seal(self, folder: Path, others: Sequence[HoldoutRecord], *, allow_resealing: bool) -> Sealed:
-        """Seal the rows in a private folder, with the mechanism that they allow."""
+        """Seal the rows in a private folder, and return them with the mechanism chosen for them."""
         return seal(
             folder, self.request, choose=lambda structure: self._mechanism(folder, structure), others=others,
             allow_resealing=allow_resealing, check=lambda made: self._check(folder, made),
@@ -203,7 +203,7 @@ class Creation:
                 warn_caller(warning)
 
     def _evaluate_training_rows(self, folder: Path, made: Sealed, copied: int) -> None:
-        """Warn about what the training rows show about the sealed rows."""
+        """Warn if the training rows show dependence, copied rows, or a split by classes or whole groups."""
         warn_of_matched_classes(folder, schema_from(made.configuration))
         drawn_from = drawn_from_rows(made.configuration)
         if drawn_from is not None and self.request.dependence is None:
@@ -264,11 +264,11 @@ _OF_EACH = frozenset({"folder", "public_key", "fingerprint", "training_fingerpri
 
 
 def check_repeated(session: HoldoutSession | None, name: str, creation: Creation) -> None:
-    """Check that a holdout was created with the same rows and settings.
+    """Check that a holdout of this name was created with the same rows and settings, for ``exist_ok=True``.
 
     Args:
         session: The open holdout; None if its rows were dealt into parts, or are to be.
-        name: Its name.
+        name: Name of the holdout.
         creation: The rows and settings.
 
     Raises:
@@ -301,7 +301,7 @@ def check_repeated(session: HoldoutSession | None, name: str, creation: Creation
 
 
 def _differing(configuration: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
-    """Return the names of the settings that differ, those of the mechanism by themselves."""
+    """Return the names of the settings that differ. For the mechanism they are those of its parameters."""
     found = []
     for name in sorted({*configuration, *made} - _OF_EACH):
         old, new = configuration.get(name), made.get(name)
@@ -338,7 +338,7 @@ def settings_from(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def extension_settings(given: Mapping[str, Any]) -> dict[str, ExtensionSettings]:
-    """Return the given settings of extensions by name. A setting of None counts as not given.
+    """Return the settings of extensions by name, after checking them. None means that none are given.
 
     Raises:
         TypeError: If there is no such extension, or the settings are not of its class.

@@ -49,7 +49,7 @@ Families = Mapping[str, Family] | Sequence[Family]
 
 
 def sharing(mechanism: Mechanism, share: float) -> Mechanism:
-    """Return the mechanism with a share of its probability of failure reserved for declared families.
+    """Return the mechanism with a share of its failure probability reserved for declared families.
 
     Raises:
         HoldoutRejected: If the mechanism cannot reserve a share. Nothing was created.
@@ -63,7 +63,7 @@ def sharing(mechanism: Mechanism, share: float) -> Mechanism:
 
 
 def checked_share(share: object, *, declared: bool) -> float:
-    """Check the share of the probability of failure that families declared at creation get, and return it.
+    """Return the share of the failure probability for families declared at creation, after checking it.
 
     Args:
         share: What is requested; None for the usual part.
@@ -89,9 +89,9 @@ def bound_families(
     families: Families, *, schema: Schema, mechanism: Mechanism, training: StoredRows | None, levels: MemberLevels,
     sealed: StoredRows | None,
 ) -> list[Any]:  # fmt: skip
-    """Bind the families declared with a new holdout to its rows. Returns names, families and their words.
+    """Bind families to the rows of a new holdout. Return name, bound family and texts for people of each.
 
-    A family may ask with the help of pools that stand before it.
+    A family can use the pools that come before it in the list.
 
     Raises:
         QueryRejected: If one of them cannot be declared there. Nothing was created.
@@ -114,7 +114,7 @@ def bound_families(
 
 
 def checked_name(name: str) -> str:
-    """Check the name of a family, and return it.
+    """Return the name of a family, after checking that it can be used.
 
     Raises:
         QueryRejected: If it cannot be used.
@@ -138,7 +138,7 @@ def _bound(family: Family, compiler: QueryCompiler) -> tuple[BoundFamily, Sequen
 
 
 def declare_first(executor: QueryExecutor, families: Sequence[tuple[str, BoundFamily, Sequence[str]]]) -> None:
-    """Declare the families given at creation, which share equally what was set apart for them."""
+    """Record the families declared at creation, which share their part of the failure probability equally."""
     mechanism = executor.mechanism
     assert has_public_levels(mechanism)
     nats = mechanism.described(math.log(len(families)))
@@ -154,10 +154,10 @@ def declare_first(executor: QueryExecutor, families: Sequence[tuple[str, BoundFa
 
 
 def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
-    """Declare a family now. It takes one place among the queries.
+    """Declare a family now, and return its declaration. It uses up one planned query.
 
-    Its members share the level of that place. Texts have the level that they are checked at anyway, if it is larger:
-    their events are the same.
+    Its members share the level of that query. Text expressions have the level of their descriptions if that is larger,
+    because the events are the same.
 
     Raises:
         QueryRejected: If it cannot be declared. Nothing was changed.
@@ -189,7 +189,7 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
 
 
 def _giving_levels(executor: QueryExecutor) -> PublicLevels:
-    """Return the holdout's mechanism if families can be declared with it, else raise.
+    """Return the mechanism of the holdout, after checking that it can give levels to families.
 
     Raises:
         QueryRejected: If it has no level to give them. Nothing was changed.
@@ -203,7 +203,7 @@ def _giving_levels(executor: QueryExecutor) -> PublicLevels:
 
 
 def _of_declarations(executor: QueryExecutor) -> QueryCompiler:
-    """Return the compiler in which families are bound: members are about all rows, including those still to arrive."""
+    """Return the compiler that binds families, whose members are about all rows, also those still to arrive."""
     return replace(executor.compiler, schema=replace(executor.schema, about=()))
 
 
@@ -222,7 +222,7 @@ def _declaration(
 
 
 def text_of(family: BoundFamily, words: Sequence[str]) -> str:
-    """Return what a family holds as the ledger keeps it, as canonical JSON."""
+    """Return the content of a family as canonical JSON text, which the ledger keeps."""
     held = {**family.to_dict(), WORDS: [word[:MOST_SHOWN] for word in words]}
     return json.dumps(held, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -248,7 +248,7 @@ class FamilyLevels:
         self._schema, self._known = schema, dict[str, BoundFamily]()
 
     def __call__(self, executor: QueryExecutor, bound: BoundQuery) -> float | None:
-        """Return ln(1 / level) of a query in the family that gives it the largest level; None if it is in no family."""
+        """Return ln(1 / level) of a query, the largest level that any family gives it, or None if it is no member."""
         declared = executor.ledger.head().accounts.of(Declarations).by_name.values()
         bound, found = _of_any_rows(bound, executor.schema), []
         for each in declared:
@@ -264,7 +264,7 @@ class FamilyLevels:
         return tuple(pool.recorded(each.name, each.nats) for each, pool in found if isinstance(pool, BoundPool))
 
     def family(self, declaration: Declaration) -> BoundFamily:
-        """Return the family of a declaration, read from its JSON once."""
+        """Return the family of a declaration, rebuilt from its JSON text and cached."""
         if declaration.family not in self._known:
             data = {name: held for name, held in json.loads(declaration.family).items() if name != WORDS}
             self._known[declaration.family] = _KINDS[data["kind"]].from_dict(data, self._schema)
@@ -272,7 +272,7 @@ class FamilyLevels:
 
 
 def _of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
-    """Return the query without the arrival it is about, because a member is one query for all arrivals (S14)."""
+    """Return the query without the arrival in its description. A member is one query for all arrivals (S14)."""
     if not schema.about:
         return bound
     about = dict(schema.about)
@@ -281,7 +281,7 @@ def _of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredFamilies(Display):
-    """The declared families of a holdout, with what each holds and how wide its intervals are.
+    """The declared families of a holdout, with their contents and the widths of their intervals.
 
     Attributes:
         rows: One for each: name, holds, declared ("at creation" or "later"), bits (of its longest member) and within
@@ -304,7 +304,7 @@ class DeclaredFamilies(Display):
 
 @dataclass(frozen=True, slots=True)
 class Refits(Display):
-    """Comparison of declared models that were fitted again with those that were asked about.
+    """Comparison of models fitted again at points of a declared grid with the models used in answers.
 
     Attributes:
         rows: One for each: point, and same, which is false where the model says something else of the training rows.
@@ -317,7 +317,7 @@ class Refits(Display):
 
     @property
     def all_same(self) -> bool:
-        """Whether every model that was fitted again equals the model that was asked about."""
+        """Whether every model that was fitted again has the same predictions for training rows as before."""
         return all(row["same"] for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def evaluate(
     by: Sequence[str] | None,
     **given: Unpack[FitTerms],
 ) -> Any:
-    """See `Holdout.evaluate`."""
+    """Fit or take a model and ask for its metric on the sealed rows, for `Holdout.evaluate`."""
     terms: FitTerms = {**USUAL_FIT, **given}
     compiler, where, guess = session.executor.compiler, terms["where"], terms["guess"]
     if isinstance(metric, list | tuple):
@@ -101,7 +101,7 @@ def _ask_slices(
 
 
 def _check_widths(executor: QueryExecutor, plans: Sequence[Any]) -> None:
-    """Refuse slices if most of them have so few rows that their intervals would say nothing.
+    """Raise QueryRejected if at least half of the slices would get intervals too wide to be useful.
 
     Raises:
         QueryRejected: Nothing is charged.
@@ -160,13 +160,13 @@ class MarginVerdict(Display):
 def verdict_at(
     margin: float, low: float, high: float, *, greater: bool
 ) -> Literal["not worse", "worse", "undecided"]:  # fmt: skip
-    """Return the verdict on the first of two models, from the interval of its score minus that of the second."""
+    """Return whether the first model is worse by more than a margin, from the interval of its score difference."""
     least, most = (low, high) if greater else (-high, -low)  # of how much better the first one is
     return "not worse" if least > -margin else "worse" if most < -margin else "undecided"
 
 
 def _checked_margin(margin: float, query: Any, *, silent: bool) -> tuple[float, bool]:
-    """Check the margin of a metric, and return it with whether a higher score is better.
+    """Return the margin as a float, and whether a higher score is better, after checks.
 
     Raises:
         QueryRejected: If it cannot be used. Nothing is charged.
@@ -182,7 +182,7 @@ def _checked_margin(margin: float, query: Any, *, silent: bool) -> tuple[float, 
 def _judged(
     ask: Callable[..., Any], query: Any, margin: float | None, terms: FitTerms, *, guessed: bool
 ) -> Any:  # fmt: skip
-    """Return the answer to a comparison, or its verdict if a margin was given."""
+    """Ask a comparison, and return its answer, or a verdict on it if a margin is given."""
     checked = None if margin is None else _checked_margin(margin, query, silent=terms["silent"])
     asked = in_slice(query, terms["where"], guessed=guessed)
     answer = ask(asked, guess=terms["guess"], strict=terms["strict"], silent=terms["silent"])
@@ -193,7 +193,7 @@ def compare(
     session: HoldoutSession, ask: Callable[..., Any], both: tuple[Any, Any], metric: Any, *,
     margin: float | None = None, **given: Unpack[FitTerms],
 ) -> Any:  # fmt: skip
-    """See `Holdout.compare`."""
+    """Compare two models on the sealed rows, for `Holdout.compare`."""
     terms: FitTerms = {**USUAL_FIT, **given}
     query = comparison(session.executor.compiler, both, metric, cv=terms["cv"], features=terms["features"])
     with no_false_alarms(), naming(both, terms["name"]):
@@ -204,7 +204,7 @@ def compare_elsewhere(
     ask: Callable[..., Any], both: tuple[Any, Any], metric: Any, *, margin: float | None = None,
     **given: Unpack[FitTerms],
 ) -> Any:  # fmt: skip
-    """Compare two given predictions for rows that are in a service. See `Holdout.compare`."""
+    """Compare two arrays of predictions for rows that a service keeps, for `Holdout.compare` over HTTP."""
     terms: FitTerms = {**USUAL_FIT, **given}
     if terms["name"] is not None:
         raise QueryRejected("Names of models are kept where the sealed rows are. Leave name out over HTTP.")

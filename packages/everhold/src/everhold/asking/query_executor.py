@@ -69,7 +69,7 @@ _NOTHING = State()
 
 
 class LevelsOfFamilies(Protocol):
-    """Protocol of what knows the declared families of a holdout."""
+    """Protocol of the object that gives queries the levels of their declared families."""
 
     def __call__(self, executor: QueryExecutor, bound: BoundQuery) -> float | None:
         """Return ln(1 / level) of a query that is a member of a family, else None."""
@@ -80,11 +80,11 @@ class LevelsOfFamilies(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AmongArrivals:
-    """The place of an executor's rows among all arrivals, and what was counted before its tree opened.
+    """The rows of an executor among all arrivals, and the counts when their tree opened.
 
     Attributes:
-        changes: Changes of the rows that are known; see `everhold.ledger.acts.arrived`.
-        before: What had been counted when the tree opened (S13).
+        changes: Number of arrivals and retirements so far, as `everhold.ledger.acts.arrived` counts them.
+        before: The counts of queries and charges when the tree opened (S13).
         rows: First and last of the rows, from 1, in the order of arrival; None where no rows arrived.
     """
 
@@ -97,13 +97,13 @@ _OF_THE_CREATION = AmongArrivals()
 
 
 class Trees(Protocol):
-    """Protocol of the object that has all executors of a holdout whose rows arrive, one for each tree."""
+    """Protocol of the object that knows the executors of all trees of a holdout to which rows are appended."""
 
     def span_of(self, executor: QueryExecutor) -> RowSpan | None:
-        """Return which of all sealed rows an executor has, or None if it has all rows that ever arrived."""
+        """Return the position of an executor's rows among all sealed rows, or None if it has all of them."""
 
     def check_unaltered(self) -> None:
-        """Check that rows that arrived and stay in a table are unaltered. Files are checked whenever they are read."""
+        """Check that appended rows in an engine's table are unaltered. Rows in files are checked when read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,7 @@ class QueryExecutor:
         appended in one transaction. Everything else is evaluated before the transaction, so that nobody waits for it.
 
         Args:
-            plan: The query.
+            plan: The plan of the query.
             strict: Raise `BudgetExhausted` instead of returning a refusal.
             beside: Facts for the descriptions of new entries, which are no part of the queries' identity.
 
@@ -228,7 +228,7 @@ class QueryExecutor:
         return self.state_from(self.ledger.head().state)
 
     def check_steward(self, act: str) -> None:
-        """Refuse an act of the steward, such as ``"append rows"``, to an analyst.
+        """Raise QueryRejected if the holdout is open for an analyst and not for the steward.
 
         Raises:
             QueryRejected: If an analyst asks.
@@ -259,7 +259,7 @@ class QueryExecutor:
 
     @cached_property
     def _settings(self) -> str:
-        """Digest of the holdout's settings, which every state carries. It is computed once, because it is slow."""
+        """Digest of the holdout's settings, which every stored state includes. Computed once."""
         return str(bound_state(State(), self.record.configuration)["configuration"])
 
     def on_behalf_of(self, analyst: str) -> Self:
@@ -279,7 +279,7 @@ class QueryExecutor:
         return left_to(replace(part, asked=0, charged=0), self.mechanism, State())
 
     def remaining(self, data: dict[str, Any]) -> dict[str, int]:
-        """Return the remaining budget by name, or the allotment's rest for an analyst. It is 0 after an unsealing."""
+        """Return the remaining budget by name, for an analyst that of the allotment. It is 0 once unsealed."""
         state = self.state_from(data)
         if Accounts.from_state(data).closed:
             return dict.fromkeys(self.mechanism.remaining(state), 0)
@@ -289,7 +289,7 @@ class QueryExecutor:
 
 
 def _warn_of_clips(draft: EntryDraft) -> None:
-    """Warn about answers with so many clipped values that the number is not what its name says."""
+    """Warn about an answer in which so many values were clipped that it is not the number it is called."""
     if many := [clip for clip in kept_clips(draft.description) if clip.is_often]:
         warn_caller(
             ClippingWarning(
@@ -302,12 +302,12 @@ def _warn_of_clips(draft: EntryDraft) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One query being answered: its new entries are answered and appended within transactions of the ledger.
+    """The execution of one query: its new entries are answered and appended in transactions of the ledger.
 
     Attributes:
-        executor: Of the holdout.
-        plan: The query.
-        drafts: Its entries, with the analyst's name.
+        executor: The executor of the holdout.
+        plan: The plan of the query.
+        drafts: Drafts of its ledger entries, with the analyst's name.
     """
 
     executor: QueryExecutor
@@ -315,9 +315,9 @@ class Execution:
     drafts: Sequence[EntryDraft]
 
     def evaluate(self, places: Sequence[int]) -> tuple[Any, list[int]]:
-        """Evaluate the entries at these places on the sealed rows.
+        """Evaluate some of the query's entries on the sealed rows, given by their positions in the plan.
 
-        Returns the evaluations and their indices, both secret.
+        Returns the secret values and the index of each entry in them.
         """
         with declared_code() if self.plan.pricing.asks_nothing else nullcontext():
             return self.plan.evaluate(self.executor.sealed, places), [*range(len(places))]
@@ -337,17 +337,17 @@ class Execution:
         self, transaction: Transaction, new: Sequence[int], turn: Sequence[int],
         evaluate: Callable[[Sequence[int]], tuple[Any, list[int]]], *, most: int,
     ) -> None:  # fmt: skip
-        """Answer new entries within a transaction, as long as the next one is surely paid for.
+        """Answer new entries within a transaction, as long as the budget is certain to pay for the next one.
 
-        What was charged is public as soon as it was answered, so the decision about the next entry may depend on it:
-        the result is that of asking one after the other.
+        The charge of an answer is public as soon as it is given, so the decision about the next entry may depend on it.
+        The result is that of asking the queries one after the other.
 
         Args:
-            transaction: Of the ledger.
-            new: Places of its new entries in the plan.
-            turn: Those of them that are answered now; all others stay out of the ledger.
-            evaluate: What was seen of some entries, and the rows of that.
-            most: So many are answered at once.
+            transaction: The open transaction of the ledger.
+            new: Positions of the new entries in the plan.
+            turn: Positions of the entries to answer now; all others stay out of the ledger.
+            evaluate: Function from positions to secret values, and the index of each entry in them.
+            most: Largest number of entries that are answered in one batch.
         """
         state, accounts = self.opened(transaction.state, new=len(new))
         outcomes: list[Outcome] = []
@@ -368,7 +368,7 @@ class Execution:
         transaction.record(after, [made_of.get(place) for place in new])
 
     def paid(self, state: State, accounts: Accounts, count: int) -> int:
-        """Return how many of ``count`` new entries are surely paid for. A plan answered as a whole gets all or none."""
+        """Return how many of ``count`` new entries the budget pays for: all or none if the plan is answered whole."""
         plan = self.plan
         paid = affordable(state, accounts, self.executor.analyst, count, pricing=plan.pricing)
         paid = min(paid, plan.capacity(state, accounts, count))
@@ -377,7 +377,7 @@ class Execution:
     def _step(
         self, state: State, accounts: Accounts, seen: Any, rows: list[int], places: Sequence[int]
     ) -> tuple[State, list[Outcome]]:
-        """Let the mechanism answer the entries at these places, and count the answers in the accounts in place."""
+        """Answer the entries at these positions by the mechanism, and update the accounts in place."""
         executor, drafts = self.executor, [self.drafts[place] for place in places]
         noise: Noise = NoNoise()
         if not executor.mechanism.traits.public_levels:
@@ -417,9 +417,9 @@ def _why_refused(entries: Sequence[Committed | None], analyst: str | None) -> st
 
 
 def _asked_of_tree(ledger: Ledger, query: str, member: str) -> bool:
-    """Return whether a query was asked and answered outside the declared families.
+    """Return whether the ledger has an answer to a query that was not given as a family member's.
 
-    Once the study was unsealed, a silent entry tells its sealed numbers, unless the member was told before.
+    After the unsealing a silent entry does not count, unless the member has an answer of its own.
     """
     entry = ledger.find(query)
     if entry is None or entry.answer["source"] == "declared":
@@ -429,7 +429,7 @@ def _asked_of_tree(ledger: Ledger, query: str, member: str) -> bool:
 
 
 def ask_apart(executor: QueryExecutor, batch: Batch) -> list[Answer]:
-    """Answer a batch of queries: members of declared families first, for nothing, then all others as one step."""
+    """Answer a batch of queries: members of declared families first, then all others in one step."""
     answers: dict[int, Answer] = {}
     for part, places in batch.parts():
         answers |= zip(places, executor.ask(part), strict=True)
@@ -447,7 +447,7 @@ def check_open(accounts: Accounts, *, new: int, pricing: Pricing) -> None:
 
 
 def affordable(state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing) -> int:
-    """Return how many of ``count`` new queries the budget certainly pays for. At 0 the next query is refused.
+    """Return how many of ``count`` new queries the budget is certain to pay for. At 0 the next one is refused.
 
     The number follows from public state, so a refusal reveals nothing about the sealed rows.
     """
@@ -458,10 +458,10 @@ def affordable(state: State, accounts: Accounts, analyst: str | None, count: int
 
 
 def noise_for(record: HoldoutRecord, state: State, queries: Sequence[str], *, key: StewardKey) -> Noise:
-    """Return the noise for new queries. The same queries on the same state get the same noise again.
+    """Return the noise for new queries. It is the same for the same queries in the same state.
 
-    The state counts the answers, so no two steps of one ledger share noise. Times and hashes stay out of it: a ledger
-    that is set back and asked the same again has other ones. With a seed, it can be repeated by anybody.
+    The state counts the answers, so no two steps of one ledger share noise. It depends on no time and on no hash, so a
+    ledger that is restored and asked the same queries again draws the same noise. With a seed anybody can repeat it.
     """
     seed = record.configuration["seed"]
     if seed is not None:
@@ -471,7 +471,7 @@ def noise_for(record: HoldoutRecord, state: State, queries: Sequence[str], *, ke
 
 
 def first_noise(seed: int | None) -> Noise:
-    """Return the noise that makes the first state: from the operating system, or from the seed if there is one."""
+    """Return the noise of the mechanism's first state: from the operating system, or from the seed if given."""
     return SecureNoise() if seed is None else _seeded(seed, asked=-1)
 
 
@@ -514,14 +514,14 @@ def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | Non
 
 
 def _evaluated(row_of: dict[int, int], seen: Any, places: Sequence[int]) -> tuple[Any, list[int]]:
-    """Return what was evaluated before, and the row in it for each of these places."""
+    """Return the values that were already evaluated, and the index in them of each of these entries."""
     return seen, [row_of[place] for place in places]
 
 
 def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[list[int], list[int], list[int]]:
-    """Return three lists of places: entries to look up or answer, new ones to answer now, and those to evaluate.
+    """Return positions of entries to look up or answer, of new ones to answer now, and of those to evaluate.
 
-    Nothing has a turn, and nothing is looked at, if the next new entry is not surely paid for.
+    All three are empty, and no sealed row is read, if the budget may not pay for the next new entry.
     """
     plan, executor, order, first = work.plan, work.executor, list[int](), dict[str, int]()
     for place, line in enumerate(plan.asked):
@@ -545,12 +545,12 @@ def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[li
 
 
 def _paid(work: Execution, first: Mapping[str, int], *, read: bool) -> tuple[Head, list[int], int]:
-    """Return the ledger's head, the places of the new entries, and how many of these are surely paid for.
+    """Return the ledger's head, the positions of new entries, and how many of these the budget pays for.
 
     Args:
-        work: The query.
-        first: Place of each entry by its fingerprint.
-        read: False for what this process has seen of the ledger.
+        work: The execution of the query.
+        first: Position of each entry by its fingerprint.
+        read: Whether the ledger is read; else only what this process has seen of it is used.
     """
     head, stored = work.executor.ledger.look_up([*first], read=read)
     new = [place for fingerprint, place in first.items() if fingerprint not in stored]
@@ -561,7 +561,7 @@ def _paid(work: Execution, first: Mapping[str, int], *, read: bool) -> tuple[Hea
 
 
 def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> QuotedPrice:
-    """Return the price of a query and the width of its answer. For None, of any new mean over [0, 1].
+    """Return the price of a query and the width of its answer. None stands for any new mean over [0, 1].
 
     Raises:
         QueryRejected: If it is new and the study was unsealed.
@@ -593,11 +593,11 @@ def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> Quoted
 
 @dataclass(frozen=True)
 class DescribedTexts:
-    """Levels of expressions that were not declared, each decided by the length of its description.
+    """Function that gives undeclared text expressions the level of their description, by its length.
 
     Attributes:
         compiler: What is known of the holdout.
-        mechanism: The one that answers.
+        mechanism: The mechanism that answers.
     """
 
     compiler: QueryCompiler
@@ -616,12 +616,12 @@ class DescribedTexts:
 
     @property
     def most_nats(self) -> float:
-        """ln(1 / level) of the longest text that has a level of its own."""
+        """ln(1 / level) of the longest text that has a level by its description."""
         return self.mechanism.of_text(self.mechanism.text_bits * math.log(2.0))
 
 
 class _Categories(dict[str, tuple[Any, ...]]):
-    """Categories of columns by name, each read from the training rows when it is first asked for."""
+    """Categories of columns by name. Those of a column are read from training rows when first needed."""
 
     def __init__(self, compiler: QueryCompiler) -> None:
         super().__init__()

@@ -69,7 +69,7 @@ class HoldoutSession(SeesArrivals):
 
     @property
     def executor(self) -> QueryExecutor:
-        """The executor of queries about all rows that are known to be there."""
+        """The executor of queries about all sealed rows that are known at this moment."""
         return self._executor
 
     @property
@@ -83,14 +83,14 @@ class HoldoutSession(SeesArrivals):
         return self._first
 
     def see_arrivals(self, growth: Growth | None = None) -> None:
-        """Switch to the rows that are there now, as the ledger says."""
+        """Switch to the rows that the ledger lists now, because another process may have appended some."""
         if growth is None:
             self._see_arrivals()
         else:
             self._see(growth)
 
     def of_analyst(self, name: str) -> Self:
-        """Return the same session on behalf of an analyst.
+        """Return a copy of the session that asks in the name of an analyst.
 
         Raises:
             QueryRejected: If there is no allotment of that name.
@@ -100,13 +100,13 @@ class HoldoutSession(SeesArrivals):
         return view
 
     def know_families(self) -> None:
-        """Make the session answer members of declared families at the levels of their descriptions."""
+        """Replace the executor by one that gives members of declared families their levels."""
         from everhold.asking.declared import FamilyLevels
 
         self._executor = replace(self._executor, level_of=FamilyLevels(self._executor.schema))
 
     def asked_of(self, as_of: int | None = None) -> QueryExecutor:
-        """Return the executor that answers next, or with an arrival the one that finds what was answered then."""
+        """Return the executor that answers next, or one that finds the answers given as of an arrival."""
         if self._executor.growth is None:
             if as_of not in (None, 0):
                 raise QueryRejected(
@@ -128,7 +128,7 @@ class HoldoutSession(SeesArrivals):
             )
 
     def check_queries(self) -> None:
-        """Refuse queries where an extension answers in their place.
+        """Raise QueryRejected if queries go through an extension and not through `Holdout.ask`.
 
         Raises:
             QueryRejected: If none are answered. Nothing was charged.
@@ -147,7 +147,7 @@ class HoldoutSession(SeesArrivals):
         return self._accessors_of(used) if used or self.recorded else ()
 
     def accessor(self, name: str) -> HoldoutAccessor | None:
-        """Return the accessor of an extension, or None if there is none."""
+        """Return the accessor of an extension for this holdout, or None if there is no such extension."""
         from everhold.asking.accessor import accessor_named
 
         kind = accessor_named(name)
@@ -175,14 +175,14 @@ class HoldoutSession(SeesArrivals):
 
 
 class AskTerms(TypedDict, total=False):
-    """Keywords of a query. See `Holdout.ask`."""
+    """Keyword arguments of a query, as `Holdout.ask` takes them."""
 
     strict: bool
     silent: bool
 
 
 class FitTerms(AskTerms, total=False):
-    """Keywords for a model that is fitted and evaluated. See `Holdout.evaluate`."""
+    """Keyword arguments for a model to fit and evaluate, as `Holdout.evaluate` takes them."""
 
     cv: Any
     features: Sequence[str] | None
@@ -192,7 +192,7 @@ class FitTerms(AskTerms, total=False):
 
 
 class CaseClaims(TypedDict, total=False):
-    """Keywords for the claims of a gate about cases. See `Holdout.gate`."""
+    """Keyword arguments for the claims of a gate about cases, as `Holdout.gate` takes them."""
 
     better: str | None
     any_of: Sequence[str] | None
@@ -207,7 +207,7 @@ class CaseClaims(TypedDict, total=False):
 
 
 class GateTerms(CaseClaims, total=False):
-    """Keywords of a gate. See `Holdout.gate`."""
+    """Keyword arguments of a gate, as `Holdout.gate` takes them."""
 
     margin: float
     challenges: int | None
@@ -215,7 +215,7 @@ class GateTerms(CaseClaims, total=False):
 
 
 class SuiteTerms(CaseClaims, total=False):
-    """Keywords of a suite of cases with its gate. See `everhold.seal_cases`."""
+    """Keyword arguments of a suite of cases with its gate, as `everhold.seal_cases` takes them."""
 
     margin: float
     challenges: int

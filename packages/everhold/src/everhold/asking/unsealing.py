@@ -109,7 +109,7 @@ def disclosed(entries: Sequence[Entry]) -> dict[int, Numbers]:
 
 
 def as_row(entry: Entry, numbers: Numbers) -> Numbers:
-    """Return unsealed numbers on the scale of their entry. For a challenge it is the mean gain in [-1, 1].
+    """Return unsealed numbers on the scale of their ledger entry: for a challenge, gains in [-1, 1].
 
     The ledger keeps the mean of ``(1 + gain) / 2``; margin and lower limit of a challenge are gains.
     """
@@ -120,12 +120,12 @@ def as_row(entry: Entry, numbers: Numbers) -> Numbers:
 
 
 def disclosed_at(executor: QueryExecutor, sequence: int | None) -> dict[int, Numbers]:
-    """Return the answers that an unsealing entry told, by the number of their entry."""
+    """Return the numbers that an unsealing disclosed, by the number of the entry each belongs to."""
     return {} if sequence is None else disclosed([*executor.ledger.entries(sequence - 1, 1)])
 
 
 def _result(executor: QueryExecutor) -> Unsealed:
-    """Return the unsealed result as the ledger holds it."""
+    """Return the result of the unsealing, read from the ledger."""
     head = executor.ledger.head()
     entries = all_entries(executor.ledger, head.sequence)
     told = disclosed(entries)
@@ -177,7 +177,7 @@ def affected_holdouts(executor: QueryExecutor) -> list[str]:
 
 
 def _same_series(executor: QueryExecutor) -> list[str]:
-    """Return the other holdouts whose rows a model of a series orders by the same column."""
+    """Return the names of other holdouts whose rows are a series ordered by the same column."""
     order = executor.record.configuration["dependence"].get("order_by")
     if order is None:
         return []

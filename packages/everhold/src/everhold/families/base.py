@@ -29,25 +29,25 @@ _MOST = 1_000
 
 
 class Family(ABC):
-    """A declared family of queries, as a user writes it, before it is bound to a holdout."""
+    """A family of queries as a user declares it, before it is bound to the rows of one holdout."""
 
     __slots__ = ()
 
     @abstractmethod
     def bind(self, compiler: QueryCompiler) -> BoundFamily:
-        """Return this family for one holdout, worked out from public facts and training rows alone.
+        """Return the family bound to one holdout, computed from public facts and training rows alone.
 
         Raises:
             QueryRejected: If it cannot be declared there. Nothing is charged.
         """
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """Return ln(1 / weight) of the least likely member if that needs no rows, else None."""
+        """Return ln(1 / weight) of the least likely member, or None if it is not known before there are rows."""
         return None
 
 
 class BoundFamily(ABC):
-    """A declared family of one holdout, which gives each member its weight.
+    """A declared family bound to one holdout, which gives each of its queries a weight.
 
     Attributes:
         kind: Name of the family's kind in the ledger, such as ``"texts"``.
@@ -57,14 +57,14 @@ class BoundFamily(ABC):
 
     @abstractmethod
     def nats(self, bound: BoundQuery) -> float | None:
-        """Return ln(1 / weight) of a query that is a member, in nats, or None for any other query.
+        """Return ln(1 / weight) of a query if it is a member of the family, else None.
 
-        The weights of all members sum to at most 1. What a query's row values and its interval procedure are follows
-        from the query, the schema and the training rows.
+        The weights of all members sum to at most 1. The row values and the interval procedure of a member follow from
+        the query, the schema and the training rows.
         """
 
     def check_training(self, bound: BoundQuery, training: StoredRows | None) -> None:  # noqa: B027  # most have none
-        """Check that a member has the same predictions for the training rows as when it was declared."""
+        """Refuse a member whose predictions for the training rows have changed since it was declared."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class BoundFamily(ABC):
         """ln(1 / weight) of the least likely member, in nats."""
 
     def half_width(self, nats: float) -> float | None:
-        """Return the half-width of what a family without members says by itself, else None.
+        """Return the half-width of the interval that the family itself gives, or None if only members have intervals.
 
         Args:
             nats: ln(1 / level) of the family.
@@ -96,7 +96,7 @@ def share_of(share: object) -> float | None:
 
 
 def categories_of(compiler: QueryCompiler, names: Sequence[str]) -> Categories:
-    """Return the categories of columns from training rows and public facts, never from sealed rows.
+    """Return the known categories of each column, from training rows and public facts, never from sealed rows.
 
     Args:
         compiler: The compiler of the holdout, which knows its public facts.
@@ -135,7 +135,7 @@ class PlannedFamily(Family):
             raise QueryRejected(f"{self.what} has {brief(self.members)} members. Pass a whole number of at least 1.")
 
     def bind(self, compiler: QueryCompiler) -> BoundFamily:
-        """Refuse to bind, because declaring needs the members and a plan only counts them.
+        """Raise QueryRejected, because the family has a number of members and does not say which they are.
 
         Raises:
             QueryRejected: Always.
@@ -146,5 +146,5 @@ class PlannedFamily(Family):
         )
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """See `Family.planned_nats`."""
+        """Return ln(number of members), which are all equally likely."""
         return math.log(self.members)

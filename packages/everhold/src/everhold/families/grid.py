@@ -46,7 +46,7 @@ _SEED, _THREADS = "random_state", "n_jobs"
 
 @dataclass(frozen=True, eq=False)
 class GridFamily(Family):
-    """A declared search space of one estimator, a family made by `grid`."""
+    """A search space: one estimator at every point of a grid of parameters. It is made by `grid`."""
 
     estimator: Any
     space: Space
@@ -77,7 +77,7 @@ class GridFamily(Family):
         return BoundGrid(self.facts)
 
     def bound(self, compiler: CompileContext, model: Any) -> BoundQuery:
-        """Return the bound query about the metric of a fitted model, not yet identified by its point.
+        """Return the bound query about the metric of a fitted model, before it is identified by its point.
 
         Raises:
             QueryRejected: If the metric is none of this holdout's labels. Nothing is charged.
@@ -97,10 +97,7 @@ class GridFamily(Family):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Everything that decides the fitted models, as plain JSON data.
-
-        An estimator that was changed has other facts.
-        """
+        """Everything that determines the fitted models, as plain JSON data. It changes when the estimator does."""
         return {
             "kind": BoundGrid.kind, "estimator": described(self.estimator), "space": self.space.listed,
             "seed": self.seed, "metric": self.metric, "size": str(self.space.size),
@@ -127,7 +124,7 @@ class GridFamily(Family):
             ) from None
 
     def _pinned(self, model: Any, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters to set for repeatable fits: seeds that are not given, and one thread."""
+        """Return parameters that make fits repeatable: the family's seed where none is set, and one thread."""
         pinned: dict[str, Any] = {}
         for name, value in model.get_params(deep=True).items():
             last = name.rpartition("__")[2]
@@ -138,9 +135,9 @@ class GridFamily(Family):
         return pinned
 
     def model(self, compiler: CompileContext, point: Mapping[str, Any]) -> Any:
-        """Return the model fitted at a point, a new copy at each call so that changing it changes no answer.
+        """Return a copy of the model fitted at a point, so that the caller can change the copy without effect.
 
-        The latest fits are kept, and copies of them are given away.
+        The latest fits are cached. A model that cannot be copied is fitted again.
         """
         place = digest({"facts": self.facts, "point": described(point)})
         rows, model = self._models.get(place, (None, None))
@@ -168,13 +165,13 @@ class GridFamily(Family):
 
 @dataclass(frozen=True)
 class BoundGrid(BoundFamily):
-    """A search space declared on one holdout, with the same weight for each point."""
+    """A search space bound to one holdout. All points have the same weight."""
 
     kind: ClassVar[str] = "grid"
     facts: dict[str, Any] = field(repr=False)
 
     def nats(self, bound: BoundQuery) -> float | None:
-        """See `BoundFamily.nats`. Only `GridFamily.at` makes members, because it fits the model itself."""
+        """Return ln(number of points) if the query was made by `GridFamily.at` of this space, else None."""
         return self.most_nats if bound.description.get("grid") == self.digest else None
 
     @cached_property
@@ -183,7 +180,7 @@ class BoundGrid(BoundFamily):
         return digest(self.facts)
 
     def to_dict(self) -> dict[str, Any]:
-        """See `BoundFamily.to_dict`."""
+        """Return the facts that determine the models, as plain JSON data with the family's ``kind``."""
         return self.facts
 
     @classmethod
@@ -193,38 +190,38 @@ class BoundGrid(BoundFamily):
 
     @property
     def shown(self) -> str:
-        """See `BoundFamily.shown`."""
+        """A short description for people: metric, estimator, number of points and names of the parameters."""
         names = dict.fromkeys(name for grid in self.facts["space"] for name, _ in grid)
         estimator = _name(self.facts["estimator"])
         return f"{self.facts['metric']} of {estimator} at {int(self.facts['size']):,} points of {', '.join(names)}"
 
     @property
     def most_nats(self) -> float:
-        """See `BoundFamily.most_nats`."""
+        """ln(1 / weight) of any point: ln of the number of points."""
         return math.log(int(self.facts["size"]))
 
 
 def _name(estimator: Mapping[str, Any]) -> str:
-    """Return the name of the class of an estimator, from its description."""
+    """Return the class name of an estimator, taken from its public description."""
     return str(estimator["class"]).rpartition(".")[2]
 
 
 @dataclass(frozen=True, eq=False)
 class PointQuery(RowwiseQuery):
-    """The query about the metric of the model at one point of a declared space, made by `GridFamily.at`."""
+    """The query for the metric of the model fitted at one point of a search space, made by `GridFamily.at`."""
 
     family: GridFamily
     point: Mapping[str, Any]
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """Refuse to bind without training rows, because a point is never a part of another query."""
+        """Raise QueryRejected, because a point cannot be a part of another query."""
         raise QueryRejected(
             "A point of a declared space cannot be part of another query. Ask it alone with ask(space.at(...)), or "
             "several with ask_many([...])."
         )
 
     def bound_to(self, compiler: CompileContext, *, part: bool = False) -> BoundQuery:
-        """Fit the model and return the bound query about it, which is identified by the point alone.
+        """Fit the model at the point and return the bound query for its metric, which is identified by the point.
 
         Raises:
             QueryRejected: If the space is not declared on this holdout, or was with other versions of packages.
@@ -248,10 +245,10 @@ class PointQuery(RowwiseQuery):
 
 
 def _versions(estimator: Any) -> dict[str, str]:
-    """Return the versions of installed packages that fit a model, and digests of all other classes by name.
+    """Return versions of the packages that an estimator's classes come from, and digests of all other classes.
 
-    The content of a class has its bases, its attributes, and the helpers and globals that its code uses. What code
-    reads while it runs, such as files and clocks, is not seen, nor is a replaced part of an installed package.
+    The digest of a class covers its bases, its attributes, and the helpers and globals that its code uses. Files and
+    clocks that the code reads are not covered, nor are replaced parts of installed packages.
 
     Raises:
         QueryRejected: If the content of a class cannot be told. Nothing is charged.
@@ -274,7 +271,7 @@ def _versions(estimator: Any) -> dict[str, str]:
 
 
 def _classes(value: Any) -> Iterator[type]:
-    """Yield the classes of an estimator and of all estimators inside it."""
+    """Yield the class of an estimator and the classes of all estimators among its parameters."""
     if hasattr(value, "get_params") and not isinstance(value, type):
         yield type(value)
         for each in value.get_params(deep=False).values():
@@ -364,14 +361,14 @@ class Space:
 
     @cached_property
     def _known(self) -> Sequence[Mapping[str, Mapping[str, Any]]]:
-        """For each grid, the values of each parameter by their public description."""
+        """For each grid and parameter, its values by the canonical JSON of their description."""
         return [
             {name: {canonical({"": described(value)}): value for value in values} for name, values in grid.items()}
             for grid in self.grids
         ]
 
     def point(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a given point with each value replaced by the equal one that the space lists.
+        """Return the point with each value replaced by the equal value that the space lists.
 
         Raises:
             QueryRejected: If it is no point of the space. Nothing is charged.
@@ -387,7 +384,7 @@ class Space:
         )
 
     def read(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the point of the space that has the given public description."""
+        """Return the point of the space whose values have the given public descriptions."""
         texts = {name: canonical({"": value}) for name, value in point.items()}
         grid = next(grid for grid in self._known if grid.keys() == point.keys())
         return {name: grid[name][text] for name, text in texts.items()}

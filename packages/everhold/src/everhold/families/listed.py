@@ -31,15 +31,15 @@ _TRIED = 10.0  # ln(1 / level) at which a member is tried
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedFamily(Family):
-    """A declared list of queries with their weights, a family made by `listed`."""
+    """A list of queries with their weights, which is declared before any of them is asked. It is made by `listed`."""
 
     queries: Sequence[Query[Any] | str]
     weights: Sequence[float] | None = None
 
     def bind(self, compiler: QueryCompiler) -> BoundList:
-        """Bind each query and divide its weight among its parts.
+        """Bind each query, and divide its weight equally among the means that it consists of.
 
-        A query that is listed twice is refused.
+        Raises QueryRejected if a query is listed twice.
         """
         shown, found, trained = dict[str, str](), dict[str, float](), dict[str, str]()
         wholes, weights = set[str](), self.checked_weights()
@@ -84,7 +84,7 @@ class ListedFamily(Family):
         return found
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """See `Family.planned_nats`. Other spellings of one query are found only once the columns are known."""
+        """Return ln(1 / weight) of the least likely query. Repeated texts are refused if spelled alike."""
         weights, found = self.checked_weights(), set[Any]()
         self._each(_check_kind)
         for query in self.queries:
@@ -97,7 +97,7 @@ class ListedFamily(Family):
         return -math.log(min(weights))
 
     def checked_weights(self) -> list[float]:
-        """Return one weight for each query, equal weights if none are given, which sum to at most 1.
+        """Return one weight for each query, which sum to at most 1. By default all weights are equal.
 
         Raises:
             QueryRejected: If there is no list of queries, or not one weight for each. Nothing is charged.
@@ -145,14 +145,14 @@ def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[An
 
 
 def _check_kind(query: object) -> Query[Any]:
-    """Return a listed query, after checking that it is one."""
+    """Return ``query`` if it is a `Query`, else raise QueryRejected."""
     if not isinstance(query, Query):
         raise QueryRejected("It is no query. List texts or queries, such as 'delay > 15' or accuracy(model).")
     return query
 
 
 def _compiled(query: Any, compiler: QueryCompiler) -> QueryPlan[Any]:
-    """Compile a query as if all of its parts were members of a declared family."""
+    """Return the plan of a query, compiled as if all of its means were members of a declared family."""
 
     def level(bound: BoundQuery) -> float | None:
         return _TRIED
@@ -165,7 +165,7 @@ def _compiled(query: Any, compiler: QueryCompiler) -> QueryPlan[Any]:
 
 
 def _is_code(bound: BoundQuery) -> bool:
-    """Return whether a query, or a part of it, is computed by code of a model."""
+    """Return whether the row values of a query, or of one of its parts, come from running code such as a model."""
     if bound.pair is not None:
         return _is_code(bound.pair.first) or _is_code(bound.pair.second)
     return bound.row_value is None and not bound.by_position
@@ -193,12 +193,12 @@ class BoundList(BoundFamily):
     wholes: int = 0
 
     def nats(self, bound: BoundQuery) -> float | None:
-        """See `BoundFamily.nats`."""
+        """Return ln(1 / weight) of a listed query or one of its means, or None for any other query."""
         known = self.members.get(bound.query)
         return None if known is None else known[1]
 
     def check_training(self, bound: BoundQuery, training: StoredRows | None) -> None:
-        """See `BoundFamily.check_training`."""
+        """Raise QueryRejected if a member's training row values differ from those at the declaration."""
         if bound.query in self.members and self.trained.get(bound.query) != _values_digest(bound, training):
             raise QueryRejected(
                 f"{bound.shown} was declared with other predictions for the training rows. Pass the same predictions, "
@@ -206,7 +206,7 @@ class BoundList(BoundFamily):
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """See `BoundFamily.to_dict`."""
+        """Return the members with their weights as plain JSON data, with the family's ``kind``."""
         members = [[query, shown, nats] for query, (shown, nats) in self.members.items()]
         trained = {"trained": self.trained} if self.trained else {}
         return {"kind": self.kind, "members": members, "wholes": self.wholes, **trained}
@@ -219,12 +219,12 @@ class BoundList(BoundFamily):
 
     @property
     def shown(self) -> str:
-        """See `BoundFamily.shown`."""
+        """The number of listed queries, in words."""
         return f"{self.wholes:,} listed {'query' if self.wholes == 1 else 'queries'}"
 
     @property
     def most_nats(self) -> float:
-        """See `BoundFamily.most_nats`."""
+        """ln(1 / weight) of the least likely member."""
         return max(nats for _, nats in self.members.values())
 
 

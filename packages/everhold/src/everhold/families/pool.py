@@ -45,13 +45,13 @@ _MOST_JUDGES, _MOST_VERDICTS = 1_000, 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolFamily(Family):
-    """A pool as a steward writes it, made by `pool`."""
+    """A table of unlabelled rows and the judges that were run on them, before it is bound to a holdout."""
 
     rows: RowSource
     judges: Sequence[str | MeanQuery]
 
     def bind(self, compiler: QueryCompiler) -> BoundPool:
-        """Add up what each judge says of the pool, after checking that no sealed row is in it.
+        """Compute the mean of each judge over the pool, after checking that no sealed row is in it.
 
         Raises:
             QueryRejected: If the pool cannot be read, a judge has no verdict, or rows are sealed. Nothing is changed.
@@ -96,7 +96,7 @@ class PoolFamily(Family):
 
 @dataclass(frozen=True, slots=True)
 class PooledMean:
-    """The mean of what a judge says over a pool.
+    """The mean over a pool of one judge: a condition or a number that was computed on each of its rows.
 
     Attributes:
         text: The condition or the number.
@@ -143,7 +143,7 @@ class PooledMean:
 
     @classmethod
     def from_list(cls, data: Sequence[Any]) -> Self:
-        """Rebuild the mean from what `to_list` returned."""
+        """Rebuild the mean from the list that `to_list` returned."""
         text, ends, rows, share, seen = data
         if seen is not None:
             kind: Any = GroupSums if "sizes" in seen else Cells
@@ -153,7 +153,7 @@ class PooledMean:
 
 @dataclass(frozen=True, slots=True)
 class BoundPool(BoundFamily):
-    """A pool of one holdout: what each judge says of its rows.
+    """A pool bound to one holdout, with the mean of each judge over its rows.
 
     Attributes:
         rows: Number of rows.
@@ -167,23 +167,23 @@ class BoundPool(BoundFamily):
     judges: dict[str, tuple[PooledMean, ...]]
 
     def nats(self, bound: BoundQuery) -> float | None:
-        """See `BoundFamily.nats`. A pool has no members."""
+        """Return None, because a pool has no member queries."""
         return None
 
     def within(self, part: PooledMean, nats: float) -> tuple[float, float]:
-        """Return the interval of the population's mean of what a judge says, as shares of its range.
+        """Return the interval of a judge's mean in the population, as shares of the judge's range.
 
         Args:
-            part: One of the means.
+            part: The judge's mean over the pool.
             nats: ln(1 / level) of the whole pool, which all means share.
         """
         return part.within(nats + self.most_nats)
 
     def recorded(self, name: str, nats: float) -> RecordedPool:
-        """Return what queries have to know of the pool.
+        """Return the pool as queries read it, with an interval for each judge's mean.
 
         Args:
-            name: Its name in the holdout.
+            name: Name of the pool in the holdout.
             nats: ln(1 / level) that its judges share.
         """
         judges = {
@@ -193,12 +193,12 @@ class BoundPool(BoundFamily):
         return RecordedPool(name, self.content, judges)
 
     def half_width(self, nats: float) -> float:
-        """See `BoundFamily.half_width`: of the mean that is known least, as a share of its range."""
+        """Return the half-width of the widest interval of a judge's mean, as a share of its range."""
         ends = [self.within(part, nats) for parts in self.judges.values() for part in parts]
         return max(high - low for low, high in ends) / 2.0
 
     def to_dict(self) -> dict[str, Any]:
-        """See `BoundFamily.to_dict`."""
+        """Return the number of rows, the digest and the means as plain JSON data, with the family's ``kind``."""
         judges = [[judge, *(part.to_list() for part in parts)] for judge, parts in self.judges.items()]
         return {"kind": self.kind, "rows": self.rows, "content": self.content, "judges": judges}
 
@@ -210,13 +210,13 @@ class BoundPool(BoundFamily):
 
     @property
     def shown(self) -> str:
-        """See `BoundFamily.shown`."""
+        """A sentence part for people: the number of rows and the judges."""
         listed = ", ".join(part.text for parts in self.judges.values() for part in parts)
         return f"a pool of {self.rows:,} rows of the same population, on which {listed} was not tuned"
 
     @property
     def most_nats(self) -> float:
-        """See `BoundFamily.most_nats`: all means alike."""
+        """ln of the number of means, which share the level equally."""
         return math.log(sum(map(len, self.judges.values())))
 
 
@@ -242,7 +242,7 @@ def pool(rows: RowSource, judges: Sequence[str | MeanQuery]) -> PoolFamily:
 
 
 def _verdicts(connection: duckdb.DuckDBPyConnection, judge: str) -> list[MeanQuery]:
-    """Return a condition for each verdict in a column of the pool but the commonest one.
+    """Return a condition "the column has this verdict" for each verdict of a judge except the most frequent.
 
     Raises:
         QueryRejected: If there is only one, or there are too many. Nothing is changed.
@@ -261,7 +261,7 @@ def _verdicts(connection: duckdb.DuckDBPyConnection, judge: str) -> list[MeanQue
 def _check_columns(
     connection: duckdb.DuckDBPyConnection, kinds: Mapping[str, ColumnKind], names: Sequence[str], schema: Schema
 ) -> None:
-    """Check that the pool has columns that judges and groups need, of their kind and with a value in every row."""
+    """Raise QueryRejected if the pool lacks a needed column, or a value in it, or has no rows."""
     for name in names:
         if kinds.get(name) is not schema.columns[name]:
             found = f"is a {kinds[name].value}" if name in kinds else "is not there"

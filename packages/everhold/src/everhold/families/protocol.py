@@ -196,7 +196,7 @@ def _plain_scalar(text: str, at: str) -> Any:
 
 
 def protocol_from(said: object) -> Protocol:
-    """Build a `Protocol` from plain data, as TOML and JSON hold it.
+    """Build a `Protocol` from the plain data that a TOML or JSON file holds.
 
     Raises:
         QueryRejected: If it says what no protocol says. Nothing is changed.
@@ -229,7 +229,7 @@ def protocol_from(said: object) -> Protocol:
 
 
 def checked_share(share: object) -> float:
-    """Check and return the part of the failure probability that a protocol sets apart for its families."""
+    """Return the protocol's share of the failure probability for declared families, after checking its range."""
     part = share_of(share)
     if part is None:
         raise QueryRejected(f"share is {brief(share)}. Pass a number above 0 and at most {MOST_SHARE}, such as 0.5.")
@@ -273,7 +273,7 @@ def family_from(table: object, *, what: str, arms: Mapping[str, Any] | None = No
 
 
 def _check_depth(said: object, what: str) -> None:
-    """Check that plain data are not nested too deep for the functions that read them."""
+    """Raise QueryRejected if plain data are nested deeper than the functions that read them can follow."""
     found = [said]
     for _ in range(_DEEPEST):
         found = [
@@ -285,7 +285,7 @@ def _check_depth(said: object, what: str) -> None:
 
 
 def _query(what: str, said: object, arms: Mapping[str, Any]) -> Any:
-    """Build a query from plain data: a text, or a table with the kind, its subject and its details.
+    """Build a query from plain data: a text, or a table such as ``{"mean": "delay", "low": 0, "high": 60}``.
 
     Raises:
         QueryRejected: If it is none. It says which entry it is. Nothing is changed.
@@ -322,7 +322,7 @@ def _query(what: str, said: object, arms: Mapping[str, Any]) -> Any:
 
 
 def _value(what: str, form: Form, value: Any, name: str, arms: Mapping[str, Any]) -> Any:
-    """Check and return one subject or detail of a query, where predictions have to be a rule."""
+    """Return one argument of a query after checking its type. Predictions must be a rule."""
     if form in SCALARS:
         return SCALARS[form](value, f"{name} ({what})")
     if form is Form.EXPRESSION and isinstance(value, Mapping):
@@ -385,7 +385,7 @@ def _written(query: Any) -> Any:
 
 
 def in_words(family: Family) -> list[str]:
-    """Return what a family declares as a list of texts, with models by their name."""
+    """Return the declared queries of a family as texts for people. A model is named, not written out."""
     if isinstance(family, ListedFamily):
         return [_in_words(query) for query in family.queries]
     try:
@@ -402,7 +402,7 @@ def _in_words(query: Any) -> str:
 
 
 def _plainly(said: Any) -> str:
-    """Write plain data of a query as one line of text."""
+    """Return the plain data of a query as one line of text."""
     if isinstance(said, Mapping):
         (kind, of), *details = said.items()
         return ", ".join([f"{kind} of {_plainly(of)}", *(f"{name} {_plainly(value)}" for name, value in details)])

@@ -207,7 +207,7 @@ def plan_study(
 
 
 def _member(mechanism: PublicLevels, name: str, family: Family, base: float, training: bool) -> StudyLine:
-    """Return the planned widths of the members of one family."""
+    """Return the line of a study plan with the half-widths of the members of one family."""
     nats = family.planned_nats(training=training)
     if nats is None:
         raise QueryRejected(
@@ -230,14 +230,14 @@ def _number(family: Family, nats: float) -> int | None:
 
 
 def _exact(mechanism: PublicLevels, value: float, nats: float) -> float:
-    """Return the half-width of the exact interval of a yes-or-no query whose sealed share is `value`."""
+    """Return the half-width of a yes-or-no query whose sealed share is ``value``, at the level ``exp(-nats)``."""
     procedure = mechanism.quotes.yes_no_at(value, nats, None)
     ends = procedure.interval(value, nats) if isinstance(procedure, OfMeans) else procedure.expected(value, nats)
     return half_within(ends[0] - mechanism.rounding, ends[1] + mechanism.rounding)
 
 
 def _undeclared(mechanism: PublicLevels, training: int) -> Sequence[StudyLine]:
-    """Return plan lines for the last planned undeclared query, one for each course that the study may take."""
+    """Return lines of a study plan for the last undeclared query, one for each course of events before it."""
     count, most = mechanism.queries, min(mechanism.surprises, mechanism.queries - 1)
     first, last = ([width_at(mechanism, value, charged) for value in VALUES] for charged in (0, most))
     after = f"after {most:,} surprises"
@@ -253,7 +253,7 @@ def _undeclared(mechanism: PublicLevels, training: int) -> Sequence[StudyLine]:
 
 
 def _after_members(mechanism: PublicLevels, value: float, training: int) -> float:
-    """Return the exact half-width of an undeclared query after many members told labels, for which it pays (S9)."""
+    """Return the half-width of an undeclared query after many answered members, whose labels widen it (S9)."""
     counts = np.array([round(value * mechanism.rows)])
     label = label_nats(
         counts, rows=mechanism.rows, at=np.array([value]), trained=np.array([float(training)])

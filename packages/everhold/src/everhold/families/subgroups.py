@@ -29,7 +29,7 @@ _MOST_TOGETHER = 4
 
 @dataclass(frozen=True, slots=True)
 class SubgroupFamily(Family):
-    """A declared family of one value within many subgroups, made by `subgroups`."""
+    """The mean of one text within each subgroup that some columns define. It is made by `subgroups`."""
 
     columns: Sequence[str]
     of: MeanQuery
@@ -37,7 +37,7 @@ class SubgroupFamily(Family):
     values: Mapping[str, Sequence[Any]] | None = None
 
     def bind(self, compiler: QueryCompiler) -> BoundSubgroups:
-        """Bind the family to a holdout, with the given categories or those of the training rows."""
+        """Return the family for one holdout, with categories from ``values`` or else from the training rows."""
         schema, together = compiler.schema, self.checked_together()
         value = self.of.bind(schema).row_value
         assert isinstance(value, RowValue)
@@ -54,7 +54,7 @@ class SubgroupFamily(Family):
         )  # fmt: skip
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """See `Family.planned_nats`. It is None unless all categories are given."""
+        """Return ln(number of members), or None unless `values` has the categories of all columns."""
         columns, given, together = self.checked_columns(), self.checked_values(), self.checked_together()
         if given.keys() != set(columns):
             return None
@@ -62,7 +62,7 @@ class SubgroupFamily(Family):
         return math.log(groups if training else 2 * groups)
 
     def _categories(self, compiler: QueryCompiler) -> Categories:
-        """Return the categories of each column: the given ones, or those of the training rows."""
+        """Return the categories of each column, from `values` or else from the training rows."""
         schema, given, found = compiler.schema, self.checked_values(), Categories()
         for name in self.checked_columns():
             if name not in schema.asked:
@@ -80,7 +80,7 @@ class SubgroupFamily(Family):
         return found
 
     def checked_together(self) -> int:
-        """Check and return the largest number of columns that may define one subgroup.
+        """Return `together` as an int, after checking that it is in the allowed range.
 
         Raises:
             QueryRejected: If it is no such number. Nothing is charged.
@@ -103,7 +103,7 @@ class SubgroupFamily(Family):
         return list(dict.fromkeys(columns))
 
     def checked_values(self) -> Categories:
-        """Check and return the given categories by column, each listed once.
+        """Return `values` with each category once, after checking that they are lists of plain values.
 
         Raises:
             QueryRejected: If they are no lists of categories, or those of other columns. Nothing is charged.
@@ -134,11 +134,11 @@ class SubgroupFamily(Family):
 
 @dataclass(frozen=True)
 class BoundSubgroups(BoundFamily):
-    """The subgroups of one holdout, with the same weight for each member.
+    """The subgroups of one holdout. All members have the same weight.
 
     Attributes:
         of: The expression, and the ends of its range.
-        together: A subgroup is named by at most so many columns.
+        together: Largest number of columns that define one subgroup.
         within: Whether a mean within a subgroup is one query; else it is two shares.
         value: The expression as it is parsed.
         known: Conditions that a row has a value, where the steward leaves others out.
@@ -153,17 +153,17 @@ class BoundSubgroups(BoundFamily):
     known: frozenset[Node] = frozenset()
 
     def nats(self, bound: BoundQuery) -> float | None:
-        """See `BoundFamily.nats`. The value without any subgroup is a member, too."""
+        """Return ln(number of members) if a query is a member, else None. The mean over all rows is a member, too."""
         return math.log(self._members) if self._is_member(bound) else None
 
     @cached_property
     def _members(self) -> int:
-        """Return the number of members: one for each subgroup, or two where a mean within it takes two queries."""
+        """Number of members: one for each subgroup, or two where a mean in a subgroup is asked as two shares."""
         groups = _combinations([len(values) for values in self.categories.values()], self.together)
         return groups if self.within else 2 * groups
 
     def _is_member(self, bound: BoundQuery) -> bool:
-        """Return whether a query is the value of the family in one of its subgroups."""
+        """Return whether a query is the mean in a subgroup or over all rows, or a share that gives such a mean."""
         own = self.value.expression.root
         if bound.pair is not None:
             first, whole = bound.pair.first.row_value, bound.pair.second.row_value
@@ -200,7 +200,7 @@ class BoundSubgroups(BoundFamily):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """See `BoundFamily.to_dict`."""
+        """Return text, categories and settings as plain JSON data, with the family's ``kind``."""
         columns = [[name, [*values]] for name, values in self.categories.items()]
         return {
             "kind": self.kind, "of": list(self.of), "columns": columns,
@@ -219,17 +219,17 @@ class BoundSubgroups(BoundFamily):
 
     @property
     def shown(self) -> str:
-        """See `BoundFamily.shown`."""
+        """A short description for people: text, number of subgroups and columns."""
         return f"{self.of[0]} in {self._members:,} subgroups of {', '.join(self.categories)}"
 
     @property
     def most_nats(self) -> float:
-        """See `BoundFamily.most_nats`."""
+        """ln(1 / weight) of any member: ln of the number of members."""
         return math.log(self._members)
 
 
 def _known(of: MeanQuery, schema: Schema) -> frozenset[Node]:
-    """Return the conditions that a row has all values the averaged text needs, none if no rows are left out."""
+    """Return the conditions that a row has all values which the text needs, or none if no rows are left out."""
     needed = of.needed(schema)
     return _parts(parsed(have_values(needed), schema).root) if needed else frozenset()
 
@@ -261,7 +261,7 @@ def _parts(root: Node) -> frozenset[Node]:
 
 
 def _named(part: Node) -> tuple[str, Any]:
-    """Return the column and the category that a condition selects, or an empty name if it selects none."""
+    """Return the column and the category that a condition ``column = category`` names, else an empty name."""
     if part.operation is Operation.COLUMN:
         return str(part.value), True
     if part.operation is Operation.NOT and part.operands[0].operation is Operation.COLUMN:

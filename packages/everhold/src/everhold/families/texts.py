@@ -101,7 +101,7 @@ def _text_nats(text: str) -> float:
 
 
 def _category_nats(value: object, known: tuple[Any, ...]) -> float:
-    """Return ln(1 / weight) of a value compared with a column: one of its known categories, or spelled out."""
+    """Return ln(1 / weight) of a value compared with a column: one of its categories, or any other value."""
     if not known:
         return _spelled(value)
     if value in known:
@@ -115,7 +115,7 @@ def _spelled(value: object) -> float:
 
 
 def _time_nats(seconds: float) -> float:
-    """Return ln(1 / weight) of a time: cheap for the beginning of a day, otherwise that of its seconds."""
+    """Return ln(1 / weight) of a time. The beginning of a day has more weight than other times."""
     days = seconds / _DAY
     if days.is_integer() and abs(days) < _DAYS:
         return math.log(2.0) + math.log(2.0 * _DAYS)
@@ -124,7 +124,7 @@ def _time_nats(seconds: float) -> float:
 
 @dataclass(frozen=True)
 class _Code:
-    """The prefix code of expressions over the columns of one schema."""
+    """A prefix code for expressions over the columns of one schema, which gives each expression a weight."""
 
     columns: Mapping[ColumnKind, int]
     categories: Categories
@@ -180,17 +180,17 @@ def expression_nats(expression: Expression, columns: Mapping[str, ColumnKind], c
 
 @dataclass(frozen=True, slots=True)
 class TextFamily(Family):
-    """The family of all text expressions up to a number of bits, made by `texts`."""
+    """All text expressions whose description is at most some number of bits long. It is made by `texts`."""
 
     bits: float = _BITS
 
     def bind(self, compiler: QueryCompiler) -> BoundTexts:
-        """Return the family of expressions over the columns of one holdout."""
+        """Return the family of text expressions over the columns of one holdout."""
         bits, schema = self.checked_bits(), compiler.schema
         return BoundTexts(bits, categories_of(compiler, [*schema.asked]), schema)
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """See `Family.planned_nats`."""
+        """Return ln(1 / weight) of the longest allowed text: its bits times ln 2."""
         return self.checked_bits() * math.log(2.0)
 
     def checked_bits(self) -> float:
@@ -210,7 +210,7 @@ class BoundTexts(BoundFamily):
     """The family of text expressions over the columns of one holdout.
 
     Attributes:
-        bits: The most that a member takes.
+        bits: Largest length of a member's description, in bits.
         categories: Values of columns that are known to have few.
     """
 
@@ -220,7 +220,7 @@ class BoundTexts(BoundFamily):
     schema: Schema = field(repr=False, compare=False)
 
     def nats(self, bound: BoundQuery) -> float | None:
-        """See `BoundFamily.nats`. Members are means of texts, and row-by-row combinations of two of them."""
+        """Return ln(1 / weight) of a mean of a text, or of two combined row by row, or None for other queries."""
         nats = self._of(bound)
         return None if nats is None or nats > self.most_nats else nats
 
@@ -239,13 +239,13 @@ class BoundTexts(BoundFamily):
         return None if parts is None else parts - math.log(_PAIRS * _HOWS[pair.how])
 
     def _of_pair(self, pair: Pair) -> float | None:
-        """Return ln(1 / weight) of both queries of a pair together, or None if one has no text."""
+        """Return ln(1 / weight) of a pair of texts, or None if either query is not a text."""
         second = self._of(pair.second)
         first = self._of(_without(pair.first, pair.second))
         return None if first is None or second is None else first + second + math.log(2.0)  # within the second, or not
 
     def to_dict(self) -> dict[str, Any]:
-        """See `BoundFamily.to_dict`."""
+        """Return bits, categories and the version of the code as plain JSON data, with the family's ``kind``."""
         categories = [[name, [*values]] for name, values in self.categories.items()]
         return {"kind": self.kind, "bits": self.bits, "categories": categories, "version": _VERSION}
 
@@ -259,17 +259,17 @@ class BoundTexts(BoundFamily):
 
     @property
     def shown(self) -> str:
-        """See `BoundFamily.shown`."""
+        """A short description for people, such as "text expressions of up to 40 bits"."""
         return f"text expressions of up to {self.bits:g} bits"
 
     @property
     def most_nats(self) -> float:
-        """See `BoundFamily.most_nats`."""
+        """ln(1 / weight) of the longest allowed text."""
         return self.bits * math.log(2.0)
 
 
 def _without(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
-    """Return a numerator without the condition that its denominator repeats."""
+    """Return the numerator of a ratio without the condition of the denominator, which is joined to it by "and"."""
     first, second = part.row_value, whole.row_value
     if not isinstance(first, RowValue) or not isinstance(second, RowValue):
         return part

@@ -69,9 +69,9 @@ class QueryTree:
 
     @property
     def left_over(self) -> float:
-        """1 less the sum of the weights of all queries: ``s / (m+1) + (1-s) (2 - pi^2 / 6)``, at least 0.035.
+        """Weight that no query has: ``s / (m+1) + (1-s) (2 - pi^2 / 6)``, at least 0.035.
 
-        The planned part sums to ``s m / (m+1)``, and the rest to ``(1-s) sum_f q_f / (f+1)``.
+        The weights of the planned part sum to ``s m / (m+1)``, and those of the rest to ``(1-s) sum_f q_f / (f+1)``.
 
         Examples:
             >>> round(QueryTree(queries=1000).left_over, 4)
@@ -81,9 +81,9 @@ class QueryTree:
 
     @property
     def failing_rows(self) -> float:
-        """Level of a query's share of failing rows, as a part of the query's own level (S16).
+        """Level of the statement on a query's share of failing rows, divided by the query's own level (S16).
 
-        These events have a hundredth of what the weights leave.
+        All these statements together have a hundredth of `left_over`.
 
         Examples:
             >>> round(QueryTree(queries=1000).failing_rows, 6)
@@ -93,7 +93,7 @@ class QueryTree:
 
     @property
     def of_texts(self) -> float:
-        """Part of 1 that all texts share by their descriptions (S10): what weights and failing rows leave."""
+        """Part of the failure probability that all text expressions share (S10): the rest of `left_over`."""
         return (1.0 - _OF_FAILING_ROWS) * self.left_over
 
     def log_inverse_weight(
@@ -142,8 +142,8 @@ class LadderTree:
     def log_inverse_weight(self, *, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
         """Return ln(1 / w) of query number ``asked`` (from 1) after ``released`` new bests, shape (...).
 
-        Infinite where no history is like that: more new bests than earlier queries or levels, or none at all before
-        a later query.
+        It is infinite for impossible histories: more new bests than earlier queries or levels, or no new best before a
+        later query.
         """
         j, f = np.broadcast_arrays(np.asarray(asked, dtype=np.float64), np.asarray(released, dtype=np.float64))
         later = (j > 1.0) & (f >= 1.0) & (f < j) & (f <= self.levels)
@@ -184,7 +184,7 @@ class ChoiceLevels:
 
     @classmethod
     def of(cls, nats: float, *, candidates: int, paired: bool = False) -> ChoiceLevels:
-        """Split the level ``exp(-nats)`` of a choice's place equally between two or three events.
+        """Split the level ``exp(-nats)`` of one choice equally between its two or three events.
 
         Args:
             nats: ln(1 / level) of the place.

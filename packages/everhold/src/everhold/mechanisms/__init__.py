@@ -42,7 +42,7 @@ _TRAITS = frozenset(trait.name for trait in dataclasses.fields(Traits))
 
 
 def _wrong_with(name: str, kind: Any) -> str:
-    """Return which attributes an extension's class lacks, in words, or an empty text."""
+    """Return what makes an extension's mechanism class unusable, in words, or an empty text if it is usable."""
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         return "it is no subclass of everhold.mechanisms.Mechanism."
     if inspect.isabstract(kind):
@@ -79,7 +79,7 @@ def those_with(trait: str) -> str:
 
 
 def mechanism_from_dict(described: Mapping[str, Any], dependence: DependenceModel) -> Mechanism:
-    """Rebuild a mechanism from what `Mechanism.to_dict` returned.
+    """Rebuild a mechanism from the plain data that `Mechanism.to_dict` returned.
 
     Raises:
         ExtensionError: If there is no mechanism of that name; says which extra installs it.

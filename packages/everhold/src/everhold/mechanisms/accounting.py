@@ -24,17 +24,17 @@ Accounted = TypeVar("Accounted", bound=Planned)
 
 
 class Accounting(Generic[Accounted]):
-    """Rules for counts where every answer costs one query. Mechanisms with other prices use a subclass.
+    """Rules for the counts of queries, charges and labels in a ledger, if every answer costs one query.
 
     Args:
-        mechanism: Whose counts they are.
+        mechanism: The mechanism of the holdout.
     """
 
     def __init__(self, mechanism: Accounted) -> None:
         self.mechanism = mechanism
 
     def reachable(self, state: State) -> bool:
-        """Return whether some course of queries and losses leads to these counts, to check a ledger."""
+        """Return whether some sequence of answers and losses ends with these counts. It checks a ledger."""
         return state.asked == state.charged <= self.mechanism.queries
 
     def charges_left(self, state: State) -> int:
@@ -44,7 +44,7 @@ class Accounting(Generic[Accounted]):
     def leaves_capacity(
         self, state: State, silent: int, procedures: Sequence[Procedure] | None, *, failing: bool = False
     ) -> bool:
-        """Return whether the budget has room for ``silent`` silent queries after one more open query.
+        """Return whether the budget still allows ``silent`` silent queries after one more open query.
 
         Args:
             state: Public state before the open query.
@@ -55,7 +55,7 @@ class Accounting(Generic[Accounted]):
         return state.asked + 1 + silent <= self.mechanism.queries
 
     def labels_of(self, surprises: int, *, forced: int = 0, failing: bool = True) -> tuple[int, float]:
-        """Return the least and the most that labels of surprises cost, in millionths of a nat. Here it is 0.
+        """Return the least and the most that the labels of surprises can cost, in millionths of a nat; here 0.
 
         Args:
             surprises: Number of surprises.
@@ -65,7 +65,7 @@ class Accounting(Generic[Accounted]):
         return 0, 0
 
     def lost_labels_of(self, surprises: int) -> int:
-        """Return the cost that is assumed for the labels of lost answers, in millionths of a nat. Here it is 0."""
+        """Return the cost assumed for the labels of lost answers, in millionths of a nat; here 0."""
         return 0
 
     @staticmethod
@@ -107,16 +107,16 @@ class Accounting(Generic[Accounted]):
 
 
 class NothingCharged(Accounting[Planned]):
-    """Rules for counts where no answer costs anything."""
+    """Rules for counts if no answer is ever charged and only the number of queries is limited."""
 
     def reachable(self, state: State) -> bool:
         """Return whether no more queries were asked than planned, and nothing was charged."""
         return state.charged == 0 <= state.asked <= self.mechanism.queries
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """Return whether nothing was charged, because no charge can be lost."""
+        """Return whether ``charges`` is 0, because no answer is charged."""
         return charges == 0
 
     def charges_left(self, state: State) -> int:
-        """Return 0, because nothing is ever charged."""
+        """Return 0, because no answer is charged."""
         return 0

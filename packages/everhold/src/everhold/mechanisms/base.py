@@ -54,7 +54,7 @@ FINEST = -1
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
-    """Base of all mechanisms, with the parameters that all share.
+    """Base of all mechanisms, which turn sealed values into answers, with the parameters that all share.
 
     Attributes:
         rows: Number of sealed rows n.
@@ -106,7 +106,10 @@ class Mechanism(ABC):
 
     @classmethod
     def recommendable(cls) -> bool:
-        """Return whether it may be the default: for adaptive queries of any kind, and rows of any laws."""
+        """Return whether a plan may choose the mechanism without being asked to.
+
+        It has to allow adaptive queries, two-sided answers, and rows of any laws.
+        """
         return cls.traits.adaptive and not cls.traits.one_sided and not cls.traits.one_law
 
     @classmethod
@@ -141,7 +144,7 @@ class Mechanism(ABC):
 
     @cached_property
     def beta(self) -> float:
-        """Probability that is left for the statement to fail."""
+        """Probability with which the mechanism's statement may fail: 1 minus `statement_confidence`."""
         return 1.0 - self.statement_confidence
 
     @cached_property
@@ -151,7 +154,7 @@ class Mechanism(ABC):
 
     @cached_property
     def row_step(self) -> float:
-        """Upper bound on how far rounding rows down moves the mean of a query."""
+        """Upper bound on the error of a mean when each row value is rounded down to the grid."""
         return 1.0 / self.unit
 
     @cached_property
@@ -161,16 +164,16 @@ class Mechanism(ABC):
 
     @cached_property
     def accounts(self) -> Accounting[Any]:
-        """The mechanism's rules for the counts in a ledger."""
+        """The mechanism's `Accounting`: its rules for counts of queries and charges in a ledger."""
         return self.accounting(self)
 
     def with_first(self, number: int) -> Self:
-        """Return the mechanism for a study whose first queries matter most. Most mechanisms ignore this."""
+        """Return the mechanism with more of the failure probability for the first queries. Here it is unchanged."""
         return self
 
     @property
     def parts(self) -> int:
-        """Number of disjoint parts that the rows are split into, each for one query."""
+        """Number of disjoint parts of the sealed rows, each of which answers one query; 1 if all rows answer all."""
         return 1
 
     @property
@@ -193,12 +196,12 @@ class Mechanism(ABC):
         return State()
 
     def answer(self, state: State, evaluation: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Answer one query: `answer_many` with a batch of one."""
+        """Answer one query, by `answer_many` with a batch of one."""
         return self.answer_many(state, evaluation, noise)
 
     @abstractmethod
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Answer a batch of queries, with the result of answering one after the other, unless it is one step."""
+        """Answer queries in order. The result is that of one after the other, unless the batch is one step (S9)."""
 
     @abstractmethod
     def promise(self) -> Promise:
@@ -227,7 +230,7 @@ class Mechanism(ABC):
         return (self.dependence.describe(),)
 
     def why_not(self, bound: BoundQuery) -> str:
-        """Return why the mechanism never takes a query, or an empty text if it does. Most take all."""
+        """Return the reason why the mechanism cannot answer this kind of query, or an empty text if it can."""
         return ""
 
     def surely_answers(
@@ -248,12 +251,12 @@ class Mechanism(ABC):
         return min(most, max(self.queries - state.asked, 0))
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
-        """Return the price of the next query from public state alone. Here every answer costs what was planned.
+        """Return price and width of the next query from public state alone. Here every answer has the same price.
 
         Args:
             state: Before.
-            guess: Its guess in units of a mean, if known.
-            procedure: Its procedure, if known.
+            guess: The query's guess in units of a mean, if known.
+            procedure: The query's interval procedure, if known.
         """
         if not self.surely_answers(state, 1):
             return REFUSED
@@ -261,15 +264,15 @@ class Mechanism(ABC):
         return Quote(radius, radius, self.traits.most_charged, self.traits.most_charged, refused=False)
 
     def outlook(self, state: State) -> dict[str, float]:
-        """Return half-widths of later yes-or-no answers with a guess of 1/2, by what happens before them."""
+        """Return by name the half-widths that later yes-or-no answers would have after some events; here none."""
         return {}
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
-        """Return the interval procedure of a query for its guess and level. Here it is always `in_force`."""
+        """Return the interval procedure to use at this guess and level. Here it is that of `in_force`."""
         return self.in_force(procedure)
 
     def in_force(self, procedure: Procedure) -> Procedure:
-        """Return the procedure that really makes the interval of a query. See `not_excluded`."""
+        """Return the procedure that makes the interval: the given one, or `procedure` if it needs more than means."""
         return procedure if isinstance(procedure, OfMeans) else self.procedure
 
     def remaining(self, state: State) -> dict[str, int]:
@@ -278,7 +281,7 @@ class Mechanism(ABC):
 
     @cached_property
     def procedure(self) -> OfMeans:
-        """Interval procedure for queries of which only the range of values, [0, 1], is known (S5)."""
+        """Interval procedure for the mean of any row values in [0, 1] (S5)."""
         rows = self.effective_rows(self.rows)
         return Chernoff(rows, rows) if self.dependence.independent else Hoeffding(rows, rows)
 
@@ -289,7 +292,7 @@ class Mechanism(ABC):
 
     @property
     def failing_rows_procedure(self) -> Procedure | None:
-        """Interval procedure for a model's share of failing rows, or None if only the metric is told."""
+        """Interval procedure for the share of rows on which a model fails, or None if it is not told."""
         return None
 
     def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
@@ -309,7 +312,7 @@ class Mechanism(ABC):
         return lows - self.rounding, highs + self.rounding
 
     def effective_rows(self, rows: int) -> float:
-        """Return the effective number of independent rows among ``rows`` sealed ones (S5)."""
+        """Return how many independent rows would have the same concentration as ``rows`` sealed rows (S5)."""
         return self._concentration_of_rows * rows / self.rows
 
     @cached_property
@@ -334,7 +337,7 @@ class Mechanism(ABC):
 
 
 def alike(procedures: Sequence[AnyProcedure]) -> Iterator[tuple[AnyProcedure, NDArray[np.intp]]]:
-    """Yield each different procedure with the indices at which it occurs in the sequence."""
+    """Yield each distinct procedure once, with the indices at which it occurs in the sequence."""
     places: dict[AnyProcedure, list[int]] = {}
     for place, procedure in enumerate(procedures):
         places.setdefault(procedure, []).append(place)
@@ -348,10 +351,10 @@ def _of_means(procedure: Procedure) -> OfMeans:
 
 
 def finest_unit(rows: int) -> int:
-    """Return the grid steps between 0 and 1 for so many rows: a power of two whose sums fit into 64 bits.
+    """Return the number of grid steps between 0 and 1: the largest power of two whose sums fit in 64 bits.
 
-    From 2^26 rows on the grid is coarser than `UNIT`; what it rounds off is part of every half-width
-    (`Mechanism.rounding`), and far below what so many rows leave to chance.
+    From 2^26 rows on the grid is coarser than `UNIT`. The rounding error is part of every half-width
+    (`Mechanism.rounding`), and is far smaller than the sampling error of so many rows.
 
     Examples:
         >>> finest_unit(20_000) == 2**30, finest_unit(1_000_000_000) == 2**26, finest_unit(20_000_000_000) == 2**21

@@ -32,11 +32,11 @@ _UNIFORM = 0.5  # of the prior of a told sum; the rest lies around the training 
 def answer_declared(
     mechanism: Mechanism, state: State, evaluations: Evaluations, nats: NDArray[np.float64]
 ) -> tuple[State, Replies]:
-    """Answer members of declared families. They take no place among the queries, and only labels count.
+    """Answer members of declared families. They use up no planned query, but their labels have a cost.
 
     Args:
-        mechanism: The one that answers everything else.
-        state: Before.
+        mechanism: The mechanism of the holdout.
+        state: The state before the answers.
         evaluations: The members, each with a procedure that follows from the query and the training rows alone.
         nats: ln(1 / level) of each, shape (queries,).
     """
@@ -82,10 +82,10 @@ def answer_declared(
 def label_nats(
     counts: NDArray[np.int64], *, rows: int, at: NDArray[np.float64], trained: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return ln(1 / prior) of told counts. Half of the prior is uniform, half around the training estimate.
+    """Return ln(1 / prior) of counts of rows: half of the prior is uniform, half is around the training estimate.
 
     Args:
-        counts: That are told, shape (queries,).
+        counts: The counts that are answered, shape (queries,).
         rows: Number of sealed rows.
         at: Training estimates in [0, 1], shape (queries,).
         trained: Number of independent rows that they were made from, shape (queries,); 0 where there is none.
@@ -104,11 +104,11 @@ def label_nats(
 
 
 def widest_declared(mechanism: Mechanism, procedure: Procedure, nats: float, *, at: float = 0.5) -> tuple[float, float]:
-    """Return how far an end of a member's interval is from its value: as expected, and at most. Public.
+    """Return the expected and the largest distance from the value to an end of a member's interval. Public.
 
     Args:
-        mechanism: The one that answers.
-        procedure: How the interval is made.
+        mechanism: The mechanism that answers.
+        procedure: The member's interval procedure.
         nats: ln(1 / level).
         at: The training estimate in [0, 1]; 0.5 where there is none.
 

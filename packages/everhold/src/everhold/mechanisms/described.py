@@ -31,7 +31,7 @@ USUAL_TEXT_BITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Level and procedure that a query has by its description, independent of the sealed rows.
+    """Level and interval procedure that a query has because of its description, not of its place in the order.
 
     Attributes:
         nats: ln(1 / level).
@@ -43,7 +43,7 @@ class Description:
 
 
 def narrower(procedure: Procedure, nats: float, described: Description | None) -> tuple[Procedure, float]:
-    """Return procedure and ln(1 / level) with the larger level: of the place in the tree, or of the description."""
+    """Return the query's procedure and ln(1 / level), or those of its description if the level is larger."""
     if described is None or described.nats >= nats:
         return procedure, nats
     return described.procedure, described.nats
@@ -64,6 +64,6 @@ def all_narrower(
 
 
 def check_text_bits(bits: int) -> None:
-    """Check the length up to which texts have the level of their description."""
+    """Raise ValueError unless ``bits`` is a whole number from 0 to `MOST_TEXT_BITS`."""
     if not 0 <= (-1 if (whole := as_whole(bits)) is None else whole) <= MOST_TEXT_BITS:
         raise ValueError(f"text_bits is {brief(bits)}. Pass a whole number of bits from 0 to {MOST_TEXT_BITS}.")

@@ -28,7 +28,7 @@ WIDENED = RATIO / (1.0 - _STEP / 2.0)
 
 
 def steps_nats(steps: int, *, scale: float) -> float:
-    """Return ln(1 / prior) of a number of steps from the expected one, under a Cauchy law on whole numbers.
+    """Return ln(1 / prior) of an integer number of steps, under a discrete Cauchy law around 0.
 
     Examples:
         >>> round(steps_nats(0, scale=3.0), 2), round(steps_nats(-30, scale=3.0), 2)
@@ -99,7 +99,7 @@ class Around:
     half: float
 
     def released(self, low: float, high: float) -> tuple[float, float, float]:
-        """Return both ends of the told interval, and ln(1 / prior) of its label."""
+        """Return both ends of the interval that is answered, which contains the sealed one, and ln(1 / prior)."""
         middle, wanted = (low + high) / 2.0, (high - low) / 2.0
         least = max(wanted / (1.0 - _STEP / 2.0), self.half * RATIO**-_MOST_STEPS)
         width = math.floor(math.log(least / self.half) / math.log(RATIO)) - 1
@@ -113,7 +113,7 @@ class Around:
             width += 1
 
     def released_above(self, value: float) -> tuple[float, float]:
-        """Return the first of ``half * 1.1^t`` that is at least a number, and ln(1 / prior) of its label."""
+        """Return the smallest ``half * 1.1^t`` that is at least ``value``, and ln(1 / prior) of this label."""
         least = max(value, self.half * RATIO**-_MOST_STEPS)
         width = math.floor(math.log(least / self.half) / math.log(RATIO)) - 1
         while self.half * RATIO**width < value:

@@ -28,7 +28,7 @@ _SCATTER = (1.0, 16.0)  # guesses may be worth the rows that they come from, or 
 
 
 def release_all(mechanism: PublicLevels, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
-    """Release the answers of queries that are asked together, as many as the budget has room for.
+    """Answer queries that are asked together with their values, as many as the budget allows.
 
     Args:
         mechanism: The mechanism.
@@ -57,7 +57,7 @@ def release_all(mechanism: PublicLevels, state: State, evaluations: Evaluations)
 def _answer(
     mechanism: PublicLevels, replies: Replies, place: int, procedure: Procedure, queries: Evaluations, nats: float
 ) -> int:
-    """Fill in the reply to one query. Returns what its label costs, in millionths of a nat."""
+    """Fill in the reply to one query, and return the cost of its label in millionths of a nat."""
     total, guess = int(queries.totals[place].sum()), int(queries.guesses[place])
     mean, rounding = total / mechanism.steps, mechanism.rounding
     at, where = (guess / mechanism.steps if guess >= 0 else 0.5), slice(place, place + 1)
@@ -79,13 +79,13 @@ def _answer(
 
 
 def cell_nats(mechanism: PublicLevels, total: int, *, at: float, guessed: bool) -> float:
-    """Return ln(1 / prior) of a sealed mean's cell: uniform over the cells, and around the guess if there is one.
+    """Return ln(1 / prior) of the cell of a sealed mean: uniform without a guess, else also around the guess.
 
     Args:
-        mechanism: The mechanism, whose cells it has.
+        mechanism: The mechanism, which defines the cells.
         total: The sum over the sealed rows, in grid units.
         at: The guess, in [0, 1].
-        guessed: Whether there is one.
+        guessed: Whether there is a guess.
     """
     uniform = 1.0 / mechanism.grid
     if not guessed:
@@ -100,7 +100,7 @@ def cell_nats(mechanism: PublicLevels, total: int, *, at: float, guessed: bool) 
 
 
 def _around(counts: NDArray[np.int64], rows: int, at: float, trained: float) -> float:
-    """Return the probability that the prior around a guess gives to these counts."""
+    """Return the prior probability of these counts together, under the part of the prior around the estimate."""
     every = label_nats(counts, rows=rows, at=np.array(at), trained=np.array(trained))
     mixed = np.exp(-every) - 0.5 / (rows + 1.0)  # without the uniform half
     return float(np.clip(2.0 * mixed.sum(), 0.0, 1.0))

@@ -50,13 +50,13 @@ _TRIED = 65  # numbers of surprises
 
 
 class GuessAccounting(Accounting[PublicLevels]):
-    """Rules for counts where every answer may be a surprise, and each surprise has a label with a price."""
+    """Rules for counts if every answer may be a surprise, and each surprise has a label with a cost."""
 
     def reachable(self, state: State) -> bool:
-        """Return whether the last step had room for its last answer, which is the only limit.
+        """Return whether the last step still had room for its last answer, for some order of surprises.
 
-        What labels cost may be left out. How many of the surprises were in the last step is tried for a few numbers:
-        none, one, all, and those after which as many labels are left as can be.
+        The labels of the last step may be left out. Several numbers of surprises in the last step are tried: evenly
+        spread ones, one, and those for which most labels belong to earlier steps.
         """
         if not 0 <= state.charged <= state.asked:
             return False
@@ -73,13 +73,13 @@ class GuessAccounting(Accounting[PublicLevels]):
     def leaves_capacity(
         self, state: State, silent: int, procedures: Sequence[Procedure] | None, *, failing: bool = False
     ) -> bool:
-        """Return whether room is left for silent queries, whether or not the next answer is a surprise."""
+        """Return whether ``silent`` queries fit after the next one, whether it is a surprise or not."""
         surprises, labels = np.array([0, 1]), np.array([0, self._label_of(procedures, failing=failing)])
         nats = self.mechanism.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)
         return bool(np.all(self.mechanism.margin.answers(nats)))
 
     def labels_of(self, surprises: int, *, forced: int = 0, failing: bool = True) -> tuple[int, float]:
-        """Return the least and the most that the labels of so many surprises cost, in millionths of a nat."""
+        """Return the least and the most that labels of surprises can cost, in millionths of a nat."""
         dearest = self.dearest_label if failing else self._dearest_of_one
         most = math.inf if forced else surprises * dearest
         return surprises * min(self.mechanism.cells.cost, in_millionths(CHEAPEST)), most
@@ -93,7 +93,7 @@ class GuessAccounting(Accounting[PublicLevels]):
         return charges <= queries
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """Return the state with lost answers counted, and each lost label counted as the most expensive one (S8)."""
+        """Return the state with lost answers added. Each lost label is taken to be the dearest one (S8)."""
         if asked is None or charged is None:
             raise ValueError(
                 "The state of the mechanism lacks the number of answers, on which the next interval depends."
@@ -102,7 +102,7 @@ class GuessAccounting(Accounting[PublicLevels]):
 
     @property
     def dearest_label(self) -> int:
-        """The most that one label costs, in millionths of a nat: of a number and a share of failing rows (S16)."""
+        """Largest cost of the labels of one surprise, in millionths of a nat, with that of failing rows (S16)."""
         if self.mechanism.failing_rows_procedure is None:
             return self._dearest_of_one
         return 2 * self._dearest_of_one + failing_rows_cost(told=True)
@@ -112,7 +112,7 @@ class GuessAccounting(Accounting[PublicLevels]):
         return in_millionths(max(math.log(self.mechanism.grid), DEAREST))
 
     def _label_of(self, procedures: Sequence[Procedure] | None, *, failing: bool) -> int:
-        """Return the most that a label of a query with one of these procedures costs, in millionths of a nat."""
+        """Return the largest cost of a label for these procedures, in millionths of a nat; 0 for a challenge."""
         if procedures is None:  # a promotion tells no interval
             return 0
         in_force = [self.mechanism.in_force(each) for each in procedures]
@@ -229,7 +229,7 @@ class GuessAndCheck(PublicLevels):
         return cls.tuned(surprises=surprises, slack=slack, training_rows=training_rows, **request)
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Answer queries step by step (S9): all queries of a step at the levels of its start."""
+        """Answer queries step by step (S9). All queries of a step have the levels known at its start."""
         every = len(evaluations)
         replies, done = Replies.refused(every), 0
         while done < every and (count := self.surely_answers(state, every - done)):
@@ -249,9 +249,9 @@ class GuessAndCheck(PublicLevels):
         return self._promised(self.tolerance, details, spends_only_beyond=beyond)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Return the planned queries and surprises left. Surprises fall only by what is charged.
+        """Return the planned queries and surprises that are left, by name.
 
-        No query is left when the tolerance has no room for another answer.
+        The number of queries is 0 if the tolerance has no room for another answer.
         """
         return {
             "queries": max(self.queries - state.asked, 0) if self.surely_answers(state, 1) else 0,
@@ -295,7 +295,7 @@ class BatchStep:
 
     @classmethod
     def of(cls, mechanism: PublicLevels, queries: Evaluations, nats: NDArray[np.float64]) -> BatchStep:
-        """Evaluate all queries of a step at these levels."""
+        """Evaluate all queries of one step at the given levels, and find out which are surprises."""
         levels = nats
         count = len(nats)
         procedures = list(queries.procedures or [mechanism.procedure] * count)
@@ -334,14 +334,14 @@ class BatchStep:
         return replace(run, failing=shares, with_failing=having)
 
     def _sticks_out(self, places: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return where the sealed interval is not inside the interval that an honest guess would be told."""
+        """Return for each query whether its sealed interval reaches outside the one of a confirmed guess."""
         sealed, told = np.clip(self.sealed[places, 1:], 0.0, 1.0), self.released[places]
         return np.asarray((sealed[:, 0] < told[:, 0]) | (sealed[:, 1] > told[:, 1]))
 
     def _evaluate(self, procedure: Procedure, place: int) -> None:
-        """Evaluate a query whose interval depends on more than the mean.
+        """Compute the sealed interval of a query that needs more than the mean, and whether it is a surprise.
 
-        A surprise if it is not inside the told one.
+        It is a surprise if the sealed interval is not inside the interval of a confirmed guess.
         """
         mechanism, nats = self.mechanism, float(self.nats[place])
         low, high = procedure.interval(self._summary(place), nats)
@@ -351,7 +351,7 @@ class BatchStep:
             self.surprise[place] = self._sticks_out(np.array([place]))[0]
 
     def _evaluate_challenges(self, margins: NDArray[np.float64]) -> None:
-        """Evaluate challenges: a challenger wins if its one-sided lower limit reaches the margin."""
+        """Decide challenges: the challenger wins if the lower limit of its gain reaches the margin."""
         for place in np.flatnonzero(~np.isnan(margins)).tolist():
             low, _ = self.procedures[place].interval(self._summary(place), float(self.nats[place]) - math.log(2.0))
             self.sealed[place, 1:] = low - self.mechanism.rounding, 1.0
@@ -371,7 +371,7 @@ class BatchStep:
         return self.queries.summary(place, self.procedures[place], float(self.sealed[place, 0]))
 
     def answer(self, replies: Replies, start: int, state: State) -> State:
-        """Fill in the replies from position ``start`` on, and return the state after these answers."""
+        """Fill in the replies from position ``start`` on, and return the state after the step."""
         count, where = len(self.nats), slice(start, start + len(self.nats))
         replies.sealed[where], replies.nats[where] = np.clip(self.sealed, 0.0, 1.0), self.nats
         replies.procedures[where] = self.procedures
@@ -390,7 +390,7 @@ class BatchStep:
         return state.after(asked=count, charged=len(surprises), labels=labels)
 
     def _answer_failing(self, failing: BatchStep, replies: Replies, start: int) -> int:
-        """Fill in the shares of failing rows. Returns what their labels cost, in millionths of a nat."""
+        """Fill in the shares of failing rows, and return the cost of their labels in millionths of a nat."""
         shares = Replies.refused(len(self.with_failing))
         labels = failing.answer(shares, 0, State()).labels
         for index, place in enumerate(self.with_failing):
@@ -401,7 +401,7 @@ class BatchStep:
         return labels
 
     def _released_cells(self, surprises: Sequence[int]) -> dict[int, tuple[float, float, float]]:
-        """Return the told value, low and high of surprises whose intervals follow from the mean, by index."""
+        """Return value, low and high to answer for surprises about means, by position in the step."""
         told: dict[int, tuple[float, float, float]] = {}
         cells, rounding = self.mechanism.cells, self.mechanism.rounding
         of_means = [place for place in surprises if isinstance(self.procedures[place], OfMeans)]
@@ -421,7 +421,7 @@ class BatchStep:
     def _answer_surprise(
         self, replies: Replies, position: int, place: int, of_cell: tuple[float, float, float] | None
     ) -> int:
-        """Fill in the reply to a surprise. Returns what its label costs, in millionths of a nat."""
+        """Fill in the reply to a surprise, and return the cost of its label in millionths of a nat."""
         where, mechanism, nats = slice(position, position + 1), self.mechanism, float(self.nats[place])
         procedure = self.procedures[place]
         source, cost = Source.HOLDOUT, 0

@@ -44,16 +44,21 @@ def in_millionths(nats: float) -> int:
 
 
 def failing_rows_cost(*, told: bool) -> int:
-    """Return the cost of releasing a share of failing rows by a label (``told``), or of confirming its guess (S16)."""
+    """Return the cost of a label that tells a share of failing rows, or that confirms its guess (S16).
+
+    It is in millionths of a nat.
+    """
     return in_millionths(-math.log(_FAILING_TOLD) if told else -math.log1p(-_FAILING_TOLD))
 
 
 @dataclass(frozen=True)
 class ArcsineCells:
-    """Equally likely cells of the sealed mean, as wide as the spread of yes-or-no values there allows.
+    """Parts of [0, 1], called cells, one of which is told as the label of a surprise about a mean.
+
+    All have the same prior probability. Their widths follow the standard deviation of yes-or-no values.
 
     Attributes:
-        grid: Number G of cells; cell i holds the means from ``sin^2(i pi / (2 G))`` up to the next one's.
+        grid: Number G of cells; cell i starts at the mean ``sin^2(i pi / (2 G))`` and ends where the next one starts.
         steps: Grid steps of a sum that make a mean of 1.
     """
 
@@ -68,13 +73,13 @@ class ArcsineCells:
         return edges
 
     def released(self, total: int) -> tuple[float, float]:
-        """Return the least and the greatest mean of the cell that holds a sum."""
+        """Return the least and the greatest mean of the cell that contains a sum over the rows."""
         cell = int(np.searchsorted(self._edges, total, side="right")) - 1
         return float(self._edges[cell]) / self.steps, float(self._edges[cell + 1] - 1) / self.steps
 
     @property
     def cost(self) -> int:
-        """Cost of one label, in millionths of a nat: ``ln G``."""
+        """Cost ``ln G`` of telling a cell, in millionths of a nat."""
         return in_millionths(math.log(self.grid))
 
 
@@ -117,14 +122,14 @@ class Offsets:
         )  # fmt: skip
 
     def released(self, low: float, high: float) -> tuple[float, tuple[float, float], int]:
-        """Return what the label of a sealed interval tells: a place, an interval, and the label's cost.
+        """Return the label of a sealed interval: its place, the wider interval that it tells, and its cost.
 
         Args:
             low: Lower end of the sealed interval.
-            high: Its upper end.
+            high: Upper end of the sealed interval.
 
         Returns:
-            A place, an interval around it that contains the sealed one, and the cost in millionths of a nat.
+            The place, an interval around it that contains the sealed one, and the cost in millionths of a nat.
         """
         least, size = self.frame[0], self.frame[1] - self.frame[0]
         low, high = (min(max((end - least) / size, 0.0), 1.0) for end in (low, high))
@@ -137,7 +142,7 @@ class Offsets:
         return least + size * place, (least + size * (place - half), least + size * (place + half)), cost
 
     def _fitting(self, low: float, high: float) -> Iterator[tuple[float, float, float]]:
-        """Yield place, half-width and prior probability of each kind's narrowest label that contains the interval."""
+        """Yield place, half-width and prior probability of the narrowest fitting label of each kind."""
         widths = range(-_TIMES, _TIMES + 1)
         near = _first_around(low, high, self.guess, map(self._half_width, widths), most=_NEAR)
         if near is not None:
@@ -160,7 +165,7 @@ class Offsets:
 
     @property
     def usual(self) -> float:
-        """Half-width of the told interval if the sealed interval is as wide as expected, wherever it lies."""
+        """Half-width of the interval that is told if the sealed interval is as wide as expected."""
         return self._half_width(0) * (self.frame[1] - self.frame[0])
 
 
@@ -168,7 +173,7 @@ _CELLS = 64
 
 
 def told_value(value: float, low: float, high: float) -> tuple[float, int]:
-    """Return the sealed value, rounded to the middle of one of 64 cells, and the cost in millionths of a nat.
+    """Return the middle of the one of 64 equal parts of [low, high] that contains a value, and its label's cost.
 
     Examples:
         >>> told_value(0.5101, 0.4, 0.6)
@@ -183,10 +188,10 @@ _FINE = 1e-4  # of a scale, below which an exponential law is as good as uniform
 
 
 def likeliest_in(low: float, high: float, *, guess: float | None, error: float) -> float:
-    """Return the value to tell of a number that is only known to lie in a cell.
+    """Return the value to answer for a number of which only a range, its cell, is told.
 
-    The guess is public, and how far honest guesses are off is, too. Two queries with one label are never told values
-    against the order of their guesses. It is the mean of Laplace's law around the guess within the cell.
+    It is the mean of Laplace's law around the guess within the cell. The guess and the error of honest guesses are
+    public. Two queries with one label never get values in the opposite order of their guesses.
 
     Args:
         low: Least number of the cell.
@@ -202,7 +207,7 @@ def likeliest_in(low: float, high: float, *, guess: float | None, error: float) 
         return (low + high) / 2.0
 
     def beyond(reach: float) -> tuple[float, float]:
-        """Return mass and first moment of the law on one side, up to a distance."""
+        """Return mass and first moment of one side of Laplace's law, up to the distance ``reach``."""
         if reach < _FINE * error:
             return reach, reach * reach * (0.5 - reach / (3.0 * error))
         mass = -error * math.expm1(-reach / error)
@@ -250,7 +255,7 @@ def likeliest_sealed(
 
 
 def widest_released(half: float, size: float = 1.0) -> float:
-    """Return how far an end of a told interval can be from its value, for sealed ones up to a half-width.
+    """Return a bound of the distance from an answer's value to an end of its interval.
 
     Args:
         half: The largest half-width of a sealed interval.
@@ -262,7 +267,7 @@ def widest_released(half: float, size: float = 1.0) -> float:
 def _first_around(
     low: float, high: float, origin: float, halves: Iterable[float], *, most: float = math.inf
 ) -> tuple[float, float, int] | None:
-    """Return the nearest place, the first half-width that contains the interval there, and its number, or None."""
+    """Return place, half-width and index of the first half-width whose nearest place fits the interval, or None."""
     for number, half in enumerate(halves):
         step = _STEP * half
         steps = round(((low + high) / 2.0 - origin) / step)
@@ -273,7 +278,7 @@ def _first_around(
 
 
 def _places(half: float) -> int:
-    """Return at least how many places lie along [0, 1], whose middles may stick out by rounding."""
+    """Return an upper bound of the number of places with this half-width along [0, 1]."""
     return math.ceil(1.0 / (_STEP * half)) + 2
 
 

@@ -40,5 +40,5 @@ class Presentation:
     legend: str = ""
 
     def explained(self, *, endless: bool) -> str:
-        """Return the explanation, with what happens when the budget is used up."""
+        """Return the explanation followed by what happens at the end of the budget."""
         return f"{self.explanation} {self.endless if endless else self.ends}".strip()

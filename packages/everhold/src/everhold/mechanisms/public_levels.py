@@ -105,7 +105,7 @@ class PublicLevels(ChecksGuesses):
 
     @cached_property
     def beta(self) -> float:
-        """Probability that the tree may fail: what declared families leave."""
+        """Failure probability of the query tree: that of the statement without the share of declared families."""
         return (1.0 - self.statement_confidence) * (1.0 - self.share)
 
     def sharing(self, share: float) -> Self:
@@ -117,7 +117,7 @@ class PublicLevels(ChecksGuesses):
         return nats - math.log((1.0 - self.statement_confidence) * self.share)
 
     def of_text(self, nats: float) -> float:
-        """Return ln(1 / level) of a text whose weight among all texts is ``exp(-nats)`` (S10)."""
+        """Return ln(1 / level) of a text expression whose weight among all texts is ``exp(-nats)`` (S10)."""
         return nats - math.log(self.beta * self.tree.of_texts)
 
     def _tuned(self) -> Self:
@@ -125,7 +125,7 @@ class PublicLevels(ChecksGuesses):
 
     @cached_property
     def tree(self) -> QueryTree:
-        """The weighted tree of all queries that can be asked."""
+        """The tree of all possible sequences of queries and surprises, which gives each query its weight."""
         return QueryTree(queries=self.queries)
 
     @cached_property
@@ -147,10 +147,10 @@ class PublicLevels(ChecksGuesses):
 
     @cached_property
     def failing_rows_procedure(self) -> Procedure | None:
-        """Interval procedure for a model's share of failing rows, or None if the share is not told (S16).
+        """Interval procedure for a model's share of failing rows, or None if it is not told (S16).
 
-        None with a slack, because a slack promises that near guesses are no surprises, also for models that fail. None
-        with so few rows that the interval of a model that never fails would be wide, because surprises are too dear.
+        It is None with a slack, because a slack promises that near guesses are no surprises, also for models that fail.
+        It is None with so few rows that the interval of a model that never fails would be wide.
         """
         if self.slack:
             return None
@@ -173,7 +173,7 @@ class PublicLevels(ChecksGuesses):
 
     @cached_property
     def intervals(self) -> ReleasedIntervals:
-        """Intervals that are told for guesses and surprises."""
+        """The intervals of answers: those of confirmed guesses and those of surprises."""
         return ReleasedIntervals(self)
 
     @cached_property
@@ -182,7 +182,7 @@ class PublicLevels(ChecksGuesses):
         return GuessQuotes(self)
 
     def nats(self, asked: ArrayLike, charged: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
-        """Return ln(1 / level) of query number ``asked`` after surprises whose labels cost so many nats."""
+        """Return ln(1 / level) of query number ``asked``, after surprises whose labels cost ``labels`` nats."""
         weight = self.tree.log_inverse_weight(asked=asked, surprises=charged, labels=labels)
         return weight - math.log(self.beta)
 
@@ -195,7 +195,7 @@ class PublicLevels(ChecksGuesses):
         return self._next(state, count)[0]
 
     def _next(self, state: State, count: int) -> tuple[NDArray[np.float64], int]:
-        """Return `next_nats` and how many of these queries are surely answered. One answer asks for it four times."""
+        """Return `next_nats`, and how many of these queries are certain to be answered. Cached by state."""
         key = state.asked, state.charged, state.labels, count
         if (found := self._latest.get(key)) is None:
             nats = self.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
@@ -209,7 +209,7 @@ class PublicLevels(ChecksGuesses):
 
     @cached_property
     def _latest(self) -> dict[tuple[int, ...], tuple[NDArray[np.float64], int]]:
-        """What `_next` computed lately."""
+        """Cache of `_next`, by state and number of queries."""
         return {}
 
     def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
@@ -220,18 +220,19 @@ class PublicLevels(ChecksGuesses):
         return [self.in_force(procedure) for procedure in procedures]
 
     def in_force(self, procedure: Procedure) -> Procedure:
-        """Return the procedure that makes the interval: with a slack, that of a mean in place of bets.
+        """Return the procedure that makes the interval: with a slack, that of a mean instead of bets.
 
-        The width of a bet's interval depends on the sealed spread, which is not known beforehand. So with bets a slack
+        The width of a bet's interval depends on the sealed spread, which is not known in advance. So with bets a slack
         could not promise that near guesses are no surprises.
         """
         return self.procedure if self.slack and _bets_on_means(procedure) else procedure
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
-        """Return the given bets, unless the interval of a mean is expected to be much narrower at this level.
+        """Return the given procedure, or that of a mean if bets are expected to be much wider at this level.
 
-        Very unequal groups, and levels that are rare for the number of units, cost bets more than the spread saves. A
-        little more expected width is accepted, because bets adapt to the sealed spread where it was not foreseen.
+        Very unequal groups, and levels that are small for the number of units, can cost bets more than the spread
+        saves. A little more expected width is accepted, because bets adapt to the sealed spread where it was not
+        foreseen.
 
         Args:
             procedure: The procedure that the query's compiler chose.
@@ -257,18 +258,18 @@ class PublicLevels(ChecksGuesses):
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
-        """Return how many queries of the next step can be answered, whichever of them are surprises (S9)."""
+        """Return how many queries of the next step are answered whichever of them are surprises (S9)."""
         return self._next(state, min(most, MOST_AT_ONCE))[1]
 
     def quote(
         self, state: State, *, guess: float | None = None, procedure: Procedure | None = None,
         described: Description | None = None,
     ) -> Quote:  # fmt: skip
-        """Return the half-widths of the next answer: if the guess is confirmed, if it is a surprise, and unsealed."""
+        """Return price and half-widths of the next answer for a confirmed guess, a surprise and an unsealing."""
         return self.quotes.of_next(state, guess, procedure, described)
 
     def outlook(self, state: State) -> dict[str, float]:
-        """See `Mechanism.outlook`."""
+        """Return by name the half-widths of yes-or-no answers now, after more surprises, and of a typical text."""
         return self.quotes.outlook(state)
 
 
@@ -297,13 +298,13 @@ class ToleranceMargin:
 
     @cached_property
     def widest_honest(self) -> float:
-        """The farthest a sealed mean may be from what is told: a guess of 1/2, or half a cell."""
+        """Largest distance of a sealed mean from the told value: for a guess of 1/2, or half a cell."""
         low, _ = self.mechanism.procedure.honest(0.5, self.mechanism.allowance)
         return max(0.5 - float(low), 0.25 * math.pi / self.mechanism.grid)
 
     @property
     def last_concentration(self) -> float:
-        """Largest half-width within the plan: at its last query, after the dearest surprises."""
+        """Largest half-width within the plan: that of its last query after the most expensive surprises."""
         mechanism = self.mechanism
         most = min(mechanism.surprises, mechanism.queries - 1)
         dearest = mechanism.queries * mechanism.grid / (mechanism.grid + 1.0)  # there C(m, f+1) G^f is largest
@@ -347,7 +348,7 @@ class ReleasedIntervals:
         self.mechanism = mechanism
 
     def of_cell(self, procedure: OfMeans, total: int, nats: float) -> tuple[float, float]:
-        """Return the interval told for a surprise whose sealed sum is in the same cell as a sum."""
+        """Return the interval to answer for a surprise, given the cell that contains the sealed sum."""
         low, high = procedure.span(*self.mechanism.cells.released(total), nats)
         return float(low) - self.mechanism.rounding, float(high) + self.mechanism.rounding
 
@@ -355,7 +356,7 @@ class ReleasedIntervals:
         self, procedure: OfMeans, cell: tuple[float, float], told: tuple[float, float], *, guess: float | None,
         nats: float,
     ) -> float:  # fmt: skip
-        """Return the told value of a sealed mean in a cell, within the quoted distance from both ends."""
+        """Return the value to answer for a sealed mean in a cell, near enough to both ends of its interval."""
         reach = float(self.mechanism.margin.concentration(nats)) + self.mechanism.rounding + self.half_cell
         middle = sum(cell) / 2.0
         value = likeliest_in(*cell, guess=guess, error=procedure.standard_error(middle))
@@ -363,11 +364,11 @@ class ReleasedIntervals:
 
     @property
     def half_cell(self) -> float:
-        """Half of the widest cell."""
+        """Half of the width of the widest cell, as a mean."""
         return 0.25 * math.pi / self.mechanism.grid
 
     def of_guess(self, procedure: Procedure, guess: float, nats: float) -> tuple[float, float]:
-        """Return the interval told with a confirmed guess. Public."""
+        """Return the interval to answer if the guess is confirmed. It depends on public facts alone."""
         if isinstance(procedure, OfMeans):
             low, high = self.of_guesses(procedure, np.array([guess]), np.array([nats]))
             return float(low[0]), float(high[0])
@@ -385,10 +386,10 @@ class ReleasedIntervals:
         return float(max(least - mechanism.rounding, 0.0)), float(min(most + mechanism.rounding, 1.0))
 
     def of_guesses(self, procedure: OfMeans, guesses: NDArray[np.float64], nats: NDArray[np.float64]) -> Ends:
-        """Return `of_guess` for queries whose intervals follow from the sealed mean, shape (queries,) each.
+        """Return the interval of a confirmed guess for queries about means, shape (queries,) each.
 
-        It is the interval that a sealed mean like the guess would have, and beyond it as far on either side as honest
-        guesses are off. With a slack it holds whatever such means leave possible (S8, no needless surprises).
+        It is the interval for a sealed mean equal to the guess, extended on either side by the error of honest guesses.
+        With a slack it also contains the intervals of all means within the slack (S8, no needless surprises).
         """
         low, high = procedure.span(guesses, guesses, nats)
         least, most = procedure.honest(guesses, self.mechanism.allowance)
@@ -403,7 +404,7 @@ class ReleasedIntervals:
         self, guesses: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64],
         nats: NDArray[np.float64],
     ) -> Ends:  # fmt: skip
-        """Return both ends widened by the grid's rounding, and kept within the tolerance during the plan."""
+        """Return both ends moved outwards by the grid's rounding, but within the tolerance during the plan."""
         rounding = self.mechanism.rounding
         reach = np.where(self.mechanism.margin.within_plan(nats), self.mechanism.tolerance, 1.0)
         told = np.maximum(low - rounding, np.maximum(guesses - reach, 0.0))
@@ -480,7 +481,7 @@ class GuessQuotes:
     def of_next(
         self, state: State, guess: float | None, procedure: Procedure | None, described: Description | None
     ) -> Quote:
-        """Return the half-widths if the guess holds, if it does not, and unsealed if the sealed rows are like it."""
+        """Return the quote of the next query: its half-widths if confirmed, if a surprise, and when unsealed."""
         hardest = self.of_hardest(state)
         if hardest.refused or guess is None or procedure is None:
             return hardest
@@ -525,7 +526,7 @@ def _half(interval: tuple[float, float]) -> float:
 
 
 def bets_on_groups(mechanism: Mechanism, at: float, alike: float | None, *, training_rows: int) -> GroupBetting | None:
-    """Return the bet that a yes-or-no query is planned with, or None if the rows are in no known groups.
+    """Return the bets on groups that a yes-or-no query is planned with, or None if no groups are known.
 
     Args:
         mechanism: The mechanism.

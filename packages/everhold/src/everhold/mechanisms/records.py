@@ -37,7 +37,7 @@ class Source(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a mechanism remembers between two queries.
+    """The counts and costs that a mechanism carries from one query to the next.
 
     Attributes:
         asked: Queries answered so far; refused ones do not count.
@@ -52,7 +52,7 @@ class State:
     labels: int = 0
 
     def after(self, *, asked: int = 1, charged: int, labels: int = 0) -> State:
-        """Return the state after so many more answers and charges."""
+        """Return the state with more answers, charges and label costs added."""
         return replace(self, asked=self.asked + asked, charged=self.charged + charged, labels=self.labels + labels)
 
     def to_dict(self) -> dict[str, int]:
@@ -62,7 +62,7 @@ class State:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, int]) -> Self:
-        """Rebuild the state from what `to_dict` returned."""
+        """Rebuild the state from the plain data that `to_dict` returned."""
         return cls(data["asked"], data["surprises"], data["carried_noise"], data.get("labels", 0))
 
 
@@ -98,7 +98,7 @@ class Replies:
 
     @classmethod
     def refused(cls, count: int) -> Self:
-        """Return ``count`` refusals, to be filled in where there is an answer."""
+        """Return ``count`` replies that are all refusals, which a mechanism fills in with answers."""
         values, lows, highs, nats = np.full((4, count), np.nan)
         sources, charged = np.full(count, Source.REFUSED, np.int8), np.zeros(count, np.int64)
         return cls(values, lows, highs, sources, charged, np.full((count, 3), np.nan), nats, [None] * count)
@@ -110,7 +110,7 @@ class Replies:
         interval: tuple[NDArray[np.float64], NDArray[np.float64]],
         source: Source,
     ) -> None:
-        """Fill in answers of one source, clipped to [0, 1]. Those from the holdout are charged 1."""
+        """Fill in answers of one source, with numbers clipped to [0, 1]. An answer from sealed rows is charged 1."""
         self.values[where] = np.clip(values, 0.0, 1.0)
         self.lows[where] = np.clip(interval[0], 0.0, 1.0)
         self.highs[where] = np.clip(interval[1], 0.0, 1.0)
@@ -236,7 +236,7 @@ class Evaluations:
         return len(self.totals)
 
     def summary(self, place: int, procedure: Procedure, mean: float) -> Any:
-        """Return the input of a query's interval procedure: its mean, or what else was evaluated. Secret.
+        """Return what a query's interval procedure reads: the sealed mean, or another summary of rows. Secret.
 
         A procedure of means may stand in place of one for which more was evaluated.
         """
@@ -260,7 +260,7 @@ class Evaluations:
 
     @classmethod
     def together(cls, queries: Sequence[Evaluations]) -> Evaluations:
-        """Join queries that were each evaluated alone into one batch."""
+        """Join several evaluations, of the same rows and settings, into one batch."""
         return replace(
             queries[0],
             totals=np.concatenate([query.totals for query in queries]),

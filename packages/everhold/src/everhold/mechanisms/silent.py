@@ -93,7 +93,7 @@ class Silent(Mechanism):
         return cls(rows=rows, queries=queries, confidence=confidence, **shared)
 
     def with_first(self, number: int) -> Self:
-        """Return the mechanism with half of the probability of failure shared by so many first queries."""
+        """Return the mechanism with half of the failure probability for the first ``number`` queries."""
         return replace(self, first=number)
 
     def nats(self, asked: ArrayLike) -> NDArray[np.float64]:
@@ -121,7 +121,7 @@ class Silent(Mechanism):
 
     @cached_property
     def _widest(self) -> float:
-        """Half-width of the least certain planned query, if nothing is known of its values."""
+        """Half-width of the planned query with the smallest level, for values of unknown spread."""
         nats = self.nats([1, self.queries]).max()
         return float(hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=nats))
 
@@ -132,7 +132,7 @@ class Silent(Mechanism):
         return self._promised(self._widest + self.rounding, {"first_queries": scores} if self.first else {})
 
     def expected_radius(self, at: float, alike: float | None = None) -> float:
-        """Return the half-width of the first yes-or-no query once it is unsealed."""
+        """Return the expected half-width of the first yes-or-no query when it is unsealed."""
         rows, nats = self.effective_rows(self.rows), float(self.nats(1))
         kind = ClopperPearson if self.dependence.independent else Hoeffding
         bets = bets_on_groups(self, at, alike, training_rows=self.rows)
@@ -142,11 +142,11 @@ class Silent(Mechanism):
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
-        """Return how many silent queries the plan has left, and 0 for open queries, which are never answered."""
+        """Return how many more silent queries the plan allows. It is 0 for queries that are not silent."""
         return min(most, max(self.queries - state.asked, 0)) if silent else 0
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
-        """Return the quote of a silent query: free, and told within the promised radius at the unsealing."""
+        """Return the quote of a silent query: it is free, and its interval is told at the unsealing."""
         if state.asked >= self.queries:
             return REFUSED
         nats = float(self.nats(state.asked + 1))

@@ -25,13 +25,13 @@ _NEW = 0.25  # part of all rows that must have arrived since the latest tree ope
 
 @dataclass(frozen=True, slots=True)
 class Suffix:
-    """One tree: the rows from an arrival on, and what was counted before it opened. Public.
+    """A tree of queries about the rows from one arrival on, with the counts at the time it opened. Public.
 
     Attributes:
         number: k, from 1.
-        arrival: Arrival at which it opened; 0 for the rows that were sealed first.
-        first: Rows before its own.
-        before: What had been counted when it opened.
+        arrival: The arrival that opened the tree; 0 for the rows that were sealed first.
+        first: Number of sealed rows before those of the tree.
+        before: The counts of queries and charges when the tree opened.
     """
 
     number: int
@@ -46,7 +46,7 @@ class Suffix:
 
     @classmethod
     def read(cls, stored: Sequence[int]) -> Suffix:
-        """Rebuild the tree from what `stored` returned.
+        """Rebuild the tree from the list that `stored` returned.
 
         Raises:
             ValueError: If `stored` never returns such a thing.
@@ -75,14 +75,14 @@ def tree_of(
     training_rows: int,
     dependence: DependenceModel | None = None,
 ) -> PublicLevels:
-    """Return the mechanism of a tree with so many rows.
+    """Return the mechanism at the levels of one tree, for the rows of the tree.
 
     Args:
-        mechanism: That of the holdout's creation, which is tree 1 and has `share_of(1)` where later ones may open.
+        mechanism: Mechanism of tree 1, made at the creation; it has `share_of(1)` if later trees may open.
         suffix: The tree.
         rows: Rows of the tree that have arrived.
         training_rows: All training rows.
-        dependence: That of these rows; by default the one of the creation, in proportion.
+        dependence: Dependence of these rows; by default that of the creation, in proportion.
     """
     part = share_of(suffix.number) / share_of(1)
     share = mechanism.share if suffix.number == 1 else 1.0 - (1.0 - mechanism.share) * part
@@ -96,7 +96,7 @@ def tree_of(
 
 
 def since(state: State, before: State) -> State:
-    """Return the counts of a state since a tree opened."""
+    """Return a state with only the counts since a tree opened."""
     if before == State():
         return state
     return State(
@@ -105,7 +105,7 @@ def since(state: State, before: State) -> State:
 
 
 def together(state: State, before: State) -> State:
-    """Return the counts of all trees from those since a tree opened, the inverse of `since`."""
+    """Return the state with the counts from before a tree opened added. It is the inverse of `since`."""
     if before == State():
         return state
     return State(
@@ -114,14 +114,14 @@ def together(state: State, before: State) -> State:
 
 
 def opens(latest: Suffix, state: State, *, rows: int, arriving: int) -> bool:
-    """Return whether a tree opens at an arrival, decided by public facts: it has to pay.
+    """Return whether an arrival opens a new tree, decided by public facts so that the tree is worth its level.
 
-    Without a surprise since the latest tree opened, that tree has more rows and nearly the same level. And a tree for
-    every few rows would cost more than it gives.
+    Without a surprise since the latest tree opened, that tree has more rows and nearly the same level. A new tree for
+    every few rows would cost more level than it gains.
 
     Args:
         latest: The tree that opened last.
-        state: What was counted so far.
+        state: The counts so far.
         rows: Rows before the arrival.
         arriving: Rows of the arrival.
     """
@@ -136,9 +136,9 @@ def radius_of(mechanism: PublicLevels, state: State) -> float:
 
 
 def narrowest(trees: Sequence[tuple[PublicLevels, Suffix]], state: State) -> int:
-    """Return the index of the tree whose next answer is expected to be the narrowest, the oldest of equals.
+    """Return the index of the tree with the smallest expected half-width, the oldest among equal ones.
 
-    Any choice that looks at public facts only is sound (S13).
+    Any choice that depends on public facts only is valid (S13).
     """
     widths = [radius_of(mechanism, since(state, suffix.before)) for mechanism, suffix in trees]
     return widths.index(min(widths))

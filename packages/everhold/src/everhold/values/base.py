@@ -33,18 +33,18 @@ RowFunction = Callable[[Table], "NDArray[Any]"]
 
 
 class LocatedPredictions(ABC):
-    """Predictions that stay where the sealed rows are, so that queries refer to them by name."""
+    """Base of predictions that are stored in the same engine as the sealed rows and are read by name."""
 
     __slots__ = ()
 
     @abstractmethod
     def located(self, queries: Sequence[Any], rows: Any, schema: Schema) -> list[Any]:
-        """Return the queries with all such predictions as checked `JoinedColumn`, known by their digests.
+        """Return the queries with all predictions in the engine replaced by checked `JoinedColumn` objects.
 
         Args:
             queries: The queries, with or without such predictions.
             rows: The sealed rows, a `everhold.sealing.rows.evaluated_rows.RowStore`.
-            schema: What is known of them.
+            schema: The public facts about the sealed rows.
 
         Raises:
             QueryRejected: If a table, its ids or one of its columns cannot be used. Nothing is charged.
@@ -53,14 +53,14 @@ class LocatedPredictions(ABC):
 
 @dataclass(frozen=True, slots=True)
 class JoinedColumn:
-    """A column of predictions that stays where the sealed rows are.
+    """A column of predictions in the engine that holds the sealed rows, which a query joins to them.
 
     Attributes:
-        table: Where it is, as the store of the sealed rows knows it.
-        name: Of the column there.
-        kind: What it holds: numbers, texts or truth values, which are joined as numbers.
-        alias: Its name beside the columns of the rows.
-        digest: SHA-256 of what it says of which row; empty as long as it is unknown.
+        table: The table with the predictions, as the store of the sealed rows refers to it.
+        name: Name of the column in this table.
+        kind: Kind of the predictions: numbers, texts or truth values, which are joined as numbers.
+        alias: Name of the column after the join.
+        digest: SHA-256 of the predictions with their row ids; empty as long as it is unknown.
     """
 
     table: Any = field(compare=False, repr=False)
@@ -97,10 +97,10 @@ class Given(Protocol):
 
 @runtime_checkable
 class Kept(Protocol):
-    """A row function whose predictions are stored on disk until they are needed."""
+    """Protocol of a row function whose predictions are on disk and are read when they are needed."""
 
     def in_memory(self) -> RowFunction:
-        """Return the same row function with its predictions in memory."""
+        """Return an equal row function that holds its predictions in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Schema:
 
     @property
     def label_classes(self) -> tuple[str | float, ...] | None:
-        """All labels that are possible, as far as they are public."""
+        """All possible labels, or None if they are not public."""
         return (0.0, 1.0) if self.label_kind == "binary" else self.classes
 
     @property
@@ -196,13 +196,13 @@ class BoundQuery:
 
     @property
     def clips(self) -> list[Clip]:
-        """The clips of row values in this query and in its parts."""
+        """The ranges to which row values are clipped, in this query and in its parts."""
         own = kept_clips(self.facts) if CLIPS in self.facts else []
         return own if self.pair is None else [*own, *self.pair.first.clips, *self.pair.second.clips]
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The columns that the query reads, or None for all or if they are unknown."""
+        """The columns that the query reads, or None if it may read any column."""
         if self.pair is not None:
             first, second = self.pair.first.columns, self.pair.second.columns
             return None if first is None or second is None else tuple(sorted({*first, *second}))
@@ -210,14 +210,14 @@ class BoundQuery:
 
     @property
     def trained(self) -> bool:
-        """Whether the query has row values on training rows, if there are any."""
+        """Whether row values can be computed on training rows."""
         if self.pair is not None:
             return self.pair.first.trained and self.pair.second.trained
         return self.row_value is not None or self.training is not None
 
     @property
     def rounded_up(self) -> float:
-        """The most grid steps by which a row value on the grid can exceed the true one."""
+        """Largest number of grid steps by which a row value on the grid can exceed the exact one."""
         return 0.0 if self.pair is None else _rounded(self)[0]
 
     @cached_property
@@ -236,12 +236,12 @@ class BoundQuery:
 
 
 def with_clips(bound: BoundQuery, clips: Sequence[Clip]) -> BoundQuery:
-    """Return the query with these clips noted for the ledger, besides its description."""
+    """Return the query with clips noted in its ledger facts, which are no part of its identity."""
     return replace(bound, facts={**bound.facts, **noted_clips(clips)}) if clips else bound
 
 
 def _rounded(query: BoundQuery) -> tuple[float, float]:
-    """Return the most grid steps by which a row value can be above, and below, the true one."""
+    """Return the largest number of grid steps by which a row value can be above, and below, the exact one."""
     if query.pair is None:
         return 0.0, 0.0 if query.yes_no else 1.0
     (above, below), (second_above, second_below) = _rounded(query.pair.first), _rounded(query.pair.second)
@@ -255,8 +255,8 @@ class Apart:
     """The rows on which two public arrays of predictions differ. On all others their row values are equal.
 
     Attributes:
-        rows: Positions of these rows, shape (differing,).
-        reach: Grid steps by which the row value of their difference can be away from that of a tie.
+        rows: Positions of the differing rows, shape (differing,).
+        reach: Largest distance, in grid steps, of a differing row's value from that of a tie.
         unit: Grid steps between the row values 0 and 1.
         squares: Sum over these rows of the squared length of the interval in which the row value can lie.
     """
@@ -267,7 +267,7 @@ class Apart:
     squares: float = 0.0
 
     def shares(self, grid: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the row values of the differing rows, counted from the least possible one: from 0 to ``2 reach``.
+        """Return the differing rows' values minus the least possible value, from 0 to ``2 reach``.
 
         Args:
             grid: Row values of the difference, shape (rows,).
@@ -297,7 +297,7 @@ class Pair:
 
 
 def same_length(values: object, rows: int, *, what: str) -> NDArray[Any]:
-    """Return values as a one-dimensional array, after checking that there is one for each row."""
+    """Return values as a one-dimensional array, after checking that its length is the number of rows."""
     expected = "Pass one value for each row, in the order of the rows."
     try:
         array = np.asarray(values)
@@ -325,16 +325,16 @@ MANY_BEYOND = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A range for numbers of rows: beyond it, they count as its nearer end.
+    """A range for numbers of rows, or for a statistic. A number outside is replaced by the nearer end.
 
     Attributes:
         what: What is clipped, such as ``"losses"``.
         low: Least number; None where nothing is clipped below.
-        high: Largest number; None likewise.
+        high: Largest number; None where nothing is clipped above.
         beyond: Share of training rows beyond; None where that is not known. Of a statistic of all rows 1 where its
             value on the training rows lies beyond, else 0.
         whole: Whether it is about a statistic of all rows, and not about each row.
-        said: What becomes of it, where it is no range: the steward's rule for missing values.
+        said: The steward's rule for missing values in words, if this is no range; else empty.
     """
 
     what: str
@@ -346,7 +346,7 @@ class Clip:
 
     @property
     def is_often(self) -> bool:
-        """Whether so many training rows are clipped that the number means something else than its name says."""
+        """Whether more training rows are clipped than `MANY_BEYOND`, so that the answer needs a warning."""
         return not self.said and (self.beyond or 0.0) > MANY_BEYOND
 
     @property

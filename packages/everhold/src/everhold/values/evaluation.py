@@ -56,16 +56,16 @@ def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
 def clip_to_grid(
     values: NDArray[np.float64] | NDArray[np.bool_], *, unit: int = UNIT, fault: float = 0.0
 ) -> NDArray[np.int64]:
-    """Convert sealed row values to the grid like `to_grid`, but refuse nothing, as that would be a free answer.
+    """Convert sealed row values to the grid without refusing any, because a refusal would tell about sealed rows.
 
-    nan counts as ``fault``, everything else is clipped to [0, 1].
+    nan becomes ``fault``, and all other values are clipped to [0, 1].
     """
     clipped = np.clip(np.nan_to_num(values.astype(np.float64), nan=fault), 0.0, 1.0)
     return np.floor(clipped * unit).astype(np.int64)
 
 
 def shortened(vectors: NDArray[np.float64], *, clip: float) -> NDArray[np.float64]:
-    """Return vectors cut to the length `clip` and divided by it, 0 if not finite, shape (rows, dimension)."""
+    """Return vectors shortened to the length ``clip`` and divided by it; 0 if not finite, (rows, dimension)."""
     largest = np.abs(vectors).max(axis=1, initial=0.0)
     finite = np.isfinite(largest)  # also false for nan
     reach = np.maximum(np.where(finite, largest, 1.0), clip)[:, None]  # so that no square overflows
@@ -128,7 +128,7 @@ def models_in(description: Any) -> tuple[str, ...]:
 
 
 def failing_in_words(description: Any, *, training_rows: int, classes: bool) -> str:
-    """Describe in sentences what is known of rows on which a query's models fail, empty without models.
+    """Describe what is known about rows on which a query's models fail. The text is empty without models.
 
     Args:
         description: The public description of the query.
@@ -147,7 +147,7 @@ def failing_in_words(description: Any, *, training_rows: int, classes: bool) -> 
 
 
 def other_class(labels: NDArray[Any]) -> NDArray[np.float64]:
-    """Return for each label the class 0 or 1 that it is not.
+    """Return the opposite class of each label: 0 for label 1, and 1 for all others.
 
     Examples:
         >>> other_class(np.array([0, 1])).tolist()
@@ -157,7 +157,7 @@ def other_class(labels: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def says(outputs: NDArray[np.float64], labels: NDArray[np.float64], number: float) -> NDArray[np.bool_]:
-    """Return which rows are predicted to be of a class. A failing row counts as a wrong prediction.
+    """Return which rows count as predicted to be of a class. A row on which the model fails is a wrong prediction.
 
     Args:
         outputs: Numbers of predicted classes, shape (rows,).
@@ -182,5 +182,5 @@ def worst_ranks(scores: NDArray[np.float64], labels: NDArray[Any]) -> NDArray[np
 
 
 def largest_losses(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return losses with infinity for failing rows, so that clipping gives them the largest declared loss."""
+    """Return losses with infinity where the model fails, which clipping turns into the largest loss."""
     return np.where(np.isnan(losses), np.inf, losses)

@@ -38,7 +38,7 @@ class MissingRule:
         how: ``"refuse"``: queries that read the column are refused, unless they say themselves what counts.
             ``"drop"``: means are about the rows that have a value. ``"bounds"``: intervals of means hold whatever the
             missing values are. ``"value"``: rows without one have this one.
-        value: What counts then.
+        value: The value that replaces a missing one; None for other rules.
     """
 
     how: Literal["refuse", "drop", "bounds", "value"]
@@ -46,7 +46,7 @@ class MissingRule:
 
     @classmethod
     def of(cls, given: Value) -> Self:
-        """Build the rule from a word such as ``"drop"``, or from the value that counts."""
+        """Build the rule from a word such as ``"drop"``, or from the value that replaces a missing one."""
         return cls(given) if given in _WORDS else cls("value", given)  # type: ignore[arg-type]
 
     def to_list(self) -> list[Any]:
@@ -62,7 +62,7 @@ class MissingRule:
 
     @property
     def counts(self) -> str:
-        """The value that a missing one counts as, in words."""
+        """What a missing value counts as, in words, such as "count as 0"."""
         return f"count as {self.value:g}" if isinstance(self.value, float) else f"count as {self.value!r}"
 
 
@@ -76,7 +76,7 @@ def read_rules(kept: Mapping[str, Any]) -> dict[str, MissingRule]:
 
 
 def checked_missing(given: object) -> Missing:
-    """Check the steward's rules for missing values, and return them as plain Python values.
+    """Return the steward's rules for missing values as plain Python values, after checking them.
 
     Raises:
         ValueError: If it is none.
@@ -92,7 +92,7 @@ def checked_missing(given: object) -> Missing:
 
 
 def _plain(given: object, *, where: str = "") -> Value:
-    """Return one rule as a plain Python value, after a check."""
+    """Return one rule as a plain Python value, after checking its type."""
     value = given.item() if hasattr(given, "item") and getattr(given, "ndim", None) == 0 else given
     if isinstance(value, (str, bool)):
         return value
@@ -104,13 +104,13 @@ def _plain(given: object, *, where: str = "") -> Value:
 def missing_rules(
     declared: Missing, columns: Mapping[str, ColumnKind], *, lacking: Collection[str], unseen: Collection[str]
 ) -> dict[str, MissingRule]:
-    """Return the rule of each column that has one.
+    """Return the rule for missing values of each column that has one.
 
     Args:
-        declared: What the steward says.
+        declared: The rule or rules that the steward declared.
         columns: Kind of each column that queries may read.
-        lacking: Those of them without a value in some row.
-        unseen: Those of these that have one in every training row.
+        lacking: Columns with a missing value in some row.
+        unseen: Columns of these that have a value in every training row.
 
     Raises:
         HoldoutRejected: If there is no such column, or it cannot have such a value. Nothing was created.
@@ -126,7 +126,7 @@ def missing_rules(
 
 
 def _fitting(name: str, rule: MissingRule, columns: Mapping[str, ColumnKind]) -> MissingRule:
-    """Return the rule of a column, after checking that the column exists and can hold its value."""
+    """Return the rule of a column, after checking that queries read the column and that it fits its kind."""
     if name not in columns:
         raise HoldoutRejected(
             f"missing names {brief(name)}, which is no column that queries read. Name some of {', '.join(columns)}."
@@ -191,7 +191,10 @@ def with_values(expression: Expression, rules: Rules) -> Expression:
 
 
 def columns_needed(expression: Expression, rules: Rules, how: Literal["drop", "bounds"] = "drop") -> frozenset[str]:
-    """Return the columns that an expression reads with a rule that leaves rows out, or bounds what they may be."""
+    """Return the columns of an expression whose missing values have the rule ``how``.
+
+    Columns that the expression itself tests for missing values are left out.
+    """
     found = {name for name in expression.columns() if name in rules and rules[name].how == how}
     return frozenset(found - tested(expression))
 
@@ -207,7 +210,7 @@ def have_values(columns: Collection[str]) -> str:
 
 
 def values_counted(expression: Expression, rules: Rules) -> list[str]:
-    """Return the columns whose missing values were replaced when the expression was read."""
+    """Return the columns of an expression in which missing values were replaced by a value."""
     places = {str(node.value): node for node in expression.nodes if node.operation is Operation.COLUMN}
     nodes = set(expression.nodes)
     return [

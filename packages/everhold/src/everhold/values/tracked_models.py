@@ -19,7 +19,7 @@ _LONGEST = 250  # of a registered name
 
 
 def check_tracked(models: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return what is said of models in one order, as the ledger keeps it.
+    """Return the facts about models as the ledger keeps them, in one order, after checking them.
 
     Raises:
         QueryRejected: If one has no facts, other ones, or such as cannot be printed. Nothing was charged.
@@ -51,6 +51,6 @@ def tracked_in_words(description: Mapping[str, Any]) -> str:
 
 
 def model_in_words(model: Mapping[str, str]) -> str:
-    """Return what is said of one model in words."""
+    """Return the facts about one model as text, such as its name, version and run."""
     said = {"name": "", "version": "version ", "run": "of run ", "trial": "trial ", "study": "of the study "}
     return " ".join(words + model[fact] for fact, words in said.items() if fact in model)

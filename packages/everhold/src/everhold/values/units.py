@@ -40,7 +40,7 @@ MEASURES = RATES | {*_DIFFERENCES.values(), "difference", "mean", "loss", "value
 
 
 def measure_of(bound: BoundQuery) -> str:
-    """Return what a query measures, such as "right" or "wrong", in the direction of its units.
+    """Return the name of what a query measures, such as "right" or "wrong", an entry of `MEASURES`.
 
     Examples:
         >>> from everhold.values.base import BoundQuery
@@ -82,10 +82,10 @@ def _of_pair(pair: Pair, bound: BoundQuery) -> str:
 
 
 def mirrored(measure: str) -> str | None:
-    """Return the measure of the same number told the other way round, or None if there is none.
+    """Return the measure of the opposite number, such as "wrong" for "right", or None if there is no opposite.
 
-    Which of two models is subtracted may have been turned round, or whether both are right or wrong: of a difference no
-    more is known then than that it is one.
+    Of a difference it may not be known which of two models is subtracted, or whether both are right or wrong. Its
+    opposite is only known to be a difference.
     """
     return _MIRRORED.get(measure)
 
@@ -163,7 +163,7 @@ def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_
 
 
 def _of_gain(row: Mapping[str, Any], width: float, *, unbounded: bool) -> dict[str, Any]:
-    """Convert a challenge's row from gains in [0, 1] to the units of its metric."""
+    """Convert a challenge's numbers in a row from gains in [0, 1] to the units of its metric."""
     read = dict(row)
     for names in (_TOLD, _SEALED):
         numbers = [None if row.get(name) is None else width * row[name] for name in names]
@@ -177,10 +177,10 @@ class MeanUnits:
     """The units of a mean, which convert it between [0, 1] and the analyst's numbers.
 
     Attributes:
-        at_zero: What a mean row value of 0 stands for.
-        at_one: What a mean row value of 1 stands for; may be the smaller of the two.
-        measure: What the number is, one of `everhold.values.units.MEASURES`.
-        rounded_up: By at most how many grid steps the value of a row may be above the true one.
+        at_zero: The analyst's number for a mean row value of 0.
+        at_one: The analyst's number for a mean row value of 1; may be the smaller of the two.
+        measure: Name of what the number measures, one of `everhold.values.units.MEASURES`.
+        rounded_up: Largest number of grid steps by which the value of a row can exceed the exact one.
         unbounded: Whether the number can be below both, and above both; then an end of the scale says nothing.
     """
 
@@ -197,7 +197,7 @@ class MeanUnits:
 
     @classmethod
     def kept(cls, description: Mapping[str, Any]) -> MeanUnits | None:
-        """Return the units stored in a ledger entry's description, or None if it is no mean."""
+        """Return the units stored in a ledger entry's description, or None if it stores no units."""
         found = description.get(UNITS)
         if not (isinstance(found, list) and len(found) == 5 and found[2] in MEASURES):
             return None
@@ -214,16 +214,16 @@ class MeanUnits:
         return [float(self.at_zero), float(self.at_one), self.measure, float(self.rounded_up), [*self.unbounded]]
 
     def turned(self) -> MeanUnits | None:
-        """Return the units of the number told the other way round, such as an error for an accuracy, or None."""
+        """Return the units of the opposite number, such as an error for an accuracy, or None without an opposite."""
         measure = mirrored(self.measure)
         return None if measure is None else replace(self, at_zero=self.at_one, at_one=self.at_zero, measure=measure)
 
     def in_units(
         self, value: float | None, low: float | None, high: float | None, *, row_step: float
     ) -> tuple[float | None, float | None, float | None]:
-        """Convert a mean and its interval to the analyst's units, None where nothing is told.
+        """Convert a mean and its interval to the analyst's units, with None for numbers that are not told.
 
-        An interval may be told without a value, as of a guess that is no score.
+        An interval can be told without a value.
         """
         if low is None or high is None:
             return None, None, None

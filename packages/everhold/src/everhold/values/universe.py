@@ -57,7 +57,7 @@ class Column(ABC):
 
     @abstractmethod
     def codes(self, values: ArrayLike) -> NDArray[np.int64]:
-        """Return the code of each value, shape (rows,), without ever refusing a value."""
+        """Return the code of each value, shape (rows,). No value is refused."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -107,11 +107,11 @@ class ListedColumn(Column):
 
     @property
     def labels(self) -> tuple[Value, ...]:
-        """The listed values, followed by "other" unless one of them takes the rest."""
+        """The listed values, followed by "other" unless `rest` names a value for all unlisted ones."""
         return self.values if self.rest is not None else (*self.values, OTHER)
 
     def codes(self, values: ArrayLike) -> NDArray[np.int64]:
-        """Return the place of each value in `labels`, the same for equal values such as 1, 1.0 and True."""
+        """Return the index in `labels` of each value. Equal values such as 1, 1.0 and True have the same code."""
         known = {value: code for code, value in enumerate(self.values)}
         rest = len(self.values) if self.rest is None else known[self.rest]
         return np.array([_code(known, value, rest) for value in _listed(values)], dtype=np.int64)
@@ -122,7 +122,7 @@ class ListedColumn(Column):
 
 
 def _code(known: Mapping[Value, int], value: Any, rest: int) -> int:
-    """Return the code of a value, or the code of the rest if it is not listed."""
+    """Return the code of a value, or ``rest`` if it is not listed or cannot be hashed."""
     try:
         return known.get(value, rest)
     except TypeError:  # lists in a cell cannot be looked up; to say so would tell that one is there
@@ -165,7 +165,7 @@ class BinnedColumn(Column):
         return (*(f"[{low:g}, {high:g})" for low, high in bins), OTHER)
 
     def codes(self, values: ArrayLike) -> NDArray[np.int64]:
-        """Return the bin of each number, and the last code for what is no number or in no bin."""
+        """Return the bin of each number, or the last code for a value that is in no bin."""
         numbers = _numbers(values)
         bins = np.searchsorted(np.asarray(self.edges, dtype=np.float64), numbers, side="right") - 1
         inside = (numbers >= self.edges[0]) & (numbers < self.edges[-1])
@@ -177,7 +177,7 @@ class BinnedColumn(Column):
 
 
 def _listed(values: Any) -> list[Any]:
-    """Return values as a list with one object for each row, also where no array can be made."""
+    """Return values as a list with one object for each row, even if they make no one-dimensional array."""
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(values, method):
             return list(getattr(values, method)())
@@ -201,10 +201,10 @@ def _number(value: Any) -> float:
 
 @dataclass(frozen=True)
 class Universe:
-    """A product of columns, whose cells are numbered with the last column running fastest.
+    """All combinations of values of some columns. Each is a cell, and the last column varies fastest.
 
     Attributes:
-        columns: The columns, no two of the same name.
+        columns: The columns, which have different names.
 
     Raises:
         ValueError: If there is no column, a name is used twice, or there are more than `MOST_CELLS` cells.
@@ -237,7 +237,7 @@ class Universe:
 
     @property
     def cells(self) -> int:
-        """The number of cells N."""
+        """The number N of cells: the product of the columns' numbers of values."""
         return math.prod(self.shape)
 
     @cached_property
@@ -260,11 +260,11 @@ class Universe:
         return np.ravel_multi_index(tuple(codes), self.shape).astype(np.int64)
 
     def histogram(self, rows: Any) -> NDArray[np.int64]:
-        """Count the rows in each cell, shape (cells,), with arguments and errors as for `cells_of`."""
+        """Return the number of rows in each cell, shape (cells,). Arguments and errors are those of `cells_of`."""
         return np.bincount(self.cells_of(rows), minlength=self.cells).astype(np.int64)
 
     def decode(self, cells: ArrayLike) -> dict[str, list[Value]]:
-        """Return the values of the given cells, by column."""
+        """Return the column values of cells, given by their numbers."""
         chosen = np.asarray(cells)
         return {
             column.name: [column.labels[code] for code in codes[chosen].tolist()]
@@ -272,7 +272,7 @@ class Universe:
         }
 
     def vector(self, query: Callable[[dict[str, Value]], float]) -> NDArray[np.float64]:
-        """Return the values of a query in all cells, shape (cells,), computed from the labels of each cell.
+        """Return a query's value for every cell, shape (cells,). The query gets each cell as a dict of its values.
 
         Examples:
             >>> Universe((BinnedColumn("age", (0, 40, 120)),)).vector(lambda row: row["age"] == "[0, 40)")
@@ -284,7 +284,7 @@ class Universe:
         return np.fromiter(values, dtype=np.float64, count=self.cells)
 
     def marginals(self, width: int) -> QueryMatrix:
-        """Build all marginal counts of `width` columns at a time, one query for each combination of values.
+        """Return the queries that count rows by `width` columns, one for each combination of their values.
 
         Raises:
             ValueError: If `width` is not from 1 to the number of columns, or there are too many values to keep.
@@ -328,7 +328,7 @@ class Universe:
 
 
 def _column(rows: Any, name: str) -> Any:
-    """Return a column of the rows, or raise if there is none of this name."""
+    """Return a column of a table or dict, or raise ValueError if there is none with this name."""
     try:
         return rows[name]
     except (KeyError, IndexError, LookupError) as missing:
@@ -365,7 +365,7 @@ def universe_from(written: Any, *, called: str) -> Universe:
 
 
 def check_marginals(universe: Universe, width: int) -> None:
-    """Check, before they are made, that marginal counts do not take too much memory.
+    """Raise QueryRejected if marginal counts would have too many values, before they are computed.
 
     Args:
         universe: The cells.
@@ -422,7 +422,7 @@ _HALF = 2**15
 
 
 def checked_histogram(histogram: ArrayLike, *, cells: int, rows: int | None = None) -> NDArray[np.int64]:
-    """Return a histogram as int64, shape (cells,), after checking it without quoting its secret counts.
+    """Return a histogram as int64, shape (cells,), after checks whose messages quote no count.
 
     Raises:
         ValueError: If it is not that, or does not hold `rows` rows.
@@ -444,7 +444,7 @@ def checked_histogram(histogram: ArrayLike, *, cells: int, rows: int | None = No
 
 
 class QueryFamily(ABC):
-    """A fixed list of queries about the cells of a universe, immutable and compared by identity.
+    """A fixed list of queries with a value in [0, 1] for each cell of a universe, compared by identity.
 
     Attributes:
         count: Number of queries |Q|.
@@ -535,12 +535,12 @@ def _unscaled(block: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _product(block: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the matrix product without BLAS, whose threads may add in another order each time."""
+    """Return the matrix product in a fixed order of additions, which BLAS with several threads does not have."""
     return np.asarray(np.einsum("ij,j->i", block, numbers))
 
 
 def _exact_product(block: NDArray[Any], counts: NDArray[np.float64], *, halves: bool) -> NDArray[np.int64]:
-    """Return ``block @ counts`` in grid units, by doubles that hold every partial sum exactly."""
+    """Return the exact integer product ``block @ counts`` in grid units, computed in doubles."""
     if block.dtype.kind == "b":
         return _product(block.astype(np.float64), counts).astype(np.int64) * UNIT
     if not halves:
@@ -555,7 +555,7 @@ def _exact_product(block: NDArray[Any], counts: NDArray[np.float64], *, halves: 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedCells(Display):
-    """Public weights of the cells of a universe, as a table of made-up rows.
+    """Public weights of the cells of a universe, which stand for a table of artificial rows.
 
     Attributes:
         universe: The cells.

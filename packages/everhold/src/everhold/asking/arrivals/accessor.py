@@ -111,7 +111,7 @@ def _number(tree: Sequence[int] | None) -> int | None:
 
 
 def _next_arrival(growth: Growth) -> dict[str, Any]:
-    """Forecast from public facts the half-width after an arrival of as many rows as the latest one."""
+    """Forecast the half-width after another arrival of as many rows as the latest one, from public facts."""
     rows, state = growth.rows, growth.state()
     ever, coming = rows.ever, next((part.rows for part in rows.parts[::-1] if part.rows), 0)
     trees, later = list(growth.trees), Suffix(growth.account.opened + 1, len(rows.parts), ever, state)
@@ -129,7 +129,7 @@ def _next_arrival(growth: Growth) -> dict[str, Any]:
 
 
 def _outlooks(growth: Growth) -> list[dict[str, Any]]:
-    """Return each open tree with its rows, what was counted in it, and the half-width of its next answer."""
+    """Return for each open tree its rows, its counts and the half-width of its next answer."""
     state, found = growth.state(), []
     for tree, executor in zip(growth.trees, growth.executors, strict=True):
         counted = since(state, tree.before)
@@ -174,7 +174,7 @@ def timeline(growth: Growth, acts: Sequence[Entry]) -> list[dict[str, Any]]:
 
 
 class _Moments:
-    """State of a timeline that goes through the arrivals: rows and trees at one moment after the other."""
+    """Rows and trees at one moment of a timeline, updated arrival by arrival."""
 
     def __init__(self, growth: Growth) -> None:
         self.growth, self.trees = growth, [Suffix(1)]

@@ -77,7 +77,7 @@ class Arrived(Display):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """Build the result for an arrival that was recorded before, from its row in the timeline."""
+        """Build the result for an arrival that is already recorded, from its row in the timeline."""
         return cls(**{name: row[name] for name in cls.__slots__})
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,13 +86,13 @@ class Arrived(Display):
 
 
 def remember_rows(first: QueryExecutor, folder: Path) -> None:
-    """Write the hashes of the rows of the creation now, so that the first append need not compute them."""
+    """Write hashes of the first rows, unless they stay in a table, so that the first append is faster."""
     if table_of_rows(first) is None:
         known_rows(folder, 0, first.schema.columns, key=first.key.notes_key)
 
 
 def check_grows(executor: QueryExecutor) -> None:
-    """Refuse to append to a holdout for which nothing could be promised afterwards.
+    """Raise QueryRejected if appended rows would leave a holdout like this without any guarantee.
 
     Raises:
         QueryRejected: If rows cannot be appended. Nothing was changed.
@@ -125,7 +125,7 @@ def _cannot(reason: str) -> QueryRejected:
 
 
 def _check_accounts(accounts: Accounts, configuration: Mapping[str, Any]) -> None:
-    """Refuse to append to a closed study, or with an extension that counts all rows from the start."""
+    """Raise QueryRejected if the study is closed, or an extension in use cannot take new rows."""
     if accounts.closed:
         raise QueryRejected(CLOSED_STUDY)
     used = {each.name for each in accounts.extensions.values() if not each.knows_arrivals(configuration)}
@@ -180,7 +180,7 @@ def append(
 
 
 def _checked(until: str | None, growth: Growth) -> str | None:
-    """Check that the time of an arrival is not before that of an earlier arrival, and return it."""
+    """Return the time of an arrival as text, after checking that it is not before earlier arrivals."""
     if until is None:
         return None
     latest, table = latest_until(growth.first.record.configuration, growth.rows.facts()), table_of_rows(growth.first)
@@ -241,7 +241,7 @@ def _append(
 def _result(
     growth: Growth, head: Head, files: ArrivedFiles, *, tree: Suffix | None
 ) -> tuple[Arrived, Growth]:  # fmt: skip
-    """Return the arrival with half-widths before and after it, and the trees and rows after it."""
+    """Return the recorded arrival with half-widths before and after it, and the holdout's new rows and trees."""
     after = growth.first.ledger.latest()
     grown = Growth.of(growth.first, growth.folder, known=growth, head=after)
     opened = None if tree is None else tree.number
@@ -252,7 +252,7 @@ def _result(
 
 
 def _latest(growth: Growth) -> Arrived:
-    """Return the latest arrival as `append` returned it."""
+    """Return the latest arrival, with the numbers that `append` returned for it."""
     acts = [entry for entry in all_entries(growth.first.ledger) if entry.answer["source"] in Arrivals.acts]
     found = {row["arrival"]: row for row in timeline(growth, acts)}
     return Arrived.of(found[growth.account.arrivals])
@@ -344,7 +344,7 @@ def _recorded(
 def _record(
     growth: Growth, number: int, files: ArrivedFiles, state: State, *, tree: Suffix | None, until: str | None
 ) -> bool:
-    """Record the arrival, and return False if something was asked since its tree was decided."""
+    """Record the arrival in the ledger. Return False if a query was asked since its tree was decided."""
     public = {
         "kind": ARRIVAL, "arrival": number, "rows": files.rows, "training_rows": files.training_rows,
         "fingerprint": files.fingerprint, "training_fingerprint": files.training_fingerprint,

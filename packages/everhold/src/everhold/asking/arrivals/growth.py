@@ -45,7 +45,7 @@ def arrival_query(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ArrivedPart:
-    """Rows of one arrival. Number 0 stands for the rows of the creation."""
+    """The sealed rows and training rows of one arrival. Number 0 is the creation of the holdout."""
 
     number: int
     rows: int
@@ -85,7 +85,7 @@ class RowsByArrival:
         return self.retired_rows + sum(part.training_rows for part in self.parts)
 
     def training(self, last: int) -> list[StoredRows]:
-        """Return the files of training rows up to an arrival, and those of all retired rows."""
+        """Return the stored training rows up to an arrival, and all retired rows, which are open now."""
         return [*(part.training for part in self.parts[: last + 1] if part.training is not None), *self._opened]
 
     @cached_property
@@ -101,7 +101,7 @@ class RowsByArrival:
         return [each for part in self.parts if part.sealed is not None for each in part.sealed.row_ids(name)]
 
     def missing(self, last: int) -> dict[str, MissingRule]:
-        """Return the rule for missing values of each column, as of an arrival."""
+        """Return each column's rule for missing values as it was at an arrival."""
         found = dict(self.schema.missing)
         for part in self.parts[1 : last + 1]:
             found |= read_rules(part.description.get(MISSING, {}))
@@ -122,14 +122,14 @@ class RowsByArrival:
 
 @dataclass(frozen=True)
 class Growth:
-    """All trees of a holdout whose rows arrive, and their executors, as of one moment.
+    """The trees of a holdout to which rows are appended, with one executor for each, at one moment.
 
     Attributes:
         first: The executor of the holdout as it was created.
         folder: Private folder of the rows.
-        account: Arrivals, as the ledger counts them.
+        account: The arrivals and trees that the ledger has recorded.
         rows: Rows by arrival.
-        changes: Arrivals and retirements that are known.
+        changes: Number of arrivals and retirements up to this moment.
     """
 
     first: QueryExecutor
@@ -180,14 +180,14 @@ class Growth:
 
     @cached_property
     def executors(self) -> tuple[QueryExecutor, ...]:
-        """The executor of each open tree, about all of its rows."""
+        """The executor of each open tree, which answers about all rows of its tree."""
         return tuple(self._executor(tree, tree.arrival, self.account.arrivals) for tree in self.trees)
 
     def best(self, analyst: str | None = None, data: Mapping[str, Any] | None = None) -> QueryExecutor:
         """Return the executor whose next answer is expected to be the narrowest.
 
         Args:
-            analyst: On whose behalf it asks.
+            analyst: Name of the analyst who asks; None for the steward.
             data: State of the ledger; read where it is None.
         """
         state = self.state() if data is None else State.from_dict(data["mechanism"])
@@ -199,7 +199,7 @@ class Growth:
         return _for(self.executors[0], analyst)
 
     def as_of(self, arrival: int, analyst: str | None = None) -> QueryExecutor:
-        """Return an executor that finds stored answers about the rows up to an arrival. It answers nothing new.
+        """Return an executor that finds stored answers about the rows up to an arrival. It answers no new query.
 
         Raises:
             QueryRejected: If there was no such arrival.
@@ -209,7 +209,7 @@ class Growth:
         return _for(self._executor(Suffix(1), 0, arrival), analyst)
 
     def window(self, first: int, last: int, analyst: str | None = None) -> QueryExecutor:
-        """Return an executor about the rows of some arrivals alone, at the best level of a tree that has them.
+        """Return an executor for the rows of some arrivals, at the best level among the trees that contain them.
 
         Raises:
             QueryRejected: If they are retired, or there are no such rows.
@@ -265,7 +265,7 @@ class Growth:
         )
 
     def dependence(self, start: int, last: int) -> DependenceModel:
-        """Return the dependence model of the rows from one arrival to another, with the group sizes that arrived."""
+        """Return the dependence model of the rows of some arrivals, with their group sizes."""
         known = self.mechanism.dependence
         counts = Counter(dict(known.unit_counts) if start == 0 else {})
         for part in self.rows.parts[max(start, 1) : last + 1]:
@@ -273,7 +273,7 @@ class Growth:
         return known.with_rows(sum(part.rows for part in self.rows.parts[start : last + 1]), counts)
 
     def check_unaltered(self) -> None:
-        """Check that rows that arrived and stay in a table are unaltered. Files are checked whenever they are read.
+        """Check that appended rows in an engine's table are unaltered. Rows in files are checked when read.
 
         Raises:
             IntegrityError: If they are not those that were sealed.
@@ -285,7 +285,7 @@ class Growth:
                 _part(self.first, self.folder, part.number, entry, self.rows.parts[:number])
 
     def span_of(self, executor: QueryExecutor) -> RowSpan | None:
-        """Return which of all sealed rows an executor has, or None if it has all rows that ever arrived."""
+        """Return the position of an executor's rows among all sealed rows, or None if it has all of them."""
         retired, rows, name = self.rows.retired_rows, self.rows.ever, self.first.schema.row_id
         first, last = executor.place.rows or (1, rows)
         if (first, last) == (1, rows):
@@ -299,7 +299,7 @@ def _for(executor: QueryExecutor, analyst: str | None) -> QueryExecutor:
 
 
 def table_of_rows(first: QueryExecutor) -> Any:
-    """Return the table in which the sealed rows stay, or None if they are in files."""
+    """Return the engine's table that holds the sealed rows, or None if the rows are in files."""
     return None if first.record.configuration.get("engine") is None else first.sealed.engine
 
 
@@ -335,9 +335,9 @@ def growth_of(executor: QueryExecutor) -> Growth | None:
 
 
 def with_present_rows(holder: SeesArrivals, act: Callable[[], Result]) -> Result:
-    """Return what an act gives, done again with the present rows where another process appended some.
+    """Call a function, again with up-to-date rows if another process appended some, and return its result.
 
-    Within one act a model predicts the same rows once.
+    A model predicts the same rows only once, even if the function is called again.
     """
     with predicted_once():
         for _ in range(_TRIES):
@@ -349,7 +349,7 @@ def with_present_rows(holder: SeesArrivals, act: Callable[[], Result]) -> Result
 
 
 def current(method: Method) -> Method:
-    """Decorate a method so that it is an act `with_present_rows`."""
+    """Decorate a method so that it runs on up-to-date rows, by `with_present_rows`."""
 
     @wraps(method)
     def done(self: SeesArrivals, *args: Any, **named: Any) -> Any:
@@ -467,7 +467,7 @@ def _check_largest(groups: DependenceModel, largest: int | None) -> None:
 
 
 def record_growth(configuration: dict[str, Any], planning: Planning, *, declared: bool) -> None:
-    """Note in the settings of a new holdout that it may grow, and what its families have to know."""
+    """Write into the settings of a new holdout that rows may be appended, and the numbers that families need."""
     if not planning.grows:
         return
     if not declared:

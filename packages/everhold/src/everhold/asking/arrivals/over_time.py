@@ -54,7 +54,7 @@ class OverTime(Display):
 
     @property
     def one_law_is_credible(self) -> bool:
-        """Whether all intervals overlap, so that they do not show that the population changed."""
+        """Whether all intervals overlap, so that the windows show no change of the population."""
         return not self.changed
 
     def __len__(self) -> int:
@@ -112,7 +112,7 @@ def _name(first: int, last: int) -> str:
 def ask_over_time(
     executor: QueryExecutor, query: Query[Any] | str, *, by: str | int, law: str, guess: float | None
 ) -> OverTime:
-    """See `everhold.holdout.Holdout.over_time`.
+    """Ask one query in each window of arrivals, for `everhold.holdout.Holdout.over_time`.
 
     Raises:
         QueryRejected: If it cannot be asked. Nothing was charged.
@@ -160,7 +160,7 @@ def _contradiction(changed: Sequence[tuple[str, str]], confidence: float) -> str
 def ask_windows(
     asked: Sequence[tuple[Query[Any] | str, QueryExecutor]], *, guess: float | None = None
 ) -> Iterator[Answer]:
-    """Yield the answers to queries, each about the rows of one window. All are compiled before the first is asked.
+    """Compile all queries, each for the executor of one window, and return an iterator over their answers.
 
     Raises:
         QueryRejected: If one of them cannot be asked, or has more than one answer. Nothing was charged.
@@ -193,10 +193,10 @@ _MOST = 20  # columns
 
 @dataclass(frozen=True, slots=True)
 class Drift(Display):
-    """Comparison of the rows of an arrival with all before it.
+    """Comparison of the rows of one arrival with all sealed rows before it.
 
     Attributes:
-        arrival: Its number.
+        arrival: Number of the arrival.
         rows: One for each query: asked, before_low, before_high, since_low, since_high, changed. An interval is None
             where the query was refused.
     """
@@ -206,7 +206,7 @@ class Drift(Display):
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """Names of the queries whose two intervals do not overlap: there the population changed."""
+        """Texts of the queries whose two intervals do not overlap, which shows that the population changed."""
         return tuple(str(row["asked"]) for row in self.rows if row["changed"])
 
     def __len__(self) -> int:
@@ -228,7 +228,7 @@ def diagnose_drift(
     executor: QueryExecutor, *, arrival: int | None = None, columns: Sequence[str] | None = None,
     also: Sequence[Query[Any] | str] = (),
 ) -> Drift:  # fmt: skip
-    """See `everhold.holdout.Holdout.drift`.
+    """Compare the rows of an arrival with all sealed rows before it, for `everhold.holdout.Holdout.drift`.
 
     Raises:
         QueryRejected: If there is nothing to compare. Nothing was charged.
@@ -267,7 +267,7 @@ def _arrival(growth: Growth, arrival: int | None) -> int:
 
 
 def _of_columns(executor: QueryExecutor, columns: Sequence[str] | None) -> list[str]:
-    """Return queries about the label and each column. Training rows decide where a column is cut."""
+    """Return one yes-or-no query for each column. Training rows decide the value at which a column is divided."""
     schema, training = executor.schema, executor.training
     if training is None:
         return []
@@ -285,7 +285,7 @@ _ABOVE = {">=": np.greater_equal, ">": np.greater}
 
 
 def _cut(name: str, kind: ColumnKind, values: Any) -> str | None:
-    """Return a condition on a column that about half of the training rows meet, or None if no value allows one."""
+    """Return a condition on a column that about half of the training rows meet, or None if none is found."""
     known = [each for each in np.asarray(values).tolist() if each is not None and each == each]
     if not known:
         return None

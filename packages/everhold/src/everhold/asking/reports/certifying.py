@@ -47,7 +47,7 @@ def certificate_of(
     session: HoldoutSession, answers: Mapping[str, Choice] | Sequence[Choice] | None, *, queries: bool,
     timestamp: Timestamper | str | None,
 ) -> Certificate:  # fmt: skip
-    """See `everhold.Holdout.certificate`."""
+    """Return the certificate of a holdout, for `everhold.Holdout.certificate`."""
     stamper = TimestampAuthority(timestamp) if isinstance(timestamp, str) else timestamp
     executor, head = session.executor, session.executor.ledger.head()
     with progress("certifying"):
@@ -142,7 +142,7 @@ def _without(found: re.Match[str]) -> str:
 
 
 def _called(facts: Sequence[Mapping[str, Any]], labels: Sequence[str | None]) -> list[dict[str, Any]]:
-    """Return a copy of the facts in which each answer has a name: its label, or else what was asked.
+    """Return the facts of answers, each with a name: its label, or else a text without digests of models.
 
     >>> _called([{"name": "accuracy of predictions bcb7ee19", "measure": "right", "entries": [3]}], [None])[0]["name"]
     'the model of entry 3'
@@ -181,14 +181,14 @@ def _checked_label(name: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _StoredAnswers:
-    """Reader that finds the answers for a certificate in the ledger, each with its seal checked."""
+    """Reader that finds the answers for a certificate in the ledger and checks their seals."""
 
     executor: QueryExecutor
     last: int
     told: Mapping[int, Numbers]
 
     def found(self, choice: Choice) -> dict[str, Any]:
-        """Return the facts of one chosen answer: by the answer, an entry's number, a hash or the query itself."""
+        """Return the facts of one answer, chosen by an answer, an entry's number, a hash or a query."""
         if isinstance(choice, (Answer, BestOf)):
             return self._of_answer(choice)
         number = as_whole(choice)
@@ -199,7 +199,7 @@ class _StoredAnswers:
         return self._of_query(choice)  # type: ignore[arg-type]  # what is no query is refused there
 
     def latest(self, most: int) -> list[dict[str, Any]]:
-        """Return the facts of the last ``most`` answers that were told as numbers, in the order of asking."""
+        """Return the facts of the last ``most`` numeric answers, in the order of asking."""
         found: list[dict[str, Any]] = []
         end = self.last
         while end > max(0, self.last - _LOOKED_BACK) and len(found) < most:
@@ -225,7 +225,7 @@ class _StoredAnswers:
         return entry if entry is not None and entry.sequence <= self.last else None
 
     def _hashed(self, text: str) -> Entry | None:
-        """Return the entry whose query's hash begins with a text, or None if the text cannot begin a hash."""
+        """Return the only entry whose hash begins with a text, or None if the text is no beginning of a hash."""
         if not re.fullmatch(f"[0-9a-f]{{{_SHORTEST_HASH},64}}", text):
             return None
         found = [entry for entry in self.executor.ledger.beginning_with(text) if entry.sequence <= self.last]
@@ -237,7 +237,7 @@ class _StoredAnswers:
         return found[0]
 
     def _of_answer(self, answer: Answer | BestOf) -> dict[str, Any]:
-        """Return the ledger's facts for an answer that an analyst handed in, in the direction in which it reads."""
+        """Return the ledger's facts for an answer object, in the direction of its numbers."""
         entry = self._asked(answer.query)
         if entry is None:
             raise QueryRejected(
@@ -275,7 +275,7 @@ class _StoredAnswers:
         ).fact()  # fmt: skip
 
     def _of_query(self, query: Query[Any] | str) -> dict[str, Any]:
-        """Return the facts of a query that was asked before, even if it consists of several entries."""
+        """Return the facts of a query that was asked before, even if it has several ledger entries."""
         ready = self.executor.compiler.compile(query, None, None)
         if not isinstance(ready, (OneMean, Derived)):
             raise QueryRejected(
@@ -302,7 +302,7 @@ class _StoredAnswers:
 
 
 def _measure(ready: OneMean | Derived) -> str:
-    """Return what a query measures, such as "share", "mean" or "points"."""
+    """Return the name of what a query measures, such as "share", "mean" or "points"."""
     if isinstance(ready, OneMean):
         return measure_of(ready.prepared[0].bound)
     described, part = ready.bound.description, ready.prepared[0].bound
@@ -325,7 +325,7 @@ Told3 = tuple[float | None, float | None, float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """One answer that a certificate shows: the told numbers, and the unsealed ones if there are any."""
+    """One answer on a certificate: its numbers as told, and as unsealed if it was unsealed."""
 
     entries: Sequence[Entry]
     measure: str
@@ -405,7 +405,7 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
 
 
 def asked_in_words(entry: Entry, *, failing: bool = True) -> str:
-    """Describe a query in words, with its models, its clipping and, if told, the share of rows on which one fails.
+    """Describe a query in words, with its models and clips and, if told, the share of failing rows.
 
     Args:
         entry: The query's entry of the ledger.

@@ -49,11 +49,11 @@ class HoldoutLedger:
         return list(map(MeanUnits.kept, self._descriptions(rows)))
 
     def models(self, rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-        """Return the models of each row of the transcript in words, as a tracker knows them."""
+        """Return for each row of the transcript its tracked models in words."""
         return [list(map(model_in_words, each.get(MODELS, ()))) for each in self._descriptions(rows)]
 
     def _descriptions(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Return what the ledger says of the query of each row of the transcript, nothing of a row that it lacks."""
+        """Return for each row of the transcript the ledger's description of its query, or an empty one."""
         numbers = [row["sequence"] for row in rows] or [1]
         found = self._executor.ledger.entries(min(numbers) - 1, max(numbers) - min(numbers) + 1)
         kept = {each.sequence: each.description for each in found}
@@ -80,10 +80,10 @@ class LedgerEvent:
     """Public summary of one ledger entry, without its values.
 
     Attributes:
-        sequence: Its number.
+        sequence: Number of the entry.
         query: SHA-256 of the query.
-        at: When it was written; UTC, ISO 8601.
-        source: Where the answer comes from, or what act it is.
+        at: Time at which the entry was written; UTC, ISO 8601.
+        source: Source of the answer, or name of the act.
         analyst: On whose behalf it was asked; None for the steward.
         gate: The gate that it is about, if it is about one.
     """
@@ -98,13 +98,13 @@ class LedgerEvent:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A counted part of the budget, with how much of it is left.
+    """One counted part of a budget: how much there was, and how much is left.
 
     Attributes:
         name: Such as ``"queries"``.
-        left: What is left.
-        whole: What there was at the beginning.
-        analyst: Whose allotment it is of; None for the whole budget.
+        left: Number that is left.
+        whole: Number at the beginning.
+        analyst: Name of the analyst whose allotment it is; None for the whole budget.
     """
 
     name: str
@@ -115,12 +115,12 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class EventFeed:
-    """Events after an entry of the ledger, and what is left of the budget.
+    """The events after some entry of the ledger, and the budget that is left.
 
     Attributes:
         sequence: The last entry that was read: where to go on.
-        events: In order.
-        counts: What is left now, of the whole and of each allotment.
+        events: The events in order.
+        counts: The budget that is left, of the whole holdout and of each allotment.
         closed: Whether the study is over.
     """
 
@@ -163,7 +163,7 @@ _SHORT = 8  # digits of a hash in the text of a query
 
 
 def model_names(entries: Iterable[Entry], known: Mapping[str, str]) -> dict[str, str]:
-    """Return names of models at gates by the SHA-256 of the query about them, added to known names.
+    """Return names of models, by the SHA-256 of the query about each: those of gates, added to known names.
 
     Args:
         entries: Of the ledger, in order; names come only from these.

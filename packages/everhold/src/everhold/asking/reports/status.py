@@ -36,7 +36,7 @@ _TOLD = ("value", "low", "high", "source", *_SOME)  # of an entry; a table's rou
 
 
 def transcript_of(session: HoldoutSession, every: Sequence[Entry]) -> Transcript:
-    """Return the entries of the ledger as rows for people. For an analyst, only the analyst's new ones."""
+    """Return the ledger's entries as rows for people. An analyst gets only the own new entries."""
     executor = session.executor
     told, step = disclosed(every), executor.mechanism.row_step
 
@@ -78,7 +78,7 @@ def transcript_of(session: HoldoutSession, every: Sequence[Entry]) -> Transcript
 
 
 def glance_at(session: HoldoutSession) -> str:
-    """Return a short HTML view of a holdout: its promise, what is left, and the latest answers."""
+    """Return a short HTML summary of a holdout: its promise, its remaining budget and the latest answers."""
     executor, head = session.executor, session.executor.ledger.head()
     of = "" if executor.analyst is None else f" on behalf of {executor.analyst}"
     over = ", unsealed and closed" if head.accounts.closed else ""
@@ -114,7 +114,7 @@ def _expected(executor: QueryExecutor) -> float | None:
 
 
 def status_of(session: HoldoutSession, head: Head) -> Facts:
-    """See `everhold.Holdout.status`."""
+    """Return the status of a holdout as facts by name, for `everhold.Holdout.status`."""
     executor, promise = session.executor, session.executor.promise
     described, state = executor.mechanism.to_dict(), executor.state_from(head.state)
     remaining, parts = executor.remaining(head.state), Accounts.from_state(head.state).parts
@@ -234,10 +234,10 @@ def _meter(half: float | None) -> str:
 
 
 def worth_now(executor: QueryExecutor, head: Head) -> Worth:
-    """Return the widths of the next answers, empty if no guesses are checked or nothing is answered.
+    """Return the half-widths of the next answers, or none if the mechanism checks no guesses or the study is closed.
 
     Args:
-        executor: Of the holdout.
+        executor: The executor of the holdout.
         head: Where its ledger stands.
     """
     mechanism, closed = executor.mechanism, head.accounts.closed
@@ -293,7 +293,7 @@ def _procedure_of_shares(executor: QueryExecutor, mechanism: PublicLevels, nats:
 
 
 def _families(executor: QueryExecutor, head: Head) -> list[tuple[Declaration, BoundFamily]]:
-    """Return the declared families. Their code is imported only if there is one."""
+    """Return the declared families with their declarations, or none. Their code is imported only if needed."""
     if Declarations.key not in head.state:
         return []
     from everhold.asking.declared import FamilyLevels

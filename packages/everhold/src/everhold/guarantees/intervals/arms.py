@@ -58,12 +58,12 @@ class SeenArms:
         return SeenArms(self.control, self.treated, self.rounded)
 
     def times(self, scale: float) -> SeenArms:
-        """Return the units with every count multiplied by a number."""
+        """Return the same units with every count multiplied by ``scale``."""
         treated, control = (replace(units, counts=units.counts * scale) for units in (self.treated, self.control))
         return SeenArms(treated, control, self.rounded)
 
     def ends(self, procedure: PartBets, nats: float, *, control: bool) -> Ends:
-        """Return the means of one arm that are not excluded, whatever the values were before rounding."""
+        """Return both ends of the interval of one arm's mean, which hold for all values before rounding."""
         units = _counting(self.control if control else self.treated)
         low, high = procedure.ends(units, nats)
         return low, high if self.rounded == 0.0 else procedure.ends(_raised(units, self.rounded), nats)[1]
@@ -74,11 +74,11 @@ class _BettingPlan:
     """Public numbers of a bet against small differences.
 
     Attributes:
-        treated: V_T, the planned number of rows in the arm.
-        control: V_C.
-        most: The largest b that is bet against.
-        least: The least a.
-        variance: Of the difference of the sealed means, as planned.
+        treated: V_T, the planned number of rows in the treated arm.
+        control: V_C, the planned number of rows in the control arm.
+        most: The largest mean b of the treated arm that is bet against.
+        least: The least mean a of the control arm that is bet against.
+        variance: Planned variance of the difference of the sealed means.
         largest: Rows of the largest unit.
     """
 
@@ -96,7 +96,7 @@ class _BettingPlan:
         return 1.0 / (worst * self.largest)
 
     def stake(self, nats: float) -> float:
-        """Return the best stake if sealed units spread as planned, with six digits."""
+        """Return the stake that is best if sealed units spread as planned, to six digits."""
         best = math.sqrt(2.0 * nats / max(self.variance, 1e-300))
         return float(f"{min(best, _CAP * self.cap):.6g}")
 
@@ -124,7 +124,7 @@ class ArmDifference(OfScore):
     )
 
     def interval(self, seen: SeenArms, nats: float) -> Ends:
-        """See `Procedure.interval`; the difference of the sealed rows is always inside."""
+        """Return both ends of the interval of ``(1 + difference) / 2``, which contains that of the sealed rows."""
         low, high = self._ends(seen, nats, joint=self._is_joint(nats))
         return max(min((1.0 + low) / 2.0 - _ROUNDING, seen.score), 0.0), min(
             max((1.0 + high) / 2.0 + _ROUNDING, seen.score), 1.0
@@ -134,12 +134,12 @@ class ArmDifference(OfScore):
         return self.interval(self._likely, nats)
 
     def _ends(self, seen: SeenArms, nats: float, *, joint: bool) -> Ends:
-        """Return the least and the largest difference that is not excluded.
+        """Return the least and the largest difference of the two means that is not excluded.
 
         Args:
             seen: The units.
             nats: ln(1 / level) of all bets.
-            joint: Whether most of the level is for bets on both arms; else all of it is for either arm alone.
+            joint: Whether most of the level is for a bet on both arms together; else each arm alone gets half of it.
         """
         alone = nats - math.log((1.0 - _JOINT) / 2.0 if joint else 0.5)
         treated = seen.ends(self._arms[0], alone, control=False)
@@ -151,7 +151,7 @@ class ArmDifference(OfScore):
         return low, -_least_difference(seen.swapped, self._plans[1], side, control, treated)
 
     def _is_joint(self, nats: float) -> bool:
-        """Return whether bets on both arms are expected to be narrower, from public facts."""
+        """Return whether a bet on both arms together is expected to give the narrower interval, from public facts."""
         if nats not in self._joint:
             widths = [
                 high - low for low, high in (self._ends(self._likely, nats, joint=both) for both in (False, True))
@@ -160,7 +160,7 @@ class ArmDifference(OfScore):
         return self._joint[nats]
 
     def stakes(self, nats: float) -> dict[str, float]:
-        """See `Procedure.stakes`: of the bets on both arms, against small and large differences; 0 where none is."""
+        """Return the stakes of bets on both arms together for the lower and the upper end, or 0 without such bets."""
         if not self._is_joint(nats):
             return {"stake_low": 0.0, "stake_high": 0.0}
         low, high = (plan.stake(side_of(nats - math.log(_JOINT)) - math.log(_OWN)) for plan in self._plans)
@@ -172,7 +172,7 @@ class ArmDifference(OfScore):
 
     @cached_property
     def _likely(self) -> SeenArms:
-        """As many units as are sealed, like the training units."""
+        """The training units, with counts multiplied up to the number of sealed rows."""
         return self.planned.times(self.scale)
 
     @cached_property
@@ -181,7 +181,7 @@ class ArmDifference(OfScore):
 
     @cached_property
     def _arms(self) -> list[PartBets]:
-        """Bets on the treated and on the control arm alone."""
+        """Bets on the mean of the treated arm and on the mean of the control arm."""
         return [PartBets(_counting(units), self.scale) for units in (self.planned.treated, self.planned.control)]
 
     @cached_property
@@ -191,7 +191,7 @@ class ArmDifference(OfScore):
 
 
 def _plan(planned: SeenArms, scale: float) -> _BettingPlan:
-    """Plan a bet from training units: weights, the pairs to bet against, and the variance."""
+    """Return the public numbers of a bet against small differences, computed from training units."""
     treated, control = planned.treated, planned.control
     errors = [math.sqrt(units.spread() * (1.0 + 1.0 / scale)) / units.total for units in (treated, control)]
     rest = (treated.values - treated.mean * treated.sizes) / treated.total
@@ -205,7 +205,7 @@ def _plan(planned: SeenArms, scale: float) -> _BettingPlan:
 
 
 def _least_difference(seen: SeenArms, plan: _BettingPlan, nats: float, treated: Ends, control: Ends) -> float:
-    """Return the least ``b - a`` in the box of both intervals that the bets leave, rounded down (Statement K).
+    """Return the least difference ``b - a`` of both means that the bets do not exclude, rounded down (Statement K).
 
     Args:
         seen: The units; values of the treated arm rounded down.
@@ -222,7 +222,7 @@ def _least_difference(seen: SeenArms, plan: _BettingPlan, nats: float, treated: 
     bets = JointBets(np.stack(moves, axis=-1)[None], largest_loss, up.counts, stakes, _WEIGHTS)
 
     def capital(difference: float) -> float:
-        """Return the log capital against all pairs in the box with the difference, or -inf for unlikely pairs."""
+        """Return the log capital against all means in both intervals with this difference, or -inf outside the plan."""
         ends = max(control[0], treated[0] - difference), min(control[1], treated[1] - difference)
         if ends[0] < plan.least or ends[1] + difference > plan.most:
             return -math.inf
@@ -234,12 +234,12 @@ def _least_difference(seen: SeenArms, plan: _BettingPlan, nats: float, treated: 
 
 
 def _counting(units: Units) -> Units:
-    """Return the units without those that have no row in the arm."""
+    """Return the units that have at least one row in the arm."""
     some = units.sizes > 0.0
     return Units(units.sizes[some], units.values[some], units.counts[some], units.largest)
 
 
 def _raised(units: Units, rounded: float) -> Units:
-    """Return the units with values as large as they may have been before they were rounded down."""
+    """Return the units with the largest values that they can have had before they were rounded down."""
     values = np.minimum(units.values + rounded * units.sizes, units.sizes)
     return Units(units.sizes, values, units.counts, units.largest)

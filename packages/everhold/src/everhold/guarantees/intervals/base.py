@@ -25,7 +25,7 @@ CELLS = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """An exact histogram of row values, the same from every engine.
+    """An exact histogram of row values over equal parts of [0, 1], the same from every engine.
 
     Attributes:
         counts: Shape (`CELLS`,): rows whose value on the grid lies in each cell; 1 belongs to the last cell. Parts of
@@ -104,7 +104,7 @@ class Procedure(ABC):
 
     @abstractmethod
     def interval(self, seen: Any, nats: float) -> tuple[float, float]:
-        """Return both ends of the interval within [0, 1], rounded outwards: C_j(X).
+        """Return both ends of the interval at the level ``exp(-nats)``, within [0, 1] and rounded outwards: C_j(X).
 
         Args:
             seen: What the procedure `needs`; for a total the mean in [0, 1].
@@ -113,19 +113,19 @@ class Procedure(ABC):
 
     @abstractmethod
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """Return the interval to expect if the outcome is exactly like the guess, from public facts."""
+        """Return the interval that results if the sealed value equals the guess, predicted from public facts."""
 
     def widest(self, nats: float) -> float:
-        """Return a public half-width that no interval at this level exceeds, whatever the sealed rows are."""
+        """Return a half-width that no interval at the level ``exp(-nats)`` exceeds, whatever the sealed rows are."""
         return 0.5
 
     def widest_if_honest(self, nats: float) -> float:
-        """Return `widest` for the share of counting rows that training rows suggest. Mostly it is the same."""
+        """Return `widest` if as many sealed rows count as training rows suggest. By default it is `widest`."""
         return self.widest(nats)
 
     @property
     def frame(self) -> tuple[float, float]:
-        """The least and the greatest possible value, from public facts."""
+        """The least and the greatest value that an interval can contain, from public facts."""
         return 0.0, 1.0
 
     @abstractmethod
@@ -133,7 +133,7 @@ class Procedure(ABC):
         """Return the expected distance of an honest guess from the sealed value."""
 
     def stakes(self, nats: float) -> dict[str, float]:
-        """Return the public numbers chosen for this level that a verifier of the interval needs, by name."""
+        """Return by name the public numbers, such as stakes, that a verifier needs to compute the interval again."""
         return {}
 
     @property

@@ -56,20 +56,20 @@ class Bets(Procedure):
 
     @abstractmethod
     def _units(self, seen: Any) -> Units:
-        """Return the sealed units, or lotteries with their means."""
+        """Return the evaluated rows or groups as units; a value may be split between two points with the same mean."""
 
     @cached_property
     def _chosen(self) -> dict[tuple[float, bool], float]:
-        """Stakes computed so far, by nats and by whether they bet against values above."""
+        """Cache of stakes, by ln(1 / level) and by whether the stake is for the upper end."""
         return {}
 
     @cached_property
     def _cautious(self) -> Units:
-        """The expected sealed units, with a little doubt."""
+        """Predicted sealed units around the guess or the training mean, with a little more spread."""
         return self.prediction.cautious(self.prediction.mean if self.guess is None else self.guess)
 
     def _stake(self, nats: float, *, upper: bool) -> float:
-        """Return the stake for one end, from public facts."""
+        """Return the stake of the bet that makes one end, computed from public facts."""
         if self.fixed_stakes:
             return NO_STAKE
         if (nats, upper) not in self._chosen:
@@ -78,17 +78,17 @@ class Bets(Procedure):
         return self._chosen[nats, upper]
 
     def _stakes(self, nats: float) -> tuple[float, float]:
-        """Return the stakes against values below and above."""
+        """Return the stakes of the bets that make the lower and the upper end."""
         return self._stake(nats, upper=False), self._stake(nats, upper=True)
 
     def farthest_end(self, seen: Any, nats: float, *, upper: bool, known: float | None) -> float | None:
-        """Return one end of the interval, or None if one test tells that it is not beyond a value.
+        """Return one end of the interval, or None if a test shows that it lies no farther out than ``known``.
 
         Args:
             seen: As for `interval`; of means over all rows.
             nats: ln(1 / level) of both sides together.
             upper: Whether it is the upper end.
-            known: The value; None for the end in any case.
+            known: The value to compare with; None to return the end in any case.
         """
         units, side, stake = self._units(seen), side_of(nats), self._stake(nats, upper=upper)
         units, value = (units, known) if upper else (units.mirrored, None if known is None else 1.0 - known)
@@ -98,12 +98,12 @@ class Bets(Procedure):
         return end if upper else 1.0 - end
 
     def stakes(self, nats: float) -> dict[str, float]:
-        """See `Procedure.stakes`: the predicted stakes against values below and above; the others are `FRACTIONS`."""
+        """Return both stakes that were predicted from training units. The other stakes are `FRACTIONS`."""
         low, high = self._stakes(nats)
         return {"stake_low": low, "stake_high": high}
 
     def _ends(self, units: Units, nats: float, *, tolerance: float) -> tuple[float, float]:
-        """Return both ends of the interval that the bets on these units leave."""
+        """Return the least and the greatest mean that bets on these units do not exclude at ``exp(-nats)``."""
         side = side_of(nats)
         low, high = self._stakes(nats)
         return (
@@ -112,11 +112,11 @@ class Bets(Procedure):
         )
 
     def interval(self, seen: Any, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`."""
+        """Return both ends of the interval at the level ``exp(-nats)``, within [0, 1] and rounded outwards."""
         return self._ends(self._units(seen), nats, tolerance=1e-9)
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`: of the training units, as many as are sealed, moved to the guess."""
+        """Return the interval of predicted units: training units, scaled to sealed rows and shifted to the guess."""
         return self._ends(self.prediction.around(guess), nats, tolerance=1e-6)
 
     def standard_error(self, guess: float) -> float:
@@ -126,7 +126,7 @@ class Bets(Procedure):
 
     @property
     def worth(self) -> float:
-        """See `Procedure.worth`: ``1 / (4 v)``, where v is the predicted variance of the sealed value."""
+        """Number of yes-or-no rows with the same variance: ``1 / (4 v)``, v the sealed value's predicted variance."""
         predicted = self.prediction
         return 0.25 * predicted.scale * predicted.total**2 / predicted.spread(predicted.mean)
 
@@ -155,18 +155,18 @@ class Betting(Bets):
 
     @cached_property
     def prediction(self) -> Prediction:
-        """See `Bets.prediction`."""
+        """Prediction of the sealed rows' spread from the training rows."""
         units = _edges(self.training)
         total = int(self.training.counts.sum())
         return Prediction.of(units, scale=self.rows / max(total, 1), excess=_excess(self.training))
 
     def widest(self, nats: float) -> float:
-        """See `Procedure.widest`: ``sqrt((L + ln 32) / n)``, at least the least stake (theory, several stakes)."""
+        """Return the largest possible half-width: ``sqrt((L + ln 32) / n)``, or the least fixed stake if larger."""
         return _widest(nats, self.rows)
 
 
 def _widest(nats: float, coins: float) -> float:
-    """Return a half-width that no interval over so many independent coins exceeds at this level."""
+    """Return a half-width that no interval over ``coins`` independent yes-or-no units exceeds at this level."""
     return min(max(math.sqrt((side_of(nats) + MOST_PAID) / coins), float(np.min(FRACTIONS))), 0.5)
 
 
@@ -192,7 +192,7 @@ class OfGroups(Bets):
         return float(self.largest_group or max(size for size, _ in self.sizes))
 
     def widest(self, nats: float) -> float:
-        """See `Procedure.widest`; of bets at all sizes that of rows as large as a group can be.
+        """Return the largest possible half-width. With ``largest_group`` all groups are taken to be of that size.
 
         The capital is concave in size and value of a group, so it is least where groups are as large as can be and have
         all ones or all zeros. These are ``rows / largest_group`` coins.
@@ -252,11 +252,11 @@ class GroupBetting(OfGroups):
 
     @cached_property
     def prediction(self) -> Prediction:
-        """See `Bets.prediction`."""
+        """Prediction of the sealed groups' spread from the training groups."""
         return self._predicted(self.training, _sums)
 
     def independent_rows(self, row_variance: float) -> float:
-        """Return the number of independent rows that would be as certain: rows by design effect.
+        """Return the number of independent rows whose mean would have the same standard error.
 
         Args:
             row_variance: Of single rows on the scale [0, 1], such as ``p (1 - p)``.
@@ -266,7 +266,7 @@ class GroupBetting(OfGroups):
 
 @dataclass(frozen=True)
 class _RatioBets(Bets):
-    """Bets on pairs whose row values were rounded down, so that each side assumes the worst true values."""
+    """Bets on pairs of row values that were rounded down. Either end holds for the true values, whatever they were."""
 
     of_all_rows: ClassVar[bool] = False  # of however few are in the denominator
 
@@ -279,7 +279,7 @@ class _RatioBets(Bets):
         return _pairs(seen, self._largest)
 
     def interval(self, seen: Pairs, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`."""
+        """Return both ends of the ratio's interval, each computed as if rounding had moved the ratio towards it."""
         less = _pairs(seen, self._largest, denominators=1)
         more = _pairs(seen, self._largest, numerators=1)
         side, (low, high) = side_of(nats), self._stakes(nats)
@@ -304,12 +304,12 @@ class RatioBetting(_RatioBets):
 
     @cached_property
     def prediction(self) -> Prediction:
-        """See `Bets.prediction`."""
+        """Prediction of the sealed rows' spread from the training rows."""
         total = round(float(np.sum(self.training.counts)))
         return Prediction.of(self._units(self.training), scale=self.rows / max(total, 1))
 
     def widest_if_honest(self, nats: float) -> float:
-        """See `Procedure.widest_if_honest`.
+        """Return the largest half-width if about as many sealed rows count as training rows suggest.
 
         Row by row the capital is least for numerators that are 0 or all of the denominator, and then for denominators
         of 1 with the same sum. Of those, half ones have the widest interval.
@@ -340,17 +340,17 @@ class GroupRatioBetting(OfGroups, _RatioBets):
 
     @cached_property
     def prediction(self) -> Prediction:
-        """See `Bets.prediction`."""
+        """Prediction of the sealed groups' spread from the training groups."""
         return self._predicted(self.training, _pairs)
 
 
 def side_of(nats: float) -> float:
-    """Return the nats of one side, which has half of the level. At least a little, so that something is staked."""
+    """Return ln(1 / level) of one side of an interval, which has half of the level; at least `LEAST_NATS`."""
     return max(nats + math.log(2.0), LEAST_NATS)
 
 
 def _edges(cells: Cells) -> Units:
-    """Return each row as a lottery over the edges of its cell, with the cell's mean."""
+    """Return a histogram as units: its rows are split between both edges of their cell, with the same mean."""
     up = _upwards(cells)
     mass = np.append(cells.counts - up, 0.0)
     mass[1:] += up
@@ -360,7 +360,7 @@ def _edges(cells: Cells) -> Units:
 
 
 def _upwards(cells: Cells) -> NDArray[np.float64]:
-    """Return the number of rows of each cell on its upper edge. Exact for units that cells divide."""
+    """Return the weight that each cell's rows give to its upper edge. Exact if the unit is a multiple of `CELLS`."""
     index, counts = np.arange(CELLS), cells.counts
     if cells.unit % CELLS == 0:
         step = cells.unit // CELLS
@@ -371,14 +371,14 @@ def _upwards(cells: Cells) -> NDArray[np.float64]:
 
 
 def _excess(cells: Cells) -> float:
-    """Return how much the lotteries overstate the sum of squares, if values are spread evenly inside a cell."""
+    """Return how much splitting rows between cell edges adds to the sum of squares, if values fill cells evenly."""
     up = _upwards(cells)
     lottery = up * (1.0 - up / np.maximum(cells.counts, 1))
     return float(np.sum(np.maximum(lottery - cells.counts / 12.0, 0.0))) / CELLS**2
 
 
 def _sums(groups: GroupSums, largest: float) -> Units:
-    """Return groups as units whose values are their sums."""
+    """Return groups of rows as units: the size is the number of rows, and the value is the sum over them."""
     refuse_larger(groups.sizes, largest)
     sizes = np.asarray(groups.sizes, dtype=np.float64)
     values = np.minimum(groups.sums / groups.unit, sizes)
@@ -386,7 +386,7 @@ def _sums(groups: GroupSums, largest: float) -> Units:
 
 
 def refuse_larger(sizes: NDArray[np.int64], largest: float) -> None:
-    """Refuse units larger than the public sizes say, for which bets would be unfair."""
+    """Raise ValueError if a unit is larger than the public sizes allow, because bets on it would be unfair."""
     if np.max(sizes, initial=0) > largest:
         raise ValueError(
             "A group is larger than the public sizes of the sealed groups allow. Pass the sizes of the sealed groups."
@@ -394,7 +394,7 @@ def refuse_larger(sizes: NDArray[np.int64], largest: float) -> None:
 
 
 def _pairs(pairs: Pairs, largest: float, *, numerators: int = 0, denominators: int = 0) -> Units:
-    """Return exact pairs, with so many grid steps more for each row, without pairs that have no denominator."""
+    """Return units with denominators as sizes and numerators as values, each raised by some grid steps per row."""
     refuse_larger(pairs.sizes, largest)
     sizes = (pairs.denominators + denominators * pairs.sizes) / pairs.unit
     values = (pairs.numerators + numerators * pairs.sizes) / pairs.unit
@@ -458,7 +458,7 @@ class Prediction:
 
     @cached_property
     def _likely(self) -> Units:
-        """As many units as are sealed, exactly like the training units."""
+        """The training units, with counts multiplied up to the number of sealed rows."""
         values = np.clip(self.mean * self.sizes + self.residuals, 0.0, self.sizes)
         return Units(self.sizes, values, self.counts * self.scale, self.largest, self.public)
 
@@ -474,7 +474,7 @@ class Prediction:
         return _raised(likely, guess) if guess >= likely.mean else _raised(likely.mirrored, 1.0 - guess).mirrored
 
     def cautious(self, guess: float) -> Units:
-        """Return units around the guess, with half a unit at either end that training may have lacked."""
+        """Return the predicted units around the guess, with half a typical training unit more at 0 and at 1."""
         near, typical = self.around(guess), self.typical
         residuals = near.values - near.mean * near.sizes
         sizes, residuals, counts = _in_classes(near.sizes, residuals, near.counts, _FEW_CLASSES)
@@ -487,7 +487,7 @@ class Prediction:
         )
 
     def spread(self, guess: float) -> float:
-        """Return the predicted sum of squared residuals about the guess, for as many units as in training."""
+        """Return the predicted sum of squared residuals of as many units as in training, if the mean is the guess."""
         units = float(np.sum(self.counts))
         squares = max(self.around(guess).spread() / self.scale - self.excess, 0.0)
         ghosts = _GHOSTS * self.typical**2 * (guess**2 + (1.0 - guess) ** 2)
@@ -495,7 +495,7 @@ class Prediction:
 
 
 def _raised(units: Units, mean: float) -> Units:
-    """Return the same units with a larger mean, raised as `Prediction.around` describes."""
+    """Return the units with values raised until their mean is ``mean``, as `Prediction.around` describes."""
     values, shares = units.values, units.values / np.maximum(units.sizes, 1e-300)
     if not np.all(np.isin(shares, (0.0, 0.5, 1.0))):
         values = np.minimum(values * (mean / max(units.mean, 1e-300)), units.sizes)
@@ -509,7 +509,7 @@ def _raised(units: Units, mean: float) -> Units:
 def _in_classes(
     sizes: NDArray[np.float64], residuals: NDArray[np.float64], counts: NDArray[np.float64], number: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Merge units of about the same residual if there are too many kinds. Returns sizes, residuals and counts."""
+    """Return sizes, residuals and counts, with units of similar residuals merged if there are too many kinds."""
     if len(sizes) <= 2 * number:
         return sizes, residuals, counts
     least, greatest = float(residuals.min()), float(residuals.max())

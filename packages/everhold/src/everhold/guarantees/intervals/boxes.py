@@ -22,12 +22,12 @@ _CELLS, _PIECES = 12, 4  # of each of three parts, and of the way from one model
 
 
 def itself(low: Ends, high: Ends) -> tuple[float, float]:
-    """Return the bounds of the only part."""
+    """Return the bounds of a score that is equal to its only part."""
     return float(low[0]), float(high[0])
 
 
 def root(low: Ends, high: Ends) -> tuple[float, float]:
-    """Return the square root of the bounds of the only part."""
+    """Return the bounds of a score that is the square root of its only part."""
     return math.sqrt(max(float(low[0]), 0.0)), math.sqrt(max(float(high[0]), 0.0))
 
 
@@ -42,10 +42,10 @@ def average(low: Ends, high: Ends) -> tuple[float, float]:
 
 
 def weighted_average(low: Ends, high: Ends) -> tuple[float, float]:
-    """Return the bounds of ``sum w_k s_k`` for k scores, then their weights, which add up to 1.
+    """Return the bounds of ``sum w_k s_k``. The arrays hold k scores, then their weights, which add up to 1.
 
-    For fixed weights it grows with each score. For fixed scores it is linear in the weights, and its extremes over a
-    box that is cut by ``sum w = 1`` are reached by filling up weights in the order of the scores.
+    For fixed weights the sum grows with each score. For fixed scores it is linear in the weights, and its extremes over
+    a box that is cut by ``sum w = 1`` are reached by filling up weights in the order of the scores.
 
     Examples:
         >>> weighted_average(np.array([0.0, 1.0, 0.5, 0.25]), np.array([0.0, 1.0, 0.75, 0.5]))
@@ -60,7 +60,7 @@ def weighted_average(low: Ends, high: Ends) -> tuple[float, float]:
 
 
 def _filled(scores: Ends, least: Ends, most: Ends) -> float:
-    """Return the least ``sum w s`` with ``least <= w <= most`` and ``sum w = 1``, or nan without such weights."""
+    """Return the least ``sum w s`` with ``least <= w <= most`` and ``sum w = 1``, or nan if no weights fit."""
     least, most = np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
     left = 1.0 - float(np.sum(least))
     if left < -1e-9 or float(np.sum(most)) < 1.0 - 1e-9:
@@ -107,7 +107,7 @@ def explained(low: Ends, high: Ends, *, centre: float, scale: float = 1.0) -> tu
 
 
 def _explained(ratio: float, apart: float, square: float) -> float:
-    """Return R2 from its parts, cut off at -1."""
+    """Return R2 from relative error, distance of the mean label from the centre, and mean square; at least -1."""
     room = 1.0 - apart * apart / square if square > 0.0 else 0.0
     return max(1.0 - ratio / room, -1.0) if room > 0.0 and math.isfinite(ratio) else -1.0
 
@@ -115,7 +115,7 @@ def _explained(ratio: float, apart: float, square: float) -> float:
 def root_gain(low: Ends, high: Ends) -> tuple[float, float]:
     """Return the bounds of ``sqrt(A) - sqrt(A - D)``, from the difference D of two means and the first mean A.
 
-    It grows with D. For D above 0 it falls with A, and for D below 0 it grows.
+    The value grows with D. For D above 0 it falls with A, and for D below 0 it grows with A.
 
     Examples:
         >>> root_gain(np.array([0.11, 0.36]), np.array([0.11, 0.36]))
@@ -155,7 +155,7 @@ def explained_gain(low: Ends, high: Ends, *, centre: float, scale: float = 1.0) 
 
 
 def _over(gained: float, variance: float) -> float:
-    """Return a gain over a variance, cut off at -2 and 2."""
+    """Return a gain divided by a variance, clipped to [-2, 2]."""
     if gained == 0.0:
         return 0.0
     return min(max(gained / variance, -2.0), 2.0) if variance > 0.0 else math.copysign(2.0, gained)
@@ -186,7 +186,7 @@ def correlation_gain(low: Ends, high: Ends) -> tuple[float, float]:
 
 
 def _turned(least: Ends, most: Ends) -> Ends:
-    """Return ends of the share and of both rates with predictions 0 and 1 exchanged."""
+    """Return ends of the share of label 1 and of both rates, after predictions 0 and 1 are exchanged."""
     return np.array([least[2], 1.0 - most[3], 1.0 - most[4]])
 
 
@@ -213,18 +213,18 @@ def _least_gain(up: float, down: float, low: Ends, high: Ends) -> float:
 
 
 def _times_least(number: float, span: Span) -> Ends:
-    """Return the least product of a number and a value of an interval."""
+    """Return the least product of a number and a value between the ends of each interval."""
     if number == 0.0:
         return np.zeros(len(span[0]))
     return number * (span[0] if number > 0.0 else span[1])
 
 
 def _slopes(p: Span, a: Span, b: Span) -> tuple[Span, Span]:
-    """Return intervals of the derivatives of r by a and by b over boxes, by interval arithmetic.
+    """Return intervals that contain the derivatives of the correlation by a and by b, by interval arithmetic.
 
-    With ``q = p a + (1 - p) b``, ``S = q (1 - q)`` and ``t = (1 - 2 q) (a - b) / (2 S)``, they are
-    ``sqrt(p (1 - p) / S) (1 - p t)`` and ``-sqrt(p (1 - p) / S) (1 + (1 - p) t)``. The first is never negative, and the
-    second is never positive.
+    With ``q = p a + (1 - p) b``, ``S = q (1 - q)`` and ``t = (1 - 2 q) (a - b) / (2 S)``, the derivatives are ``sqrt(p
+    (1 - p) / S) (1 - p t)`` and ``-sqrt(p (1 - p) / S) (1 + (1 - p) t)``. The first is never negative, and the second
+    is never positive.
     """
     other = 1.0 - p[1], 1.0 - p[0]
     q = p[0] * a[0] + other[1] * b[0], p[1] * a[1] + other[0] * b[1]  # a at least b; else it is the hull
@@ -255,13 +255,13 @@ def _slopes(p: Span, a: Span, b: Span) -> tuple[Span, Span]:
 
 
 def _product(first: Span, second: Span) -> Span:
-    """Return the interval of products of values of two intervals."""
+    """Return the interval of all products of a value in one interval and a value in the other."""
     products = [one * other for one in first for other in second]
     return np.minimum.reduce(products), np.maximum.reduce(products)
 
 
 def _correlation(p: Ends, a: Ends, b: Ends) -> Ends:
-    """Return the correlation, or 0 where a class or a prediction never occurs, as in scikit-learn."""
+    """Return Matthews' correlation for share p and rates a and b, or 0 if a class or a prediction never occurs."""
     q = p * a + (1.0 - p) * b
     square = q * (1.0 - q)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -269,15 +269,18 @@ def _correlation(p: Ends, a: Ends, b: Ends) -> Ends:
 
 
 def _least_correlation(p: Ends, p_high: Ends, a: Ends, b: Ends) -> Ends:
-    """Return the smallest correlation, from the largest with classes exchanged, which changes its sign."""
+    """Return the least Matthews' correlation for shares from ``p`` to ``p_high`` and rates a and b.
+
+    It is minus the largest correlation with the two predictions exchanged.
+    """
     return -_largest_correlation(1.0 - p_high, 1.0 - p, b, a)
 
 
 def _largest_correlation(p: Ends, p_high: Ends, a: Ends, b: Ends) -> Ends:
-    """Return the largest value of ``sqrt(g(p)) (a - b)`` over an interval of p.
+    """Return the largest Matthews' correlation for shares from ``p`` to ``p_high`` and rates a and b.
 
-    With b = 0 it falls in p from the limit ``sqrt(a)`` at 0. With a = 1 it grows to ``sqrt(1 - b)`` at 1. A class that
-    never occurs has the value 0, and rare ones come near the limit.
+    With b = 0 it falls in p from the limit ``sqrt(a)`` at 0. With a = 1 it grows to ``sqrt(1 - b)`` at 1. The
+    correlation is 0 if a class never occurs, and is near the limit if a class is rare.
     """
     ends = np.maximum(_correlation(p, a, b), _correlation(p_high, a, b))
     limits = np.maximum(

@@ -69,7 +69,7 @@ class GateClaim:
 
 
 class UnitValues(Protocol):
-    """Protocol of the values of one claim, unit by unit."""
+    """Protocol of the values from which one claim about cases is tested, one or more for each unit."""
 
     def first_look(self, claim: GateClaim, *, planned: int, nats: float, looks: Sequence[int]) -> int:
         """Return the index of the first look that proves the claim, or the number of looks if none does."""
@@ -139,7 +139,7 @@ class RatioUnits:
     def first_look(self, claim: GateClaim, *, planned: int, nats: float, looks: Sequence[int]) -> int:
         """Return the index of the first look that proves the claim, or the number of looks if none does.
 
-        Different ratios of the other version may be ruled out at different looks.
+        Ratios that the other version may have can be excluded at different looks.
 
         Args:
             claim: Its floor is in units of the ratio.
@@ -152,12 +152,12 @@ class RatioUnits:
         return max(first_look(each, nats) for each in capital)
 
     def bets(self, counts: NDArray[np.float64], stakes: NDArray[np.float64], most_floor: float) -> JointBets:
-        """Return bets at points ``(a, b, a floor)``, where the other version's ratio is b / a.
+        """Return bets against points ``(a, b, a floor)``, where b / a is the ratio of the other version.
 
         Args:
             counts: See `JointBets`.
             stakes: Shape (stakes,), from `stakes_for`.
-            most_floor: Losses are those of floors up to this; then a floor that is proved proves all below it.
+            most_floor: The largest losses are those of this floor; with it, a proof of a floor proves all lower floors.
         """
         own, other, below, below_other = self.sums
         sign, none = -1.0 if self.lower else 1.0, np.zeros(len(own))
@@ -171,7 +171,7 @@ class RatioUnits:
         return JointBets(moves, losses * self.largest, counts, stakes, _SHARES - math.log(len(stakes)))
 
     def paths(self, floor: float, *, all_ratios: bool = True) -> NDArray[np.float64]:
-        """Return points for all ratios from 0 to infinity, shape (paths, points, 3).
+        """Return the points to bet against for all ratios from 0 to infinity, shape (paths, points, 3).
 
         Args:
             floor: See `bets`.
@@ -188,9 +188,9 @@ class RatioUnits:
 
 
 def stakes_for(units: int, nats: float) -> NDArray[np.float64]:
-    """Return the constant stakes of a mixture of bets, with equal weights, from public facts, shape (stakes,).
+    """Return the stakes of a mixture of bets with equal weights, from public facts, shape (stakes,).
 
-    The smallest is the best one for gains that spread as far as possible.
+    The smallest stake is the best one for gains that spread as far as possible.
 
     Args:
         units: Number of units if all are looked at.
@@ -232,12 +232,12 @@ def log_capital(
 
 
 def first_look(capital: NDArray[np.float64], nats: float) -> int:
-    """Return the index of the first look with enough capital, or the number of looks if there is none."""
+    """Return the first index at which the log capital is at least ``nats``, or its length if there is none."""
     return int(np.argmax(np.append(capital >= nats, True)))
 
 
 def _looked_at(units: int, looks: Sequence[int]) -> NDArray[np.float64]:
-    """Return which units count at each look, as 1 and 0, shape (units, looks)."""
+    """Return 1 for units that were evaluated by a look and 0 for later ones, shape (units, looks)."""
     return (np.arange(units)[:, None] < np.asarray(looks)).astype(np.float64)
 
 
@@ -267,12 +267,12 @@ def first_proof(
 
 
 def _extra(claims: Sequence[GateClaim], claim: GateClaim) -> float:
-    """Return the nats that a success pays because any of several is enough. Guards pay nothing."""
+    """Return ln(number of successes), which is added to the nats of a success because one is enough; 0 for a guard."""
     return 0.0 if claim.guard else math.log(sum(not each.guard for each in claims))
 
 
 def sign_nats(wins: float, losses: float) -> float:
-    """Return ln(1 / p) of the exact one-sided sign test: at least as many wins among units that differ.
+    """Return ln(1 / p) of the exact one-sided sign test for more wins than losses.
 
     Args:
         wins: Number of units that gain. Expected numbers, which need not be whole, are interpolated.
@@ -305,7 +305,7 @@ def tail_nats(events: int, of: int, chance: float) -> float:
 
 
 def least_by_tail(units: int, floor: float, nats: float) -> float:
-    """Return the smallest mean gain of yes-or-no runs that the binomial tail proves, above 1 if none is.
+    """Return the smallest mean gain of yes-or-no runs that the binomial tail proves, above 1 if no gain is enough.
 
     Examples:
         >>> round(least_by_tail(300, 0.0, 3.74), 3), least_by_tail(2, 0.0, 3.74) > 1.0
@@ -317,7 +317,7 @@ def least_by_tail(units: int, floor: float, nats: float) -> float:
 
 
 def least_gain(units: int, floor: float, nats: float) -> float:
-    """Return the smallest mean gain that units without spread can prove, above 1 if none can be.
+    """Return the smallest gain that the bet proves if all units have the same gain, above 1 if no gain is enough.
 
     Source: n ln(1 + stake (gain - floor) / (1 + floor)) = nats.
 
@@ -329,7 +329,7 @@ def least_gain(units: int, floor: float, nats: float) -> float:
 
 
 def most_nats(units: int, floor: float, *, gain: float = 1.0) -> float:
-    """Return the most that a bet can prove if each unit has this gain. Smaller levels are not provable.
+    """Return ln(1 / level) of the smallest level at which the bet proves the claim if each unit has this gain.
 
     Examples:
         >>> round(most_nats(60, 0.0, gain=0.1), 2)

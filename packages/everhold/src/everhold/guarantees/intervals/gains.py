@@ -83,9 +83,9 @@ def cells_of_pairs(counts: NDArray[np.float64] | NDArray[np.int64]) -> Cells:
 
 @dataclass(frozen=True)
 class OneSidedGain(Procedure):
-    """Base of bets on the gain in a score over another model. One-sided, so the upper end is always 1.
+    """Base of bets on how much higher a model's score is than another's. The upper end of the interval is always 1.
 
-    A mean stands for the gain, as ``(1 + gain) / 2``.
+    An interval is about ``(1 + gain) / 2``.
 
     Attributes:
         rows: Sealed rows, which are independent, or as many as are expected to count.
@@ -98,31 +98,31 @@ class OneSidedGain(Procedure):
 
     @abstractmethod
     def gain(self, seen: Any) -> float:
-        """Return the gain on the sealed rows. A score without a row in its denominator counts as 0."""
+        """Return the first model's score less the second one's on the sealed rows. A score of no rows counts as 0."""
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`: nothing is known beforehand."""
+        """Return 0 and 1, because no gain is predicted."""
         return 0.0, 1.0
 
     def standard_error(self, guess: float) -> float:
-        """See `Procedure.standard_error`: no gain is guessed."""
+        """Return 1/2, because no gain is guessed."""
         return 0.5
 
     @property
     def worth(self) -> float:
-        """See `Procedure.worth`: rows are as many as there are."""
+        """The number of sealed rows."""
         return float(self.rows)
 
 
 @dataclass(frozen=True)
 class OutcomeGain(OneSidedGain):
-    """Base of bets on a gain that follows from the pairs of two models' outcomes."""
+    """Base of bets on a gain that is computed from counts of pairs: the outcome of each model on the same row."""
 
     needs: ClassVar[Needs] = "cells"
 
     @staticmethod
     def paired(challenger: NDArray[np.int64], champion: NDArray[np.int64], *, unit: int) -> NDArray[np.int64]:
-        """Return pairs of outcomes as row values in grid units, each pair in a different cell.
+        """Return the pair of both models' outcomes on each row as one row value in grid units.
 
         Args:
             challenger: Shape (rows,): codes of outcomes as values ``code / 4`` in grid units.
@@ -134,17 +134,17 @@ class OutcomeGain(OneSidedGain):
 
     @staticmethod
     def cells(challenger: NDArray[np.int64], champion: NDArray[np.int64]) -> Cells:
-        """Return the counts of pairs of outcomes from their codes, shape (rows,)."""
+        """Return the counts of pairs of outcomes, from the code of each model's outcome on each row."""
         return cells_of_pairs(np.bincount(_KINDS * challenger + champion, minlength=_KINDS**2).astype(np.int64))
 
 
 @dataclass(frozen=True)
 class GainBets(OutcomeGain):
-    """Base of joint bets on a gain and a nuisance value."""
+    """Base of bets on a gain together with an unknown second number, such as the other model's ratio."""
 
     @abstractmethod
     def capital(self, seen: Cells, nats: float) -> Callable[[float], float]:
-        """Return the function from a gain in (-1, 1) to the log capital against it and all smaller gains.
+        """Return the function from a gain in (-1, 1) to the log capital against this and all smaller gains.
 
         Args:
             seen: Counts of pairs of outcomes.
@@ -152,7 +152,7 @@ class GainBets(OutcomeGain):
         """
 
     def interval(self, seen: Cells, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`."""
+        """Return the lower end of ``(1 + gain) / 2``, at half of the level, and 1 as the upper end."""
         side, gain = nats + math.log(2.0), self.gain(seen)
         start = gain - math.sqrt(2.0 * side / self.rows)
         capital = self.capital(seen, side)
@@ -183,12 +183,12 @@ class RatioGain(GainBets):
     )
 
     def capital(self, seen: Cells, nats: float) -> Callable[[float], float]:
-        """See `GainBets.capital`."""
+        """Return the function from a gain in (-1, 1) to the log capital against this and all smaller gains."""
         stakes = stakes_for(self.rows, nats + math.log(2.0))
         return _against_ratios(self.score, tuple(stakes.tolist())).capital(counts_of_pairs(seen).ravel()[_PAIRS])
 
     def gain(self, seen: Cells) -> float:
-        """See `OneSidedGain.gain`."""
+        """Return the first model's ratio less the second one's on the sealed rows. A ratio over no rows counts as 0."""
         top, bottom = (np.array(part) for part in RATIOS[self.score])
         counts = counts_of_pairs(seen)
         ratios = [of @ top / max(of @ bottom, 1e-300) for of in (counts.sum(axis=1), counts.sum(axis=0))]
@@ -197,7 +197,7 @@ class RatioGain(GainBets):
 
 @lru_cache(maxsize=16)
 def _against_ratios(score: str, stakes: tuple[float, ...]) -> MovedBets:
-    """Return the bets on the gain of a ratio, at points that move with the gain."""
+    """Return bets on the gain of a ratio, against all ratios that the second model may have. Cached."""
     top, bottom = (np.array(part) for part in RATIOS[score])
     own, other = _OWN[_PAIRS], _OTHER[_PAIRS]
     units = RatioUnits(
@@ -229,7 +229,7 @@ class BalancedGain(GainBets):
     )
 
     def capital(self, seen: Cells, nats: float) -> Callable[[float], float]:
-        """See `GainBets.capital`."""
+        """Return the function from a gain in (-1, 1) to the log capital against this and all smaller gains."""
         stakes = np.append(stakes_for(self.rows, nats + math.log(2.0)), 0.0)  # the last one of no bet
         ones, zeros = (partial(ends_of_segments, counts, stakes) for counts in apart_by_label(seen))
 
@@ -242,7 +242,7 @@ class BalancedGain(GainBets):
         return capital
 
     def gain(self, seen: Cells) -> float:
-        """See `OneSidedGain.gain`."""
+        """Return the mean gain in the recalls of labels 1 and 0 on the sealed rows."""
         apart = np.array([-1.0, 0.0, 1.0])
         return float(sum(counts @ apart / max(counts.sum(), 1e-300) for counts in apart_by_label(seen)) / 2.0)
 
@@ -271,9 +271,9 @@ def ends_of_segments(
 
 
 def least_product(ones: NDArray[np.float64], zeros: NDArray[np.float64]) -> float:
-    """Return the least logarithm of the capital of all pairs of bets, of any segment.
+    """Return a lower bound of the log capital of all pairs of bets together, over all segments.
 
-    The sums of both least capitals bound it from below, which is enough but for the segments where that bound is least.
+    The sum of both least log capitals is a bound for each segment. It is sharpened where it is least.
     """
     bound = log_of_sum(np.minimum(*ones), axis=0) + log_of_sum(np.minimum(*zeros), axis=0)
     order = np.argpartition(bound, _EXACT)
@@ -284,14 +284,14 @@ def least_product(ones: NDArray[np.float64], zeros: NDArray[np.float64]) -> floa
 
 
 def apart_by_label(seen: Cells) -> list[NDArray[np.float64]]:
-    """Return the numbers of rows of label 1 and of label 0 by d = -1, 0, 1, each of shape (3,)."""
+    """Return counts of rows of label 1 and of label 0 by d = -1, 0, 1: which model alone is right, (3,) each."""
     counts = counts_of_pairs(seen).ravel()
     return [np.asarray(np.bincount(1 + _APART[of], counts[of], 3), np.float64) for of in (_ONE[0], ~_ONE[0])]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenClasses:
-    """Outcomes of two models, seen from each class.
+    """Pairs of two models' outcomes, counted once for each class against all others.
 
     Attributes:
         pairs: For each class, the counts of pairs of outcomes of this class against all others.
@@ -305,7 +305,7 @@ class SeenClasses:
     def of(
         cls, labels: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64], classes: int
     ) -> SeenClasses:
-        """Count outcomes from numbers of classes, shape (rows,) each. No class is -1, and a failing row nan."""
+        """Count outcomes from class numbers of shape (rows,). A label of no class is -1, and a failing row is nan."""
         known = [int(np.count_nonzero(labels == number)) for number in range(classes)]
         pairs = []
         for number in range(classes):
@@ -340,7 +340,7 @@ class ClassGains(OneSidedGain):
     why: ClassVar[str] = "all gains are at least what is proved of them with this probability, and so is their average"
 
     def interval(self, seen: SeenClasses, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`."""
+        """Return the lower end of ``(1 + gain) / 2``, at half of the level, and 1 as the upper end."""
         count, of_class = len(seen.pairs), RatioGain(self.score, self.rows)
         each = nats + math.log(count) - (math.log1p(-_OF_SHARES) if self.weighted else 0.0)
         lows = np.array([2.0 * of_class.interval(pairs, each)[0] - 1.0 for pairs in seen.pairs])
@@ -354,14 +354,14 @@ class ClassGains(OneSidedGain):
         return (1.0 + least) / 2.0, 1.0
 
     def gain(self, seen: SeenClasses) -> float:
-        """See `OneSidedGain.gain`."""
+        """Return the average of all classes' gains on the sealed rows, weighted by their labels if `weighted`."""
         gains = np.array([RatioGain(self.score, self.rows).gain(pairs) for pairs in seen.pairs])
         return float(gains @ seen.labels[:-1] / max(self.rows, 1)) if self.weighted else float(np.mean(gains))
 
 
 @dataclass(frozen=True)
 class MacroGain(OutcomeGain):
-    """The gain in macro F1 of labels 0 and 1: `ClassGains` of two classes.
+    """Bets on the gain in macro F1 of labels 0 and 1: the average of the gains in the F1 of both labels.
 
     Examples:
         >>> better = MacroGain("macro", 20_000)
@@ -381,11 +381,11 @@ class MacroGain(OutcomeGain):
         return SeenClasses((seen, cells_of_pairs(turned)), np.zeros(0, dtype=np.int64))
 
     def interval(self, seen: Cells, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`."""
+        """Return the lower end of ``(1 + gain) / 2``, at half of the level, and 1 as the upper end."""
         return ClassGains("f1", self.rows).interval(self._of_both_labels(seen), nats)
 
     def gain(self, seen: Cells) -> float:
-        """See `OneSidedGain.gain`."""
+        """Return the average of the gains in the F1 of labels 0 and 1 on the sealed rows."""
         return ClassGains("f1", self.rows).gain(self._of_both_labels(seen))
 
 
@@ -396,13 +396,13 @@ GAINS: dict[str, type[OutcomeGain]] = {
 
 
 def gain_of(score: str, rows: int) -> OutcomeGain:
-    """Return the bets on the gain in one of `GAINS`."""
+    """Return the bets on the gain in a score, which is a key of `GAINS`."""
     return GAINS[score](score, rows)
 
 
 @dataclass(frozen=True)
 class GainDifference(OutcomeGain):
-    """Interval procedure of the difference of two models in one of `GAINS`.
+    """Two-sided interval procedure of the difference of two models in a score of `GAINS`.
 
     Attributes:
         planned: Number of training rows with each pair of outcomes, or the likely numbers for public predictions; None
@@ -424,28 +424,28 @@ class GainDifference(OutcomeGain):
         return gain_of(self.score, self.rows)
 
     def gain(self, seen: Cells) -> float:
-        """See `OneSidedGain.gain`."""
+        """Return the first model's score less the second one's on the sealed rows."""
         return self._gain.gain(seen)
 
     def interval(self, seen: Cells, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; half of the level on either side."""
+        """Return both ends of the interval of ``(1 + difference) / 2``, each at half of the level."""
         low, _ = self._gain.interval(seen, nats)
         least, _ = self._gain.interval(cells_of_pairs(counts_of_pairs(seen).T), nats)
         return low, 1.0 - least
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`: the interval for the outcomes of the training rows, or for two similar models."""
+        """Return the interval around the guess that is as wide as for outcomes like those planned."""
         below, above = _ends_around(self.score, self.rows, self.planned, nats)
         return max(guess - below, 0.0), min(guess + above, 1.0)
 
     def standard_error(self, guess: float) -> float:
-        """See `Procedure.standard_error`: by the influence of a row on both scores."""
+        """Return the expected distance of an honest guess, from the influence of a row on the difference."""
         trained = self.rows if self.planned is None else max(sum(self.planned), 1)
         return 0.5 * math.sqrt(self._variance * (1.0 / self.rows + 1.0 / trained))
 
     @property
     def worth(self) -> float:
-        """See `Procedure.worth`."""
+        """Number of yes-or-no rows whose share would have the same standard error."""
         return self.rows / max(self._variance, 1e-300)
 
     @cached_property
@@ -464,9 +464,10 @@ class GainDifference(OutcomeGain):
 
 
 def likely_pairs(first: NDArray[np.bool_], second: NDArray[np.bool_], share: float | None = None) -> tuple[float, ...]:
-    """Return the counts of outcome pairs to plan with, if predictions are public and labels are not.
+    """Return counts of outcome pairs as expected where predictions are public and labels are not.
 
-    Where they differ, either is right as often. Where both say 1, they are right on four rows of five.
+    Where the predictions differ, each model is taken to be right as often as the other. Where both are 1, four rows of
+    five are taken to have label 1.
 
     Args:
         first: Shape (rows,): whether the first model says 1.
@@ -485,7 +486,7 @@ def likely_pairs(first: NDArray[np.bool_], second: NDArray[np.bool_], share: flo
 
 
 def _likely(rows: int, planned: tuple[float, ...] | None) -> Cells:
-    """Return the counts of outcome pairs to plan with, scaled from training rows to so many sealed ones."""
+    """Return the planned counts of outcome pairs scaled to ``rows`` rows, or those of two similar models."""
     if planned is None:
         counts = np.zeros((_KINDS, _KINDS))
         counts[_LIKELY[0], _LIKELY[1]] = rows * _LIKELY_SHARES
@@ -495,7 +496,7 @@ def _likely(rows: int, planned: tuple[float, ...] | None) -> Cells:
 
 @lru_cache(maxsize=256)
 def _ends_around(score: str, rows: int, planned: tuple[float, ...] | None, nats: float) -> tuple[float, float]:
-    """Return the distances of both ends of the interval from the difference of the planned counts."""
+    """Return how far both ends of the interval are from the difference, if outcomes are as planned."""
     likely, procedure = _likely(rows, planned), GainDifference(score, rows)
     centre = (1.0 + procedure.gain(likely)) / 2.0
     low, high = procedure.interval(likely, nats)

@@ -40,7 +40,7 @@ _INSIDE = 1e-3
 
 @dataclass(frozen=True)
 class OrderedBetting(GroupBetting):
-    """Bets on the sums of units in order of time. Given their past they may have any law."""
+    """Bets on sums of units in order of time, each of which may have any law given the units before it."""
 
     name: ClassVar[str] = "hedged_ordered_betting"
     title: ClassVar[str] = "betting on sums of units in order of time with stakes that are fixed before the look"
@@ -51,12 +51,12 @@ class OrderedBetting(GroupBetting):
 
     @cached_property
     def centre(self) -> float:
-        """C, the analyst's guess or the training mean. Public."""
+        """C, the analyst's guess or else the training mean, kept a little away from 0 and 1. Public."""
         expected = self.prediction.mean if self.guess is None else self.guess
         return min(max(expected, _INSIDE), 1.0 - _INSIDE)
 
     def farthest_end(self, seen: Any, nats: float, *, upper: bool, known: float | None) -> float | None:
-        """See `Bets.farthest_end`."""
+        """Return one end of the interval, or None if it lies no farther out than ``known``."""
         units, stake = self._units(seen), self._stake(nats, upper=upper)
         if upper:
             end = _upper_end(units, self.centre, stake, side_of(nats))
@@ -66,7 +66,7 @@ class OrderedBetting(GroupBetting):
         return end if beyond else None
 
     def _ends(self, units: Units, nats: float, *, tolerance: float) -> tuple[float, float]:
-        """Return both ends of the interval that the bets on these units leave."""
+        """Return the least and the greatest mean that bets on these units do not exclude at ``exp(-nats)``."""
         side, (low, high) = side_of(nats), self._stakes(nats)
         return (
             1.0 - _upper_end(units.mirrored, 1.0 - self.centre, low, side, tolerance=tolerance),
@@ -74,7 +74,7 @@ class OrderedBetting(GroupBetting):
         )
 
     def widest(self, nats: float) -> float:
-        """See `Procedure.widest`: of values as far from the centre as they can be, by ``ln(1 + x) >= x - psi x^2``."""
+        """Return the half-width if all values are as far from the centre as possible: ``ln(1 + x) >= x - psi x^2``."""
         sizes, numbers = (np.array(each, dtype=np.float64) for each in zip(*self.sizes, strict=True))
         total, psi = float(np.sum(numbers * sizes)), (-FRACTIONS - np.log1p(-FRACTIONS)) / FRACTIONS**2
         farthest = max(self.centre, 1.0 - self.centre) ** 2 * float(np.sum(numbers * sizes**2))
@@ -86,9 +86,10 @@ class OrderedBetting(GroupBetting):
 
 
 def _upper_end(units: Units, centre: float, stake: float, nats: float, *, tolerance: float = 1e-9) -> float:
-    """Return the value from which on all values are excluded, rounded up, or 1 where none is.
+    """Return the smallest mean from which on all are excluded, rounded up, or 1 if none is.
 
-    Each bet's K is a line in theta: that of `ratio_bets` at the centre, and beyond it the slope ``lambda n``.
+    The log capital of each bet is a line in theta: at the centre it is that of `ratio_bets`, and its slope is ``lambda
+    n``.
     """
     mean = units.mean
     if not mean < 1.0:
@@ -104,7 +105,7 @@ def _upper_end(units: Units, centre: float, stake: float, nats: float, *, tolera
 
 
 def betting_on(*, in_order: bool) -> type[GroupBetting]:
-    """Return the class of bets on sums of units: independent ones, or ones in order with unknown dependence."""
+    """Return `OrderedBetting` for units in order with unknown dependence, or `GroupBetting` for independent units."""
     return OrderedBetting if in_order else GroupBetting
 
 
@@ -148,20 +149,20 @@ class CoinMixture(OfMeans):
 
     @classmethod
     def declared(cls, procedure: OfMeans, *, first_rows: int, nats: float) -> CoinMixture:
-        """Return the procedure for a level ``exp(-nats)``, in a holdout that began with so many rows.
+        """Return the procedure at the level ``exp(-nats)`` for a holdout that was created with ``first_rows`` rows.
 
-        This concentration is about the best one from ``first_rows`` to some twelve times as many.
+        Its concentration is about the best one from ``first_rows`` to some twelve times as many rows.
         """
         concentration = first_rows / max(nats, 1.0)
         return cls(rows=procedure.rows, training=procedure.training, concentration=concentration)
 
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
-        """See `OfMeans.span`."""
+        """Return the least and the greatest value that some sealed mean from ``low`` to ``high`` does not exclude."""
         low, high, nats = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (low, high, nats)))
         return 1.0 - self._upper(1.0 - low, nats), self._upper(high, nats)
 
     def _upper(self, mean: NDArray[np.float64], nats: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the least excluded value above each mean, rounded up, or 1 where none is."""
+        """Return the least excluded value above each mean, rounded up, or 1 if no value is excluded."""
         mean = np.clip(mean, 0.0, 1.0)
         nats = nats + _DOUBT + _DOUBT_BY_ROW * self.rows
         inside, outside = mean, np.ones_like(mean)
@@ -172,7 +173,7 @@ class CoinMixture(OfMeans):
         return outside
 
     def _capital(self, ones: NDArray[np.float64], theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the logarithm of the capital at ``0 < theta < 1``."""
+        """Return the log capital against each theta in (0, 1), after ``ones`` ones among all rows."""
         special, zeros = scipy.special, self.rows - ones
         yes, no = self.concentration * theta, self.concentration * (1.0 - theta)
         mixed = special.betaln(ones + yes, zeros + no) - special.betaln(yes, no)
@@ -180,10 +181,10 @@ class CoinMixture(OfMeans):
 
 
 def groups_at_all_sizes(procedure: Procedure, *, sizes: tuple[tuple[int, float], ...], largest: int) -> OfGroups | None:
-    """Return bets on rows in groups that hold at all numbers of rows, or None where there are none.
+    """Return bets on groups whose interval holds at all numbers of rows at once, or None for other procedures.
 
     Args:
-        procedure: For the rows that are there now.
+        procedure: The interval procedure for the present rows.
         sizes: Pairs of a size and the number of sealed groups of that size.
         largest: Rows that no group exceeds, of those that are sealed and of those that will arrive.
     """
@@ -197,7 +198,7 @@ def groups_at_all_sizes(procedure: Procedure, *, sizes: tuple[tuple[int, float],
 
 
 def at_all_sizes(procedure: Procedure, *, first_rows: int, nats: float) -> Procedure | None:
-    """Return the procedure of the same query that holds at all numbers of rows at once, or None.
+    """Return the procedure of the same query that holds at all numbers of rows at once, or None if there is none.
 
     The result depends on the query and on what was fixed when it was declared, not on the present rows.
 

@@ -105,21 +105,21 @@ class Units:
 
     @property
     def mirrored(self) -> Units:
-        """Units with values counted from the other end, so that a lower end becomes an upper one."""
+        """Units with each value replaced by its size minus the value, so that a lower end becomes an upper end."""
         return replace(self, values=self.sizes - self.values)
 
     def spread(self) -> float:
-        """Return V, the sum of squared distances of values from what the mean predicts."""
+        """Return V, the sum of squared differences between each value and the mean times the size."""
         return float(np.sum(self.counts * (self.values - self.mean * self.sizes) ** 2))
 
 
 @dataclass(frozen=True, eq=False)
 class JointBets:
-    """Bets on units, with stakes that are fixed before the look at sealed rows.
+    """Bets against values of unknown parameters, called points. All stakes are fixed before sealed rows are read.
 
     Attributes:
-        moves: Shape (games, units, coordinates): at the point p a unit moves by ``moves @ p``.
-        losses: Shape (games, coordinates): no unit of a game loses more than ``losses @ p``.
+        moves: Shape (games, units, coordinates): at the point p a unit multiplies capital by ``1 + rate (moves @ p)``.
+        losses: Shape (games, coordinates): for no unit of a game is ``moves @ p`` less than ``-losses @ p``.
         counts: Shape (units,): how many units are alike. Or (units, looks): how many of them count at each look.
         stakes: Shape (stakes,): parts of the largest loss, in [0, 1).
         weights: Shape (games, stakes) or (stakes,): logarithms of the shares of the capital.
@@ -138,11 +138,11 @@ class JointBets:
 
     @cached_property
     def _largest_moves(self) -> NDArray[np.float64]:
-        """Largest absolute move of any unit, shape (games, coordinates)."""
+        """Largest absolute value of `moves` over all units, shape (games, coordinates)."""
         return np.asarray(np.abs(self.moves).max(axis=1, initial=0.0))
 
     def gains(self, paths: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the logarithm of each bet's capital at points, less what rounding may have added.
+        """Return the log capital of each bet at the points, less a bound of the rounding error.
 
         Args:
             paths: Shape (paths, points, coordinates): neighbours in a path span a cell, and its bets share one loss.
@@ -170,7 +170,7 @@ class JointBets:
         )
 
     def capital(self, paths: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the logarithm of the capital that holds in all of a cell, or at the only point of a path.
+        """Return lower bounds of the log capital between neighbouring points, or its value where a path has one point.
 
         Returns:
             Shape (cells, looks).
@@ -182,15 +182,15 @@ class JointBets:
         )
 
     def at(self, *point: float) -> float:
-        """Return the logarithm of the capital at one point ``(1, ...)``."""
+        """Return the log capital of all bets against one point ``(1, *point)``."""
         return float(self.capital(np.array([[[1.0, *point]]]))[0, 0])
 
 
 @dataclass(frozen=True, eq=False)
 class MovedBets:
-    """Bets at points ``start + f direction`` for many f and many counts: what depends on neither is computed once.
+    """`JointBets` at points ``start + f direction``, with a cache of all that depends neither on f nor on counts.
 
-    Only the first game moves with f, and no loss does.
+    Only the first game depends on f, and no largest loss does.
 
     Attributes:
         bets: The bets without counts; the bets of a path share one loss.
@@ -204,18 +204,18 @@ class MovedBets:
 
     @cached_property
     def _rates(self) -> NDArray[np.float64]:
-        """Shape (paths, 1, games, stakes)."""
+        """Stakes divided by the largest loss on each path, shape (paths, 1, games, stakes)."""
         return np.asarray(self.bets.stakes / (self.start @ self.bets.losses.T).max(axis=1, keepdims=True)[..., None])
 
     @cached_property
     def _still(self) -> NDArray[np.float64]:
-        """Logarithms of the factors of all games but the first, shape (paths, points, games, stakes, units)."""
+        """Log factors of each unit in all games but the first, shape (paths, points, games, stakes, units)."""
         moves = np.einsum("pvd,gud->pvgu", self.start, self.bets.moves[1:])
         return np.asarray(np.log1p(self._rates[:, :, 1:, :, None] * moves[..., None, :]))
 
     @cached_property
     def _moving(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Factors of the first game at f = 0, their growth with f, and which units are of each kind of move."""
+        """Factors of the first game at f = 0, their slopes in f, and which units have each of these factors."""
         kinds, kind_of = np.unique(self.bets.moves[0], axis=0, return_inverse=True)
         told = np.flatnonzero(kinds.any(axis=1))  # the factor of the others is 1
         of_kind = (kind_of.ravel() == told[:, None]).astype(np.float64)
@@ -227,12 +227,12 @@ class MovedBets:
 
     @cached_property
     def _largest(self) -> NDArray[np.float64]:
-        """The largest factors at any f in [-1, 1], shape (paths, points, games, stakes)."""
+        """Upper bounds of all factors for f in [-1, 1], shape (paths, points, games, stakes)."""
         points = np.abs(self.start) + np.abs(self.direction)
         return np.asarray(1.0 + self._rates * (points @ self.bets._largest_moves.T)[..., None])
 
     def capital(self, counts: NDArray[np.float64]) -> Callable[[float], float]:
-        """Return the function from f in [-1, 1] to the logarithm of the least capital of all cells.
+        """Return the function from f in [-1, 1] to a lower bound of the log capital on all paths.
 
         Args:
             counts: Shape (units,): how many units are alike.
@@ -254,17 +254,17 @@ class MovedBets:
 
 
 def doubt_of(units: Any, factors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what floating point may have added to the logarithm of a capital, in nats; generously.
+    """Return a generous bound of the rounding error of a log capital, in nats.
 
     Args:
-        units: How many there are.
-        factors: No factor is larger.
+        units: Number of units.
+        factors: Upper bounds of the factors that units multiply the capital by.
     """
     return np.asarray(_DOUBT + _DOUBT_BY_UNIT * units * factors)
 
 
 def least_in_cells(gains: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the logarithm of all bets' capital that holds in all of a cell, shape (cells, looks).
+    """Return lower bounds of the log capital of all bets together between neighbouring points, shape (cells, looks).
 
     Args:
         gains: Of each bet at points, shape (paths, points, ..., looks); the dots stand for bets.
@@ -284,7 +284,7 @@ def first_excluded(
     capital: Callable[[float], float], nats: float, *, inside: float, outside: float, start: float,
     tolerance: float = 1e-9, steps: int | None = None,
 ) -> float:  # fmt: skip
-    """Return the first excluded value on the way outwards, rounded outwards, or ``outside`` if none is.
+    """Return the excluded value nearest to ``inside``, rounded outwards, or ``outside`` if no value is excluded.
 
     Secant steps inside a bracket, each a little beyond the expected root, so that both ends of the bracket close in,
     then halvings, as the least capital of many cells may have steps. What is returned was tried and its capital is
@@ -320,7 +320,7 @@ def first_excluded(
 
 
 def ratio_bets(units: Units, stake: float | NDArray[np.float64], *, hedged: bool = True) -> JointBets:
-    """Return bets against too large ratios, at points ``(1, theta)`` below 1.
+    """Return bets against ratios theta that are too large, for points ``(1, theta)`` with theta below 1.
 
     Args:
         units: The sealed units.
@@ -361,7 +361,7 @@ def upper_end(units: Units, stake: float, nats: float, *, hedged: bool = True, t
 
 
 def best_stake(predicted: Units, nats: float) -> float:
-    """Return the stake with the smallest upper end if the sealed units are as predicted, with six digits.
+    """Return the stake with the smallest upper end if sealed units are like ``predicted``, to six digits.
 
     Near ``sqrt(2 L / V)`` where the central limit theorem rules, and more or less for skewed values and rare levels.
     """

@@ -46,15 +46,15 @@ class OfMeans(Procedure):
 
     @abstractmethod
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
-        """Return all values that some sealed mean between ``low`` and ``high`` does not exclude, (...) each."""
+        """Return the least and the greatest value that some sealed mean from ``low`` to ``high`` does not exclude."""
 
     def interval(self, seen: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; what is seen is the mean."""
+        """Return both ends of the interval at the level ``exp(-nats)``, for the sealed mean ``seen``."""
         low, high = self.span(seen, seen, nats)
         return float(low), float(high)
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """Return the interval of a sealed mean that equals the guess."""
+        """Return the interval that results if the sealed mean equals the guess."""
         return self.interval(guess, nats)
 
     def honest(self, guesses: ArrayLike, errors: float) -> Ends:
@@ -70,12 +70,12 @@ class OfMeans(Procedure):
         return np.clip(g - reach, 0.0, 1.0), np.clip(g + reach, 0.0, 1.0)
 
     def standard_error(self, guess: float) -> float:
-        """See `Procedure.standard_error`: ``sqrt(g (1 - g) (1/n + 1/n_t))``."""
+        """Return ``sqrt(g (1 - g) (1/n + 1/n_t))``, the largest expected distance of a guess g from the sealed mean."""
         return math.sqrt(guess * (1.0 - guess) * (1.0 / self.rows + 1.0 / self.training))
 
     @property
     def worth(self) -> float:
-        """See `Procedure.worth`: the effective rows."""
+        """The effective number n of independent sealed rows."""
         return self.rows
 
 
@@ -88,7 +88,7 @@ class Hoeffding(OfMeans):
     why: ClassVar[str] = "the average of a fixed query over such rows concentrates as over fewer, independent ones"
 
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
-        """See `OfMeans.span`."""
+        """Return the least and the greatest value that some sealed mean from ``low`` to ``high`` does not exclude."""
         reach = hoeffding_radius(rows=self.rows, log_inverse_level=nats)
         return np.clip(np.asarray(low) - reach, 0.0, 1.0), np.clip(np.asarray(high) + reach, 0.0, 1.0)
 
@@ -102,7 +102,7 @@ class Chernoff(OfMeans):
     why: ClassVar[str] = "no law of independent values in [0, 1] strays further than coins with the same mean"
 
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
-        """See `OfMeans.span`."""
+        """Return the least and the greatest value that some sealed mean from ``low`` to ``high`` does not exclude."""
         return binomial_interval(low, high, rows=self.rows, log_inverse_level=nats)
 
 
@@ -127,7 +127,10 @@ class ClopperPearson(OfMeans):
     why: ClassVar[str] = "for a yes-or-no query so unusual a count is this unlikely, whatever the chance of each row"
 
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
-        """See `OfMeans.span`; means that are no whole number of rows are rounded outwards."""
+        """Return the least and the greatest value that some sealed mean from ``low`` to ``high`` does not exclude.
+
+        Means that are no whole number of rows are rounded outwards.
+        """
         n = self.rows
         noes, ones = n - np.floor(np.multiply(low, n) + 1e-9), np.ceil(np.multiply(high, n) - 1e-9)
         ones, nats = np.broadcast_arrays(np.stack(np.broadcast_arrays(noes, ones)), np.asarray(nats, dtype=np.float64))
@@ -174,7 +177,7 @@ class SignTest(OfMeans):
         return ClopperPearson(rows=self.differing, training=self.training * self.differing / self.rows)
 
     def _wins(self, means: ArrayLike) -> NDArray[np.float64]:
-        """Return the share of wins among the differing rows. Whole numbers of wins are met exactly."""
+        """Return the share of differing rows on which the first prediction is right, for means of ``(1 + d) / 2``."""
         wins = self.rows * (np.asarray(means, dtype=np.float64) - 0.5) + self.differing / 2.0
         whole = np.rint(wins)
         wins = np.where(np.abs(wins - whole) < 1e-6, whole, wins)
@@ -184,7 +187,10 @@ class SignTest(OfMeans):
         return 0.5 + (shares - 0.5) * (self.differing / self.rows)
 
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
-        """See `OfMeans.span`; without a differing row the difference is 0 for certain."""
+        """Return the least and the greatest value that some sealed mean from ``low`` to ``high`` does not exclude.
+
+        Without a differing row both are 1/2, because the difference is 0 for certain.
+        """
         if self.differing == 0:
             half = np.full(np.broadcast_shapes(np.shape(low), np.shape(high), np.shape(nats)), 0.5)
             return half, half.copy()
@@ -195,7 +201,10 @@ class SignTest(OfMeans):
         )
 
     def honest(self, guesses: ArrayLike, errors: float) -> Ends:
-        """See `OfMeans.honest`; only the differing rows vary."""
+        """Return both ends of the sealed means within ``errors`` standard errors of each guess.
+
+        Only the differing rows vary.
+        """
         if self.differing == 0:
             half = np.full(np.shape(guesses), 0.5)
             return half, half.copy()
@@ -203,14 +212,14 @@ class SignTest(OfMeans):
         return self._means(low), self._means(high)
 
     def standard_error(self, guess: float) -> float:
-        """See `Procedure.standard_error`: the standard error of the share of wins, times M / n."""
+        """Return the expected distance of an honest guess: the standard error of the share of wins, times M / n."""
         if self.differing == 0:
             return 0.0
         return self._coins.standard_error(float(self._wins(guess))) * self.differing / self.rows
 
     @property
     def worth(self) -> float:
-        """See `Procedure.worth`: ``n^2 / M``, because the other rows are known to be ties."""
+        """Number of yes-or-no rows with the same standard error: ``n^2 / M``, because all other rows are ties."""
         return self.rows**2 / max(self.differing, 1)
 
 
@@ -250,7 +259,7 @@ class BoundedDifferences(Procedure):
     of_all_rows: ClassVar[bool] = False
 
     def interval(self, seen: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`."""
+        """Return both ends of the interval at the level ``exp(-nats)``, for the sealed statistic ``seen``."""
         reach = self.reach(nats)
         return max(seen - reach, 0.0), min(seen + reach, 1.0)
 
@@ -259,19 +268,19 @@ class BoundedDifferences(Procedure):
         return self.sensitivity * math.sqrt((nats + math.log(2.0)) * self.rows / 2.0) + _ROUNDING
 
     def widest(self, nats: float) -> float:
-        """See `Procedure.widest`."""
+        """Return the half-width of every interval at the level ``exp(-nats)``, at most 1/2."""
         return min(self.reach(nats), 0.5)
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`."""
+        """Return the interval that results if the sealed statistic equals the guess."""
         return self.interval(guess, nats)
 
     def standard_error(self, guess: float) -> float:
-        """Return ``sd sqrt(1 + n / n_t)``, or the largest possible one without a public spread."""
+        """Return ``sd sqrt(1 + n / n_t)``, the expected distance of an honest guess from the sealed statistic."""
         return self._deviation * math.sqrt(1.0 + self.rows / self.training)
 
     def stakes(self, nats: float) -> dict[str, float]:
-        """See `Procedure.stakes`: the sensitivity."""
+        """Return the sensitivity by its name, which a verifier needs to compute the interval again."""
         return {"sensitivity": self.sensitivity}
 
     @property
@@ -281,7 +290,7 @@ class BoundedDifferences(Procedure):
 
     @property
     def worth(self) -> float:
-        """See `Procedure.worth`; as many rows as have McDiarmid's interval in Hoeffding's inequality."""
+        """Number of rows for which Hoeffding's inequality gives the same half-width as McDiarmid's."""
         return 1.0 / (self.rows * self.sensitivity**2)
 
 
@@ -321,11 +330,11 @@ class OfDisagreement(Procedure):
         return self.reach * self.differing / self.rows
 
     def share(self, mean: float) -> float:
-        """Return the share of differing rows that a mean stands for, clipped to [0, 1]."""
+        """Return the share of differing rows that corresponds to a mean over all rows, clipped to [0, 1]."""
         return min(max(0.5 + (mean - 0.5) / self.scale, 0.0), 1.0) if self.differing else 0.5
 
     def _means(self, shares: tuple[float, float]) -> tuple[float, float]:
-        """Return both ends as means, rounded outwards, or exactly 1/2 where no row differs."""
+        """Return both shares as means over all rows, rounded outwards, or 1/2 if no row differs."""
         if not self.differing:
             return 0.5, 0.5
         low, high = (0.5 + self.scale * (share - 0.5) for share in shares)
@@ -333,7 +342,7 @@ class OfDisagreement(Procedure):
 
     @property
     def frame(self) -> tuple[float, float]:
-        """See `Procedure.frame`: all shares."""
+        """The least and the greatest possible mean: those of the shares 0 and 1."""
         return 0.5 - self.scale / 2.0, 0.5 + self.scale / 2.0
 
     @abstractmethod
@@ -341,7 +350,10 @@ class OfDisagreement(Procedure):
         """Return the variance of an honest guess of the share around the sealed share."""
 
     def standard_error(self, guess: float) -> float:
-        """See `Procedure.standard_error`. It also covers the number of differing rows if training rows guess."""
+        """Return the expected distance of an honest guess from the sealed mean.
+
+        If the guess is made from training rows, it includes the error of the number of differing rows.
+        """
         if not self.differing:
             return 0.0
         share, part = self.share(guess), self.differing / self.rows
@@ -351,12 +363,12 @@ class OfDisagreement(Procedure):
 
     @property
     def worth(self) -> float:
-        """See `Procedure.worth`: the other rows are known to be ties."""
+        """Number of yes-or-no rows with the same standard error, where rows with equal predictions count as ties."""
         sealed = self.scale**2 * self._variance(0.5) / 2.0 if self.differing else 0.0
         return 0.25 / max(sealed, 1e-300)
 
     def stakes(self, nats: float) -> dict[str, float]:
-        """See `Procedure.stakes`: the public numbers d and c."""
+        """Return by name the public numbers d and c, which a verifier needs to compute the interval again."""
         return {"differing": float(self.differing), "reach": self.reach}
 
 
@@ -365,7 +377,7 @@ class DisagreementBetting(OfDisagreement):
     """Hedged bets on the differing rows, whose differences are divided by the reach.
 
     Attributes:
-        bets: On the shares of the differing rows.
+        bets: The bets on ``(1 + D / c) / 2`` of the differing rows.
     """
 
     bets: Betting
@@ -378,37 +390,37 @@ class DisagreementBetting(OfDisagreement):
     )
 
     def interval(self, seen: Cells, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; what is seen are the shares of the differing rows."""
+        """Return both ends of the interval of the mean, from the histogram of the differing rows' shares."""
         return self._means(self.bets.interval(seen, nats) if self.differing else (0.5, 0.5))
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`."""
+        """Return the interval that results if the sealed mean equals the guess."""
         return self._means(self.bets.expected(self.share(guess), nats) if self.differing else (0.5, 0.5))
 
     def roughly(self, nats: float) -> float:
-        """Return about the half-width of a mean (Bernstein), to choose between procedures before a stake."""
+        """Estimate the half-width by Bernstein's bound, to choose a procedure before stakes are computed."""
         side, spread = side_of(nats) + math.log(2.0), self.bets.prediction.spread(self.bets.prediction.mean)
         scattered = spread * self.bets.prediction.scale
         return self.scale * (math.sqrt(2.0 * side * scattered) + side / 3.0) / self.differing
 
     def widest(self, nats: float) -> float:
-        """See `Procedure.widest`: no gain is beyond the reach either."""
+        """Return the largest possible half-width of a mean: that of the bets, multiplied by `scale`."""
         return self.scale * self.bets.widest(nats) if self.differing else 0.0
 
     def _variance(self, share: float) -> float:
         return self.bets.standard_error(share) ** 2
 
     def stakes(self, nats: float) -> dict[str, float]:
-        """See `Procedure.stakes`: those of the bets as well."""
+        """Return by name the public numbers d and c, and the stakes of the bets if any row differs."""
         found = OfDisagreement.stakes(self, nats)
         return {**found, **self.bets.stakes(nats)} if self.differing else found
 
 
 @dataclass(frozen=True)
 class DisagreementSigns(OfDisagreement):
-    """Exact sign test for accuracies of two public predictions of two classes. Labels are places and widths.
+    """Exact sign test of the accuracies of two public predictions of two classes. A surprise tells place and width.
 
-    A surprise of `SignTest` would be told as a cell of all means in [0, 1], which is coarse beside such an interval.
+    The surprise of a `SignTest` tells one cell among all means in [0, 1], which is coarse beside such an interval.
     """
 
     name: ClassVar[str] = "disagreement_signs"
@@ -420,16 +432,16 @@ class DisagreementSigns(OfDisagreement):
         return SignTest(rows=self.rows, training=self.training or self.rows, differing=self.differing)
 
     def interval(self, seen: Cells, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; what is seen are the wins among the differing rows."""
+        """Return both ends of the interval of the mean, from the number of wins among the differing rows."""
         wins = float(seen.sums.sum()) / seen.unit
         return self._test.interval(0.5 + (wins - self.differing / 2.0) / self.rows, nats)
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`."""
+        """Return the interval that results if the sealed mean equals the guess."""
         return self._test.interval(self._means((self.share(guess),) * 2)[0], nats)
 
     def widest(self, nats: float) -> float:
-        """See `Procedure.widest`: Hoeffding's half-width for the share, which binomial tails never exceed by a row."""
+        """Return Hoeffding's half-width and one row more, which no interval by binomial tails exceeds."""
         if not self.differing:
             return 0.0
         return self.scale * min(math.sqrt(side_of(nats) / (2.0 * self.differing)) + 1.0 / self.differing, 0.5)
@@ -467,21 +479,21 @@ class RowRanges(OfDisagreement):
         return max(mean - half - _ROUNDING, 0.0), min(mean + half + _ROUNDING, 1.0)
 
     def interval(self, seen: Cells, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`."""
+        """Return both ends of the interval of the mean, by Hoeffding's bound around the sealed mean."""
         if not self.differing:
             return 0.5, 0.5
         return self._around(self._means((float(seen.sums.sum()) / seen.unit / self.differing,) * 2)[0], nats)
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`."""
+        """Return the interval that results if the sealed mean equals the guess."""
         return self._around(guess, nats) if self.differing else (0.5, 0.5)
 
     def widest(self, nats: float) -> float:
-        """See `Procedure.widest`: it is always as wide."""
+        """Return the half-width of every interval at the level ``exp(-nats)``, at most 1/2."""
         return min(self._half(nats) + 2.0 * _ROUNDING, 0.5) if self.differing else 0.0
 
     def _variance(self, share: float) -> float:
-        """Return an upper bound of the variance, because no row value's variance is above ``r_i^2 / 4``."""
+        """Return an upper bound of the variance of an honest guess. No row value has a variance above ``r_i^2 / 4``."""
         most = self.squares / 4.0 / (self.rows * self.scale) ** 2
         guessed = self.rows / self.training if self.training else 1.0
         return most * (1.0 + guessed)

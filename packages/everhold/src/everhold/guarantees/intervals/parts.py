@@ -37,7 +37,7 @@ def units_of(
     numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, counts: NDArray[Any] | None = None,
     largest: float = 1.0, public: bool = False,
 ) -> Units:  # fmt: skip
-    """Count units by their pair of numerator and denominator, without units in which both are 0.
+    """Merge units with the same numerator and denominator, and drop those in which both are 0.
 
     Args:
         numerators: Shape (units,), not negative.
@@ -58,7 +58,7 @@ def units_of(
 
 
 def _lotteries(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Units:
-    """Return each value as a lottery over the ends of its cell, with the same mean, on which bets gain less."""
+    """Return units in which each value is split between two neighbouring grid points, with the same mean."""
     place = np.clip(values, 0.0, 1.0) * _FINE
     cell = np.minimum(np.floor(place), _FINE - 1).astype(np.int64)
     up = np.bincount(cell + 1, (place - cell) * counts, _FINE + 1)
@@ -70,10 +70,10 @@ def _lotteries(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Unit
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenParts:
-    """The evaluated parts of a score, each as its procedure needs it.
+    """The evaluated parts of a score, each in the form that its interval procedure needs.
 
     Attributes:
-        score: Of all sealed rows.
+        score: The score of all sealed rows.
         parts: One for each part: its units, or the scores of an AUC.
     """
 
@@ -82,10 +82,10 @@ class SeenParts:
 
 
 class PartInterval(Protocol):
-    """Protocol of the interval procedure of one part. Public and fixed."""
+    """Protocol of the procedure that makes the interval of one part of a score. It is public and fixed in advance."""
 
     def ends(self, seen: Any, nats: float) -> tuple[float, float]:
-        """Return the values that are not excluded at the level ``exp(-nats)`` of both sides."""
+        """Return both ends of the interval at the level ``exp(-nats)`` of both sides together."""
 
     def error(self, value: float) -> float:
         """Return the expected distance of an honest guess from the sealed value of this part."""
@@ -110,18 +110,18 @@ class PartBets(Bets):
 
     @cached_property
     def prediction(self) -> Prediction:
-        """See `Bets.prediction`."""
+        """Prediction of the sealed units' spread from the planned units."""
         return Prediction.of(self.planned, scale=self.scale)
 
     def _units(self, seen: Units) -> Units:
         return seen
 
     def ends(self, seen: Units, nats: float) -> tuple[float, float]:
-        """See `PartInterval.ends`; nothing is excluded where no unit counts."""
+        """Return both ends of the interval at the level ``exp(-nats)``, which are 0 and 1 if no unit counts."""
         return Bets.interval(self, seen, nats) if seen.total > 0.0 else (0.0, 1.0)
 
     def error(self, value: float) -> float:
-        """See `PartInterval.error`."""
+        """Return the expected distance of an honest guess from the sealed value of this part."""
         return Bets.standard_error(self, min(max(value, 0.0), 1.0))
 
 
@@ -130,11 +130,11 @@ class CountedPart(ClopperPearson):
     """Exact binomial limits of a share of independent rows."""
 
     def ends(self, seen: Units, nats: float) -> tuple[float, float]:
-        """See `PartInterval.ends`."""
+        """Return both ends of the interval at the level ``exp(-nats)`` of both sides together."""
         return self.interval(seen.mean, nats)
 
     def error(self, value: float) -> float:
-        """See `PartInterval.error`."""
+        """Return the expected distance of an honest guess from the sealed share."""
         return self.standard_error(min(max(value, 0.0), 1.0))
 
 
@@ -150,13 +150,13 @@ class FreeRatio:
     scale: float
 
     def ends(self, seen: Units, nats: float) -> tuple[float, float]:
-        """See `PartInterval.ends`; the upper end may be infinite."""
+        """Return both ends of the ratio's interval at the level ``exp(-nats)``. The upper end may be infinite."""
         turned = Units(seen.values, seen.sizes, seen.counts, seen.largest)
         inverse = free_ratio_end(turned, side_of(nats))
         return 0.0 if math.isinf(inverse) else 1.0 / inverse, free_ratio_end(seen, side_of(nats))
 
     def error(self, value: float) -> float:
-        """See `PartInterval.error`: by the delta method."""
+        """Return the expected distance of an honest guess from the sealed ratio, by the delta method."""
         units, scale = self.planned, self.scale
         if not units.total > 0.0:
             return 1.0
@@ -165,7 +165,7 @@ class FreeRatio:
 
 
 def free_ratio_end(units: Units, nats: float) -> float:
-    """Return the ratio from which on all are excluded, rounded up, or infinity where none is (Statement C2).
+    """Return the smallest ratio from which on all are excluded, rounded up, or infinity if none is (Statement C2).
 
     The capital at theta is the average over fixed stakes l of the products of ``1 + l (theta V - U) / N``, where N is
     the largest size. It grows with theta.
@@ -187,10 +187,10 @@ def free_ratio_end(units: Units, nats: float) -> float:
 
 
 class OfScore(Procedure):
-    """Base of a score's interval procedure, which is planned from public rows.
+    """Base of interval procedures of scores, which are planned from the score of public rows.
 
     Attributes:
-        planned: What public rows say; it has a score.
+        planned: The summary of public rows, which has their ``score``.
         rows: Sealed rows.
     """
 
@@ -205,7 +205,7 @@ class OfScore(Procedure):
 
     @abstractmethod
     def _planned_ends(self, nats: float) -> tuple[float, float]:
-        """Return the interval of as many rows as are sealed, like the planned ones."""
+        """Return the interval that results if the sealed rows are like the planned ones."""
 
     @property
     @abstractmethod
@@ -213,12 +213,12 @@ class OfScore(Procedure):
         """The expected distance of an honest guess from the sealed score."""
 
     def standard_error(self, guess: float) -> float:
-        """See `Procedure.standard_error`; of the planned rows, whatever the guess is."""
+        """Return the expected distance of an honest guess from the sealed score, the same for every guess."""
         return min(max(self._error, _LEAST_ERROR), 1.0)
 
     @property
     def worth(self) -> float:
-        """See `Procedure.worth`."""
+        """Number of yes-or-no rows whose share would have the same standard error, at most all sealed rows."""
         return min(0.25 / max(self._error, _LEAST_ERROR) ** 2, float(self.rows))
 
     @cached_property
@@ -226,7 +226,7 @@ class OfScore(Procedure):
         return {}
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`: of the planned rows, moved to the guess."""
+        """Return the interval that results if the sealed rows are like the planned ones, shifted to the guess."""
         if nats not in self._expected:
             self._expected[nats] = self._planned_ends(nats)
         low, high = self._expected[nats]
@@ -239,10 +239,10 @@ class Composite(OfScore):
     """Interval procedure of a score: its range over all values of its parts that are not excluded (Statement C1).
 
     Attributes:
-        parts: How the interval of each part is made.
-        shares: Of the level, one for each part; they add up to 1 at most.
-        bounds: Of the score, over a box of parts.
-        planned: What public facts say of the sealed units.
+        parts: The interval procedure of each part.
+        shares: Share of the level of each part; they add up to 1 at most.
+        bounds: Function from the ends of all parts to the least and the largest score.
+        planned: The parts of the sealed rows as public facts predict them.
     """
 
     parts: tuple[PartInterval, ...]
@@ -264,7 +264,7 @@ class Composite(OfScore):
             )
 
     def interval(self, seen: SeenParts, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; the score of the sealed rows is always inside."""
+        """Return both ends of the score's interval, which contains the score of the sealed rows."""
         low, high = self._of_units(seen, nats)
         return max(min(low, seen.score), 0.0), min(max(high, seen.score), 1.0)
 

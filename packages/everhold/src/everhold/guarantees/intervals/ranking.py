@@ -40,7 +40,7 @@ _FINE = 128  # cells along an axis
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenScores:
-    """Numbers in [0, 1], one for each row of the class that counts.
+    """Numbers in [0, 1] from which the interval of an AUC is made: block averages, or ranks of one class.
 
     Attributes:
         units: Shape (units,): averages of blocks, or ranks.
@@ -55,7 +55,7 @@ class SeenScores:
 
     @property
     def ratio(self) -> float:
-        """Value of all pairs, as a part of a composite."""
+        """The sealed value over all pairs of rows, under the name that `Composite` reads."""
         return self.area
 
 
@@ -126,7 +126,7 @@ def rank_from_area(area: float, share: float) -> float:
 
 @dataclass(frozen=True)
 class ScoreBets(Bets):
-    """Bets on one number for each row of a class.
+    """Bets on the mean of one number for each row of a class, such as its rank.
 
     Attributes:
         expected_units: Planned number of sealed rows of the class, from public facts.
@@ -142,7 +142,7 @@ class ScoreBets(Bets):
 
     @cached_property
     def prediction(self) -> Prediction:
-        """See `Bets.prediction`: without training units those of a law of the guess."""
+        """Prediction of the sealed units' spread from training units, or from the guess if there are none."""
         if self.training is not None and len(self.training.units):
             units = self._units(self.training)
         else:
@@ -150,7 +150,7 @@ class ScoreBets(Bets):
         return Prediction.of(units, scale=max(self.expected_units, 1.0) / units.total)
 
     def _planned(self, at: float) -> Units:
-        """Return units of a beta law whose parameters add up to 2."""
+        """Return units to expect without training rows: quantiles of a beta law with the mean ``at``."""
         at = min(max(at, 0.01), 0.99)
         values = scipy.special.betaincinv(2.0 * at, 2.0 * (1.0 - at), _LEVELS)
         return _single(values, max(self.expected_units, 1.0) / _PLANNED)
@@ -159,20 +159,20 @@ class ScoreBets(Bets):
         return _single(seen.units)
 
     def interval(self, seen: SeenScores, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; the value of all pairs is always inside."""
+        """Return both ends of the interval, which contains the value over all pairs; 0 and 1 if a class is empty."""
         if not len(seen.units):
             return 0.0, 1.0
         low, high = self._not_excluded(seen, nats)
         return min(low, seen.area), max(high, seen.area)
 
     def _not_excluded(self, seen: SeenScores, nats: float) -> tuple[float, float]:
-        """Return the values that the bets leave possible, from rows of both classes."""
+        """Return the least and the greatest value that the bets do not exclude, if both classes have rows."""
         return Bets.interval(self, seen, nats)
 
 
 @dataclass(frozen=True)
 class RankBets(ScoreBets):
-    """Bets on ranks of a class among scores that are known, and on the share of the class.
+    """Bets on the ranks of a class among known scores, and exact limits of the share of the class.
 
     Attributes:
         expected_share: Planned share of the class.
@@ -183,21 +183,21 @@ class RankBets(ScoreBets):
 
     @abstractmethod
     def _mean_unit(self, guess: float) -> float:
-        """Return the mean unit for which the value is the guess."""
+        """Return the mean of the units that corresponds to a guess of the AUC or difference."""
 
     @abstractmethod
     def _value(
         self, units: tuple[float, float], shares: tuple[float, float], failing: tuple[float, ...]
     ) -> tuple[float, float]:
-        """Return the least and the greatest value, from ends of the mean unit and of the class's share."""
+        """Return the least and the greatest value for mean units and class shares between the given ends."""
 
     def _of_share(self, share: float, nats: float) -> tuple[float, float]:
-        """Return the shares of the class that are not excluded."""
+        """Return both ends of the interval of the class's share, at an eighth of the level."""
         procedure = ClopperPearson(rows=self.rows, training=self.rows)
         return procedure.interval(share, nats + math.log(_SHARE_OF_CLASSES))
 
     def _nats_of_ranks(self, nats: float) -> float:
-        """Return ln(1 / level) that the share of the class leaves to the ranks."""
+        """Return ln(1 / level) of the bets on ranks, which have seven eighths of the level."""
         return nats - math.log1p(-1.0 / _SHARE_OF_CLASSES)
 
     def _not_excluded(self, seen: SeenScores, nats: float) -> tuple[float, float]:
@@ -205,7 +205,7 @@ class RankBets(ScoreBets):
         return self._value(ends, self._of_share(seen.share, nats), seen.failing)
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`."""
+        """Return the interval that results if the sealed value equals the guess, predicted from public facts."""
         ends = Bets.expected(self, self._mean_unit(guess), self._nats_of_ranks(nats))
         low, high = self._value(ends, self._of_share(self.expected_share, nats), (0.0, 0.0))
         return min(low, guess), max(high, guess)
@@ -215,8 +215,8 @@ class RankBets(ScoreBets):
 class BlockBetting(ScoreBets):
     """Bets on the averages of disjoint blocks of a model's scores (Statement A1).
 
-    Given the labels, blocks are independent, and each has the AUC as its mean. So the bets are fair whatever number of
-    rows the classes have, and nothing of that number is told but by the label of a surprise.
+    Given the labels, blocks are independent, and the mean of each is the AUC. So the bets are fair whatever number of
+    rows the classes have. Only the label of a surprise tells anything about that number.
     """
 
     name: ClassVar[str] = "hedged_block_betting"
@@ -244,9 +244,10 @@ class RankBetting(RankBets):
     def _value(
         self, units: tuple[float, float], shares: tuple[float, float], failing: tuple[float, ...]
     ) -> tuple[float, float]:
-        """Return the ends of the AUC, which grows with the rank, and is monotone in the share at each rank.
+        """Return the least and the greatest AUC for mean ranks and class shares between the given ends.
 
-        How many rows of the class are failing ones is not known, so above they count as all of them.
+        The AUC grows with the rank, and is monotone in the share at each rank. At the upper end all failing rows are
+        taken to be rows of the class.
         """
         if shares[1] >= 1.0:
             return 0.0, 1.0
@@ -255,7 +256,7 @@ class RankBetting(RankBets):
         return math.nextafter(low, 0.0), math.nextafter(high, 1.0)
 
     def standard_error(self, guess: float) -> float:
-        """See `Procedure.standard_error`: the delta method, from the errors of the mean rank and of the share."""
+        """Return the expected distance of an honest guess from the sealed AUC, by the delta method."""
         rank, share = rank_from_area(guess, self.expected_share), self.expected_share
         of_rank = Bets.standard_error(self, rank) / (1.0 - share)
         of_share = abs(rank - 0.5) / (1.0 - share) ** 2 * math.sqrt(2.0 * share * (1.0 - share) / self.rows)
@@ -274,7 +275,7 @@ class BlockDifference(ScoreBets):
     )
 
     def _planned(self, at: float) -> Units:
-        """Return units of two models that are much alike."""
+        """Return units to expect without training rows: those of two similar models, with the mean ``at``."""
         return units_of(np.clip(at + _LIKELY_SPREAD * scipy.special.ndtri(_LEVELS), 0.0, 1.0), np.ones(_PLANNED))
 
     def _units(self, seen: SeenScores) -> Units:
@@ -310,17 +311,17 @@ class RankDifference(BlockDifference, RankBets):
         return difference_from_ranks(units, shares, self.reach, *failing)
 
     def standard_error(self, guess: float) -> float:
-        """See `Procedure.standard_error`."""
+        """Return the expected distance of an honest guess from the sealed difference, for the planned share."""
         return self.reach * Bets.standard_error(self, self._mean_unit(guess)) / (1.0 - self.expected_share)
 
 
 def difference_from_ranks(
     units: tuple[float, float], shares: tuple[float, float], reach: float, first: float = 0.0, second: float = 0.0
 ) -> tuple[float, float]:
-    """Return the least and the largest ``mean D / (1 - share)`` on the scale [0, 1].
+    """Return the least and the largest difference of two AUCs, ``mean D / (1 - share)``, on the scale [0, 1].
 
     Args:
-        units: Ends of the mean unit.
+        units: Ends of the mean unit of a `RankDifference`.
         shares: Ends of the share of the class.
         reach: As in `RankDifference`.
         first: The share of rows on which the first model fails.
@@ -339,14 +340,14 @@ def difference_from_ranks(
 
 
 def _single(values: NDArray[np.float64], count: float = 1.0) -> Units:
-    """Return units of the size 1, so many of each value."""
+    """Return units of size 1 with these values, each counted ``count`` times."""
     ones = np.ones(len(values))
     return Units(ones, np.asarray(np.clip(values, 0.0, 1.0), dtype=np.float64), count * ones, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenBlocks:
-    """Evaluated blocks of four groups.
+    """Evaluated blocks of four groups of rows, from which the interval of an AUC is made.
 
     Attributes:
         units: Sizes are pairs of a positive and a negative row of different groups, values are those in order, both
@@ -364,7 +365,7 @@ class SeenBlocks:
 
     @property
     def ratio(self) -> float:
-        """Value of all pairs, as a part of a composite."""
+        """The sealed value over all pairs of rows, under the name that `Composite` reads."""
         return self.area
 
 
@@ -440,7 +441,7 @@ def seen_blocks(
 
 
 def _degrees(blocks: NDArray[np.int64], weights: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
-    """Return the weight of all blocks of each group, and 0 for what blocks lack, shape (groups + 1,)."""
+    """Return for each group the weight of all blocks that contain it, and 0 for missing groups, (groups + 1,)."""
     found = sum(np.bincount(each, weights, groups + 1) for each in blocks)
     return np.append(np.asarray(found)[:groups], 0.0)
 
@@ -448,7 +449,7 @@ def _degrees(blocks: NDArray[np.int64], weights: NDArray[np.float64], groups: in
 def _won(
     scores: NDArray[np.float64], positive: NDArray[np.bool_], group: NDArray[np.int64], groups: int
 ) -> NDArray[np.float64]:
-    """Return the pairs in order of one group's positive rows and another's negative rows, shape (groups, groups)."""
+    """Return how many positive rows of one group score above negative rows of another, shape (groups, groups)."""
     rising = np.argsort(scores[~positive], kind="stable")
     lower, its_group = scores[~positive][rising], group[~positive][rising]
     upper = np.argsort(scores[positive], kind="stable")
@@ -462,7 +463,7 @@ def _won(
 
 
 def _corners(sizes: NDArray[np.float64], values: NDArray[np.float64], counts: NDArray[np.float64]) -> Units:
-    """Return units as lotteries over the corners of halves of cells, with the same means."""
+    """Return units whose size and value are split between three nearby grid points, with the same means."""
     at = np.stack([sizes, values]) * _FINE
     cell = np.minimum(np.floor(at), _FINE - 1)
     beyond = at - cell
@@ -505,13 +506,13 @@ class GroupBlockBetting(Bets):
     def planned_by(
         cls, seen: SeenBlocks | None, *, sealed: int, planned: int, guess: float | None = None
     ) -> GroupBlockBetting:
-        """Return the procedure for so many sealed rows, planned from public rows where there are some.
+        """Return the procedure for ``sealed`` rows, with stakes planned from blocks of public rows if there are any.
 
         Args:
             seen: Blocks of public rows.
             sealed: Sealed rows.
             planned: Public rows.
-            guess: The analyst's own.
+            guess: The analyst's own guess, if there is one.
         """
         if seen is None or not seen.units.total > 0.0:
             blocks = max(sealed / 16.0, 1.0)  # of four groups of four rows each, say
@@ -522,40 +523,40 @@ class GroupBlockBetting(Bets):
 
     @cached_property
     def prediction(self) -> Prediction:
-        """See `Bets.prediction`."""
+        """Prediction of the sealed blocks' spread from the planned units."""
         return Prediction.of(self.planned, scale=self.scale)
 
     def _units(self, seen: SeenBlocks) -> Units:
         return seen.units
 
     def interval(self, seen: SeenBlocks, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; nothing is excluded where no pair is there."""
+        """Return both ends of the interval at the level ``exp(-nats)``, which are 0 and 1 if there is no pair."""
         return Bets.interval(self, seen, nats) if seen.units.total > 0.0 else (0.0, 1.0)
 
     def standard_error(self, guess: float) -> float:
-        """See `Procedure.standard_error`: by groups, which is less than blocks spread."""
+        """Return the expected distance of an honest guess, computed by groups, which spread less than blocks."""
         return self.scattered
 
     @property
     def worth(self) -> float:
-        """See `Procedure.worth`."""
+        """Number of yes-or-no rows whose share would have the same standard error."""
         return 0.25 / self.scattered**2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AreaPart:
-    """The AUC of one class against the rest, as a part of a composite (C1).
+    """The AUC of one class against all others, as one part of a `Composite` score (C1).
 
     Attributes:
-        procedure: That of the AUC alone.
+        procedure: The interval procedure of this AUC.
     """
 
     procedure: Procedure
 
     def ends(self, seen: SeenScores | SeenBlocks, nats: float) -> tuple[float, float]:
-        """See `everhold.guarantees.intervals.parts.PartInterval.ends`."""
+        """Return both ends of the AUC's interval at the level ``exp(-nats)``."""
         return self.procedure.interval(seen, nats)
 
     def error(self, value: float) -> float:
-        """See `everhold.guarantees.intervals.parts.PartInterval.error`."""
+        """Return the expected distance of an honest guess from the sealed AUC."""
         return self.procedure.standard_error(min(max(value, 0.0), 1.0))

@@ -86,7 +86,7 @@ class StratifiedShare(OfScore):
     Attributes:
         planned: As many rows as are sealed, distributed as public facts say.
         training: Number of rows that an honest guess was made from.
-        within: Interval of q by the pool, which holds with a probability of its own.
+        within: Interval of q from the pool, whose probability of failure is counted separately.
     """
 
     planned: SeenStrata
@@ -99,12 +99,12 @@ class StratifiedShare(OfScore):
     why: ClassVar[str] = "counts in both strata so unusual are this unlikely, whatever the shares within them"
 
     def interval(self, seen: SeenStrata, nats: float) -> Ends:
-        """See `Procedure.interval`; the share of the sealed rows is always inside."""
+        """Return both ends of the share's interval, which contains the estimate from the sealed rows."""
         low, high = self._ends(seen, nats)
         return min(low, seen.score), max(high, seen.score)
 
     def _ends(self, seen: SeenStrata, nats: float) -> Ends:
-        """Return both limits of the share, computed once for the same counts."""
+        """Return both limits of the share, which are cached for equal counts and levels."""
         key = seen.rows, seen.counts, nats
         if key not in self._known:
             low, high = (lower_limit(each, self.within, side_of(nats)) for each in (seen, seen.mirrored))
@@ -125,11 +125,11 @@ class StratifiedShare(OfScore):
 
 
 def lower_limit(seen: SeenStrata, within: Ends, nats: float) -> float:
-    """Return a share such that all smaller ones are excluded (Statement S18), rounded down.
+    """Return a lower limit of the share: all smaller shares are excluded (Statement S18). Rounded down.
 
     Args:
         seen: The sealed rows.
-        within: Values of q.
+        within: Interval of q, the share of stratum 1.
         nats: ln(1 / level) of this side.
     """
     if nats > _MOST_NATS:
@@ -142,7 +142,7 @@ def lower_limit(seen: SeenStrata, within: Ends, nats: float) -> float:
     wanted = math.sqrt(nats - math.log1p(-_OF_BOX))
 
     def distance(share: float) -> float:
-        """Return the root of ln(1 / P) of the likeliest pairs of the box whose share is no larger."""
+        """Return ``sqrt(ln(1 / P))`` of the likeliest shares (a, b) in the box with at most this weighted share."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ends = [(share - q * edges[:-1]) / (1.0 - q) for q in within]
         largest = np.where(np.isnan(ends), 1.0, ends).max(axis=0)  # of b in each cell of a
@@ -170,10 +170,10 @@ def lower_limit(seen: SeenStrata, within: Ends, nats: float) -> float:
 
 
 class _Tails:
-    """The probabilities that counts of both strata are ordered at or above those that were seen.
+    """Probabilities that a statistic S of both strata's counts is at least as large as the observed one.
 
-    ``S = q k / n + (1 - q) m / n' - z sd``, with the standard deviation of shares that are shrunk towards 1/2 by
-    z^2 / 4 rows on either side. Then S grows in k and in m.
+    ``S = q k / n + (1 - q) m / n' - z sd``, where the standard deviation is that of shares shrunk towards 1/2 by z^2 /
+    4 rows on either side. Then S grows in k and in m.
     """
 
     def __init__(self, seen: SeenStrata, nats: float) -> None:
@@ -193,14 +193,14 @@ class _Tails:
         self.needed = high  # for each k; second + 1 where there is none; falls in k
 
     def _statistic(self, k: NDArray[np.float64], m: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the statistic that orders the counts of both strata."""
+        """Return S for ``k`` rows with the property in stratum 1 and ``m`` in stratum 0."""
         seen, z = self._seen, self._z
         weights = seen.weight, 1.0 - seen.weight
         mean = sum(w * x / max(n, 1) for w, x, n in zip(weights, (k, m), seen.rows, strict=True))
         return np.asarray(mean - z * np.sqrt(_variance(seen, k, m, z * z / 4.0)))
 
     def at(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return bounds for ``P[S >= s]`` at pairs of shares, rounded up, shape (pairs,)."""
+        """Return upper bounds of ``P[S >= s]`` if the shares of the strata are a and b, shape (pairs,)."""
         first, second = self._seen.rows
         reach = math.sqrt((self._nats + 12.0) * first / 2.0)  # Hoeffding: there is next to nothing beyond it
         start, stop = max(math.floor(first * a.min() - reach), 0), min(math.ceil(first * a.max() + reach), first)
@@ -212,7 +212,7 @@ class _Tails:
 
 
 def _masses(starts: NDArray[np.int64], rows: int, share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the probabilities of blocks of heads, of which the last has no end, from the nearer tail of each."""
+    """Return the probability that a binomial count falls in each block of counts. The last block has no upper end."""
     inner = starts[1:]
     upper = inner > rows * share
     ends = np.where(upper, inner, rows - inner + 1.0), np.where(upper, rows - inner + 1.0, inner)
@@ -232,7 +232,7 @@ def _masses(starts: NDArray[np.int64], rows: int, share: NDArray[np.float64]) ->
 def _at_least(
     counts: NDArray[np.float64] | NDArray[np.int64], rows: int, share: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the probability of so many heads or more of coins, shape (..., counts)."""
+    """Return the binomial probability of at least ``counts`` successes in ``rows`` trials, shape (..., counts)."""
     inside = np.clip(np.asarray(counts, dtype=np.float64), 1.0, max(rows, 1))
     found = scipy.special.betainc(inside, rows - inside + 1.0, share)
     return np.asarray(np.where(counts <= 0.0, 1.0, np.where(counts > rows, 0.0, found)))
@@ -241,7 +241,7 @@ def _at_least(
 def _variance(
     seen: SeenStrata, k: NDArray[np.float64], m: NDArray[np.float64], shrunk: float
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Return the variance of the weighted share, with shares shrunk towards 1/2 by so many rows on either side."""
+    """Return the variance of the weighted share. Shares are shrunk towards 1/2 by ``shrunk`` rows on either side."""
     found = np.zeros(np.broadcast_shapes(np.shape(k), np.shape(m)))
     for weight, x, n in zip((seen.weight, 1.0 - seen.weight), (k, m), seen.rows, strict=True):
         if n:
@@ -252,7 +252,7 @@ def _variance(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenResiduals:
-    """A mean as it is estimated from rows and a pool, and what bets on the residuals need.
+    """The estimate of a mean from rows and a pool, and the summary of residuals that bets are made on.
 
     Attributes:
         score: The estimate, as a share of the range.
@@ -271,7 +271,7 @@ class ControlledMean(OfScore):
         planned: What training rows say.
         bets: Bets on the mean of the residuals.
         width: Length of the range of a residual, in units of the mean's range.
-        added: Interval of what is added to ``width`` times the mean of the residuals; it holds with a probability of
+        added: Interval of the term added to ``width`` times the mean of the residuals; it holds with a probability of
             its own.
         rounding: Distance by which grids may be off.
     """
@@ -288,7 +288,7 @@ class ControlledMean(OfScore):
     why: ClassVar[str] = "a fair bet against the true mean of the residuals gains so much with this probability at most"
 
     def interval(self, seen: SeenResiduals, nats: float) -> Ends:
-        """See `Procedure.interval`; the estimate is always inside."""
+        """Return both ends of the mean's interval, which contains the estimate from the sealed rows."""
         low, high = self._moved(self.bets.interval(seen.residuals, nats))
         return min(low, seen.score), max(high, seen.score)
 

@@ -41,7 +41,7 @@ _EVEN = -math.log(len(FRACTIONS))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenSurvival:
-    """Evaluated units by interval; of independent rows one unit stands for all.
+    """Numbers of rows at risk, events and survivors by interval of time, for each unit; or one unit for all rows.
 
     Attributes:
         at_risk: Shape (intervals, units): rows at risk in each interval.
@@ -60,13 +60,13 @@ class SeenSurvival:
 
     @classmethod
     def expected(cls, intervals: int, *, rows: float, largest: float, widths: Numbers | None) -> SeenSurvival:
-        """Return units as expected where nothing is known: half survive, at an even rate, and all are followed.
+        """Return units to plan with if nothing is known: half survive, at a constant rate, and no row is censored.
 
         Args:
-            intervals: Their number.
+            intervals: Number of intervals of time.
             rows: Number of rows.
             largest: Rows of the largest group, which all groups are expected to have.
-            widths: See the attribute.
+            widths: The attribute `widths`.
         """
         ends = np.arange(intervals)[:, None], np.arange(intervals + 1)[None]
         left = 0.5 ** (np.arange(intervals + 1) / intervals)
@@ -88,22 +88,22 @@ class SeenSurvival:
 
     @property
     def score(self) -> float:
-        """The estimate, in [0, 1]."""
+        """The estimated survival at the last edge, or mean time up to it as a share of that edge."""
         return sum(self.share(curve := self.curve, curve)) / 2.0
 
     def share(self, low: Numbers, high: Numbers) -> tuple[float, float]:
-        """Return the least and the largest number that limits of survival at all edges leave possible."""
+        """Return the least and the largest score for survival curves between ``low`` and ``high``."""
         if self.widths is None:
             return float(low[-1]), float(high[-1])
         before = np.append(1.0, high[:-1])  # survival never rises, so within an interval it is between its ends
         return float(self.widths @ low), float(self.widths @ before)
 
     def times(self, scale: float) -> SeenSurvival:
-        """Return the units with every count multiplied by a number."""
+        """Return the same units with every count multiplied by ``scale``."""
         return replace(self, counts=self.counts * scale)
 
     def parts(self, largest: float) -> tuple[list[Units], list[Units]]:
-        """Return the ratio below, and the ratio above, the chance of each interval, as units."""
+        """Return units of a ratio below, and of a ratio above, the chance to survive each interval."""
         below = [(alive, alive + events) for alive, events in zip(self.alive, self.events, strict=True)]
         above = [(risk - events, risk) for risk, events in zip(self.at_risk, self.events, strict=True)]
         each = [[Units(size, value, self.counts, largest) for value, size in side] for side in (below, above)]
@@ -133,12 +133,12 @@ class Survival(OfScore):
     )
 
     def interval(self, seen: SeenSurvival, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; the estimate of the sealed rows is always inside."""
+        """Return both ends of the interval, which contains the estimate from the sealed rows."""
         low, high = seen.share(*self.curves(seen, nats))
         return max(min(low - _ROUNDING, seen.score), 0.0), min(max(high + _ROUNDING, seen.score), 1.0)
 
     def curves(self, seen: SeenSurvival, nats: float) -> tuple[Numbers, Numbers]:
-        """Return lower and upper limits of survival at all edges, which hold at once; shape (intervals,) each."""
+        """Return lower and upper limits of survival, valid at all edges at once; shape (intervals,) each."""
         if self.largest is not None:
             low, high = self._chances_of_groups(seen, nats)
             return _product(low), _product(high)
@@ -168,7 +168,7 @@ class Survival(OfScore):
 
     @property
     def _error(self) -> float:
-        """Greenwood's standard error, of groups for rows that are all alike within a group."""
+        """Greenwood's standard error. For groups, the rows of a group are taken to be all alike."""
         at_risk, events, _ = self.planned.totals
         left = np.maximum(at_risk - events, 1.0)
         variance = np.cumsum(events / (np.maximum(at_risk, 1.0) * left)) * (1.0 + 1.0 / self.scale)
@@ -182,7 +182,7 @@ def _product(chances: Numbers) -> Numbers:
 
 
 def _chances(seen: SeenSurvival, nats: float) -> tuple[Numbers, Numbers]:
-    """Return limits of the chance to survive each interval, all at once, by exact binomial tails."""
+    """Return exact binomial limits of the chance to survive each interval, valid for all intervals at once."""
     at_risk, events, alive = seen.totals
     each = nats + math.log(len(events))
     sides = [(alive, alive + events, 0, 0.0), (at_risk - events, at_risk, 1, 1.0)]
@@ -201,12 +201,12 @@ Lines = tuple["Numbers", "Numbers"]
 
 
 def _stakes(at_risk: Numbers) -> Numbers:
-    """Return what is bet on each row at risk, shape (stakes, intervals): known when an interval begins."""
+    """Return the stake on each row at risk, shape (stakes, intervals). It is known when an interval begins."""
     return np.asarray(np.minimum(FRACTIONS[:, None] * at_risk[0] / np.maximum(at_risk, 1.0), _CAP))
 
 
 def _concave(seen: SeenSurvival, least: Numbers, most: Numbers) -> Lines:
-    """Return chords below the gains of bets that more rows survive than is claimed."""
+    """Return straight lines below the log capital of bets that more rows survive than is claimed: chords."""
     at_risk, events, alive = seen.totals
     stakes = _stakes(at_risk)
 
@@ -219,7 +219,7 @@ def _concave(seen: SeenSurvival, least: Numbers, most: Numbers) -> Lines:
 
 
 def _convex(seen: SeenSurvival, least: Numbers, most: Numbers) -> Lines:
-    """Return tangents below the gains of bets that fewer rows survive than is claimed."""
+    """Return straight lines below the log capital of bets that fewer rows survive than is claimed: tangents."""
     at_risk, events, _ = seen.totals
     stakes, left = _stakes(at_risk), at_risk - events
     touch = np.clip(-np.log(np.maximum(left / np.maximum(at_risk, 1.0), _LEAST_CHANCE)), least, most)
@@ -230,14 +230,14 @@ def _convex(seen: SeenSurvival, least: Numbers, most: Numbers) -> Lines:
 
 
 def _hazard(lines: Lines, least: Numbers, most: Numbers, nats: float, edge: int, *, above: bool) -> float:
-    """Return the hazard up to an edge, minus the logarithm of survival, from which on all are excluded.
+    """Return the hazard, minus log survival up to an edge, from which on all larger or smaller ones are excluded.
 
     Args:
-        lines: Bounds of the gains.
-        least: Of the box, by interval.
+        lines: Straight lines below the log capital of each bet in each interval.
+        least: The least possible hazard in each interval.
         most: The same.
         nats: ln(1 / level) of this side.
-        edge: Number of intervals up to it.
+        edge: Number of intervals up to the edge.
         above: Whether larger hazards are excluded; else smaller ones.
     """
     start, room = float(least[:edge].sum()), (most - least)[:edge]

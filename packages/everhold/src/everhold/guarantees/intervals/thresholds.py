@@ -31,18 +31,18 @@ _ROUNDING = 1e-12
 
 
 class ClassLimit(Protocol):
-    """Protocol of a limit of a share, from the number of rows that count."""
+    """Protocol of a function that returns a confidence limit of a class's share from a count of its rows."""
 
     def __call__(self, count: int, *, upper: bool) -> float:
-        """Return the upper or the lower limit."""
+        """Return the upper or the lower limit of the share of rows counted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenRules:
-    """Counts of positives and negatives that each rule calls 1, from the strictest rule to the laxest.
+    """Numbers of positive and negative rows that each threshold rule predicts as 1, strictest rule first.
 
     Attributes:
-        score: Recall at the rate of these rows.
+        score: Recall of these rows at the largest allowed false positive rate.
         hits: Shape (rules,): positive rows that a rule calls 1; rising.
         alarms: Shape (rules,): negative rows that it calls 1; rising.
     """
@@ -63,7 +63,7 @@ class SeenRules:
 
 
 def seen_rules(scores: NDArray[np.float64], positive: NDArray[np.bool_], rate: float) -> SeenRules:
-    """Count for all rules that call rows 1 by a threshold of the score.
+    """Count the rows predicted as 1 by each rule "the score is at least a threshold".
 
     Args:
         scores: Shape (rows,), no nan.
@@ -106,14 +106,14 @@ class OperatingPoint(OfScore):
     why: ClassVar[str] = "only the best rule of the population can make either limit miss"
 
     def interval(self, seen: SeenRules, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; the recall of the sealed rows is always inside."""
+        """Return both ends of the interval, which contains the recall of the sealed rows. Without a class 0 and 1."""
         if not (seen.positives and seen.negatives):
             return 0.0, 1.0
         low, high = self._ends(seen, nats)
         return max(min(low, seen.score) - _ROUNDING, 0.0), min(max(high, seen.score) + _ROUNDING, 1.0)
 
     def _ends(self, seen: SeenRules, nats: float) -> tuple[float, float]:
-        """Return both ends. Each side has two events, and each event a quarter of the level."""
+        """Return both ends of the recall's interval. Each side has two events, each at a quarter of the level."""
         side = nats + math.log(2.0)
         alarms, recall = self._limit(seen.negatives, side), self._limit(seen.positives, side)
         surely = _last(seen.alarms, lambda count: alarms(count, upper=True) <= self.rate)
@@ -122,10 +122,10 @@ class OperatingPoint(OfScore):
         return low, recall(int(seen.hits[maybe]), upper=True)
 
     def _limit(self, total: int, nats: float) -> ClassLimit:
-        """Return the function from a count of rows that a rule calls 1 to a limit of their share of a class.
+        """Return the function from a count of rows predicted as 1 to a limit of their share of a class.
 
-        Both limits grow with the number. Rows of one law: exact tails, given the labels. Labels of unlike laws: bets on
-        a ratio, with stakes that are fixed by public facts.
+        Both limits grow with the count. For rows of one law they are exact tails, given the labels. For labels of
+        unlike laws they are bets on a ratio, with stakes that are fixed by public facts.
         """
         if not self.unlike:
             exact = ClopperPearson(rows=total, training=total)
@@ -145,13 +145,13 @@ class OperatingPoint(OfScore):
         return self.planned.positives + self.planned.negatives
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`; nothing is expected of a class that is probably empty."""
+        """Return the planned interval shifted to the guess, or 0 and 1 if a class is probably empty."""
         likely = self._likely
         return OfScore.expected(self, guess, nats) if likely.positives and likely.negatives else (0.0, 1.0)
 
     @cached_property
     def _likely(self) -> SeenRules:
-        """The planned rules with as many rows as are sealed."""
+        """The planned rules, with counts scaled to the number of sealed rows."""
         scale = self.rows / max(self._planned_rows, 1)
         hits, alarms = (np.rint(counts * scale).astype(np.int64) for counts in (self.planned.hits, self.planned.alarms))
         return SeenRules(self.planned.score, hits, alarms)
@@ -160,7 +160,7 @@ class OperatingPoint(OfScore):
         return self._ends(self._likely, nats)
 
     def standard_error(self, guess: float) -> float:
-        """See `Procedure.standard_error`: of a share of the positives, twice as far as allowance for the quantile."""
+        """Return the expected distance of an honest guess: half as much again as that of a share of the positives."""
         share = max(self.planned.positives / max(self._planned_rows, 1), 1e-9)
         spread = max(guess * (1.0 - guess), 0.25 / max(self.planned.positives, 1))
         return min(1.5 * math.sqrt(spread * (1.0 / (share * self.rows) + 1.0 / (share * self.training))), 1.0)
@@ -171,13 +171,13 @@ class OperatingPoint(OfScore):
 
 
 def _counted(ones: float, total: float) -> Units:
-    """Return units in which so many rows of a class have the value 1."""
+    """Return units for ``total`` rows of a class, of which ``ones`` have the value 1 and the others 0."""
     return Units(np.ones(2), np.array([0.0, 1.0]), np.array([total - ones, ones]), 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenLosses:
-    """Losses of rows, and the units up to each of them.
+    """Losses of rows, with the units for the share of rows whose loss is at most a given one.
 
     Attributes:
         score: The median loss.
@@ -196,7 +196,7 @@ class MedianOfLosses(OfScore):
 
     Attributes:
         planned: What public rows say, as many as are sealed.
-        share: How the interval of one such share is made.
+        share: The interval procedure of the share of rows with at most a given loss.
     """
 
     planned: SeenLosses
@@ -208,15 +208,15 @@ class MedianOfLosses(OfScore):
     why: ClassVar[str] = "shares of nested sets of rows grow, so only the share at the true median can make it miss"
 
     def interval(self, seen: SeenLosses, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; the median of the sealed rows is always inside."""
+        """Return both ends of the interval, which contains the median of the sealed rows."""
         low, high = self._ends(seen, nats)
         return max(min(low, seen.score) - _ROUNDING, 0.0), min(max(high, seen.score) + _ROUNDING, 1.0)
 
     def _ends(self, seen: SeenLosses, nats: float) -> tuple[float, float]:
-        """Return the losses between which the median lies, by the intervals of the shares up to each loss."""
+        """Return both ends of the median's interval, from intervals of the shares of rows up to each loss."""
 
         def leading(side: int, most: float) -> int:
-            """Count the first edges up to which this end of the share's interval is at most so large."""
+            """Count the first edges for which one end of the share's interval is at most ``most``."""
             return bisect_right(seen.edges, most, key=lambda edge: self.share.ends(seen.up_to(edge), nats)[side])
 
         below, above = leading(1, math.nextafter(0.5, 0.0)), leading(0, 0.5)
@@ -228,7 +228,7 @@ class MedianOfLosses(OfScore):
 
     @cached_property
     def _error(self) -> float:
-        """Half of the distance between the quantiles at the ends of the error of a share of one half."""
+        """Half of the distance between the planned losses one standard error of a share below and above 1/2."""
         edges, apart = self.planned.edges, self.share.error(0.5)
         if not len(edges):
             return 1.0
@@ -240,7 +240,7 @@ class MedianOfLosses(OfScore):
 
 
 def _last(counts: NDArray[np.int64], allowed: Callable[[int], bool]) -> int:
-    """Return the index of the last rule whose count is allowed, or -1 if none is. Allowed counts come first."""
+    """Return the index of the last count that is allowed, or -1 if none is. All allowed counts come first."""
     low, high = -1, len(counts)
     while high - low > 1:
         middle = (low + high) // 2
@@ -263,11 +263,11 @@ _DOUBT = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenBins:
-    """Numbers of rows by bin of their probability and by the distance of label and probability.
+    """Numbers of rows by bin of the predicted probability and by label minus probability.
 
     Attributes:
         score: The calibration error of these rows.
-        mass: Shape (bins + 1, values): rows as lotteries over the ends of a cell of [-1, 1], with the same mean.
+        mass: Shape (bins + 1, values): rows, each split between two grid points of [-1, 1] with the same mean.
     """
 
     score: float = field(repr=False)
@@ -275,7 +275,7 @@ class SeenBins:
 
 
 def seen_bins(probabilities: NDArray[np.float64], labels: NDArray[np.float64], bins: int) -> SeenBins:
-    """Count rows in equal bins of their probability.
+    """Count rows by bin of their probability and by label minus probability, and compute the calibration error.
 
     Args:
         probabilities: Probabilities of label 1, shape (rows,). Rows with nan have the distance 1 in a bin of their own.
@@ -302,8 +302,8 @@ def seen_bins(probabilities: NDArray[np.float64], labels: NDArray[np.float64], b
 def calibration_ends(mass: NDArray[np.float64], nats: float) -> tuple[float, float]:
     """Return lower and upper limit of the calibration error, each at the level ``exp(-nats)`` (Statement C3).
 
-    Above, an error is excluded if the least capital over all signs suffices: that of the true signs is fair. Below, all
-    signs share the level, as the capital is averaged over them.
+    At the upper end an error is excluded if even the least capital over all signs is large enough, because that of the
+    true signs is fair. At the lower end the capital is averaged over all signs, which share the level.
 
     Args:
         mass: As in `SeenBins`.
@@ -344,7 +344,7 @@ class CalibrationBets(OfScore):
     why: ClassVar[str] = "the error is the largest mean over signs of bins, and one fair bet against it is enough"
 
     def interval(self, seen: SeenBins, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; the error of the sealed rows is always inside."""
+        """Return both ends of the interval, which contains the calibration error of the sealed rows."""
         low, high = calibration_ends(seen.mass, side_of(nats))
         return max(min(low, seen.score) - _ROUNDING, 0.0), min(max(high, seen.score) + _ROUNDING, 1.0)
 

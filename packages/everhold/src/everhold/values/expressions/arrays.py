@@ -54,14 +54,14 @@ _ARITHMETIC: dict[Operation, _Run] = {
 
 @dataclass(frozen=True, slots=True)
 class _ExpressionStep:
-    """One step of a compiled program, which computes an array from earlier ones.
+    """One step of a compiled program, which computes one array from arrays of earlier steps.
 
     Attributes:
         run: The function that makes the array.
         inputs: The numbers of the earlier arrays.
         made: The number of the array that the step makes.
-        place: The place of the row value that it is; None for a step on the way.
-        last: Numbers that no later step needs.
+        place: Index of the row value that the array is; None for an intermediate array.
+        last: Numbers of arrays that no later step reads.
     """
 
     run: _Run
@@ -73,11 +73,11 @@ class _ExpressionStep:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The arrays that represent a compiled node, by their numbers in the program.
+    """The numbers of the arrays that represent one node of an expression in a compiled program.
 
     Attributes:
-        one: Doubles, numbers of words, or where a condition is true.
-        other: Where a condition is false; the same as ``one`` for all else.
+        one: Number of the array of doubles, of codes of words, or of where a condition is true.
+        other: Number of the array of where a condition is false; the same as ``one`` for all other nodes.
         words: The words of a text.
     """
 
@@ -257,7 +257,7 @@ class _Compiler:
         return self._same(number, self._words.get(name, ()))
 
     def _case(self, kind: ColumnKind, conditions: Sequence[int], results: Sequence[_Found]) -> _Found:
-        """Compile a case from the last branch to the first, so that the first true condition wins."""
+        """Compile a ``case``, from its last branch to the first so that the first true condition decides."""
         words: Words = ()
         if kind is ColumnKind.STRING:
             words = tuple(dict.fromkeys(word for result in results for word in result.words))
@@ -271,7 +271,7 @@ class _Compiler:
         return _Found(one, other, words)
 
     def _renumbered(self, found: _Found, places: Mapping[str, int], words: Words) -> int:
-        """Add a step that replaces the numbers of a text's words by their numbers in another list."""
+        """Add a step that maps codes in one list of words to codes in another list."""
         table = np.array([_MISSING, *map(places.__getitem__, words)], dtype=np.int32)
         return self._put(table.take, found.one)
 
@@ -298,7 +298,7 @@ class _Compiler:
         return _Found(self._put(np.logical_and, holds, there), fails)
 
     def _looked_up(self, found: _Found, test: _Test) -> _Found:
-        """Compile a test of texts by testing each word once. Missing texts meet neither the test nor its opposite."""
+        """Compile a test of texts, run once for each distinct word. A missing text is neither true nor false."""
         true = np.array([False, *map(test, found.words)], dtype=np.bool_)
         false = ~true
         false[_MISSING] = False
@@ -324,7 +324,7 @@ def _any(*conditions: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _among(number: NDArray[np.float64], *, listed: Sequence[float]) -> NDArray[np.bool_]:
-    """Return which numbers equal one of the listed ones, by comparing with each of them."""
+    """Return which numbers equal one of the numbers in ``listed``."""
     result: NDArray[np.bool_] = number == listed[0]
     for one in listed[1:]:
         result = result | (number == one)
@@ -336,7 +336,7 @@ def _known_and_not(condition: NDArray[np.bool_], number: NDArray[np.float64]) ->
 
 
 def _divisor(number: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the numbers with nan in place of zero."""
+    """Return the numbers with nan in place of each zero."""
     nonzero: NDArray[np.float64] = _chosen(number == 0.0, np.float64("nan"), number)
     return nonzero
 
@@ -345,7 +345,7 @@ _AS_BITS: dict[str, Any] = {"f": np.int64, "i": np.int32, "b": np.bool_}
 
 
 def _chosen(condition: NDArray[np.bool_], one: Any, other: Any) -> Any:
-    """Return `one` where the condition is true and `other` elsewhere, selected by their bits."""
+    """Return ``one`` where the condition is true and ``other`` elsewhere, by operations on bits."""
     first, second = np.asarray(one), np.asarray(other)
     bits = _AS_BITS[first.dtype.kind]
     mask = condition if bits is np.bool_ else -np.asarray(condition).astype(bits)
@@ -355,7 +355,7 @@ def _chosen(condition: NDArray[np.bool_], one: Any, other: Any) -> Any:
 def _on_grid(
     number: NDArray[np.float64], *, low: float, high: float, width: float, unit: float
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Convert numbers clipped to [low, high] to integers from 0 to ``unit``. Missing ones count as ``low``."""
+    """Return numbers, clipped to [low, high], as grid integers from 0 to ``unit``. A missing number becomes 0."""
     clipped = np.asarray(np.clip(number, low, high))
     there = -(clipped == clipped).astype(np.int64)
     steps = np.asarray((clipped - low) / width * unit)  # not negative, so cutting rounds down
@@ -363,9 +363,9 @@ def _on_grid(
 
 
 def _like(pattern: str) -> _Test:
-    """Return the test whether a text matches a pattern: its length, beginning, end, and one part between them.
+    """Return a function that tests whether a text matches a LIKE pattern.
 
-    A search for one part takes a time in proportion to the text, whatever the pattern.
+    A search takes time in proportion to the length of the text, whatever the pattern is.
     """
     first, *between, last = pattern.split("%") if "%" in pattern else (pattern, "")
     least, middle = len(first) + len(last), "".join(between)
@@ -384,5 +384,5 @@ def _like(pattern: str) -> _Test:
 
 
 def _runs(part: str) -> list[tuple[int, str]]:
-    """Return the stretches of a pattern without ``_``, which stands for any sign, with their places."""
+    """Return the parts of a pattern between ``_`` signs, which stand for any character, with their positions."""
     return [(found.start(), found[0]) for found in re.finditer("[^_]+", part)]

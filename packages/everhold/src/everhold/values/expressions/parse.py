@@ -106,13 +106,13 @@ def _tree(syntax: exp.Expr, columns: Columns) -> Node:
 
 
 def _branches(item: exp.Expr) -> list[exp.Expr]:
-    """Return the conditions and results of a case in turn, between its subject and its else."""
+    """Return the parts of a ``case``: its subject if any, each condition and result in turn, and its default."""
     parts = [part for branch in item.args["ifs"] for part in (branch.this, branch.args["true"])]
     return [part for part in (item.this, *parts, item.args.get("default")) if part is not None]
 
 
 def _chain(item: exp.Expr) -> list[exp.Expr]:
-    """Return the operands of ``a and b and c``, which the parser nests to the left."""
+    """Return the operands of ``a and b and c`` as a list, from the nested pairs of the parser."""
     parts, left = [], item
     while type(left) is type(item):
         parts.append(left.args["expression"])
@@ -139,7 +139,7 @@ def _common_kind(operands: Nodes, name: str, columns: Columns, *, ordered: bool 
 
 
 def _how_to_compare(operands: Nodes, kinds: set[ColumnKind], columns: Columns) -> str:
-    """Return the advice for operands of different kinds, such as how to write a date or a column."""
+    """Return advice for a comparison of different kinds, such as how to write a date or a column."""
     for written in (node.value for node in operands if node.operation is Operation.STRING):
         if ColumnKind.TIME in kinds:
             return "write date '2024-01-31' or timestamp '2024-01-31 18:30:00'"
@@ -293,11 +293,11 @@ _LIST = frozenset({"this", "expressions", "ignore_nulls"})
 
 
 class _Form(NamedTuple):
-    """The rule by which one type of syntax becomes a node.
+    """A rule that turns one type of parsed syntax into a node.
 
     Attributes:
-        build: Its node, from the nodes of its parts.
-        parts: The syntax below it that has a value; None for leaves.
+        build: Function from the nodes of its parts to the node.
+        parts: Function to the parts of the syntax that are expressions; None for leaves.
         arguments: Arguments that may be set; any other one is an option that the language does not have.
     """
 
@@ -374,7 +374,7 @@ Columns: TypeAlias = Mapping[str, ColumnKind]
 
 
 def rejected(problem: str, advice: str) -> QueryRejected:
-    """Return the error of this package as two sentences, what is wrong and what to do, from parts without full stop."""
+    """Return a QueryRejected of two sentences, what is wrong and what to do. Parts have no full stop."""
     said = ". ".join(part[:1].upper() + part[1:] for part in (problem, advice))
     return QueryRejected(said if said.endswith("?") else f"{said}.")
 
@@ -385,7 +385,7 @@ def shown_text(text: str) -> str:
 
 
 def read_tokens(text: str, columns: Columns) -> list[Token]:
-    """Split a text into tokens of the language, with columns as `IDENTIFIER` tokens of known names."""
+    """Return the tokens of an expression, in which each known column is an `IDENTIFIER` token with its name."""
     if not isinstance(text, str):
         raise rejected("the expression is not text", "write for example 'arr_delay > 15'")
     if len(text) > MAX_CHARACTERS:
@@ -417,7 +417,7 @@ def read_tokens(text: str, columns: Columns) -> list[Token]:
 
 
 def _words(text: str, tokens: Sequence[Token]) -> list[str]:
-    """Return the lower-case text of each token, and refuse comments and whatever the tokenizer skipped."""
+    """Return the lower-case text of each token. Comments and text that is in no token are refused."""
     words, end = [], 0
     for token in tokens:
         if token.comments or text[end : token.start].strip(_SPACE):
@@ -432,7 +432,7 @@ def _words(text: str, tokens: Sequence[Token]) -> list[str]:
 
 
 def _with_leading_points(tokens: Sequence[Token], words: Sequence[str]) -> list[Token]:
-    """Return the tokens with ``.5`` joined into one number wherever a value can begin."""
+    """Return the tokens with a point and following digits joined to one number, as in ``.5``."""
     joined: list[Token] = []
     for place, token in enumerate(tokens):
         point = tokens[place - 1] if place and words[place - 1] == "." and words[place][0] in "0123456789" else None
@@ -463,9 +463,9 @@ def _check_nesting(words: Sequence[str]) -> None:
 
 
 def _column_named(token: Token, word: str, previous: str, following: str, columns: Columns) -> str | None:
-    """Return the name of the known column that a token means, or None for a literal, sign, keyword or function.
+    """Return the name of the column that a token stands for, or None for a literal, sign, keyword or function.
 
-    Everything else is refused.
+    Any other token is refused.
     """
     kind = token.token_type
     if kind is TokenType.STRING:
@@ -492,7 +492,7 @@ def _column_named(token: Token, word: str, previous: str, following: str, column
 
 
 def _differing_in_case(name: str, columns: Columns, *, compared: bool) -> str:
-    """Return the one column with this name in another case, and refuse other names with a suggestion."""
+    """Return the only column whose name differs in letter case alone, else raise with a suggestion."""
     same = _names_of(name, columns)
     if len(same) == 1:
         return same[0]
@@ -514,7 +514,7 @@ def _names_of(word: str, columns: Columns) -> list[str]:
 
 
 def _spelled(name: str) -> str:
-    """Return a column's name for messages, in double quotes if expressions need them."""
+    """Return a column's name as it has to be written in expressions, shortened for messages."""
     return shown_text(name) if name.isidentifier() and name.lower() not in _PLAIN else quoted_name(name)
 
 

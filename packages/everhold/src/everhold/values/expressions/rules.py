@@ -24,10 +24,10 @@ _LAST_TERM = 25  # of the series of the logarithm
 
 
 def grid_integer(value: RowValue, row: Mapping[str, Any], *, unit: int = UNIT) -> int:
-    """Return the grid integer of one row, from 0 to ``unit``.
+    """Return the value of an expression in one row as a grid integer, from 0 to ``unit``.
 
     Args:
-        value: What is asked.
+        value: The expression with its range.
         row: Columns by name: numbers, texts, truth values, `datetime` in UTC without a zone, or None.
         unit: Grid steps between 0 and 1.
 
@@ -53,7 +53,7 @@ def seconds(moment: datetime) -> float:
 
 
 def step_value(node: Node, inputs: list[Any], row: Mapping[str, Any]) -> Any:
-    """Return the value of one node from the values of its operands, with None for nan."""
+    """Return the value of one node, given the values of its operands, with None in place of nan."""
     value = _value(node, inputs, row)
     return None if isinstance(value, float) and math.isnan(value) else value
 
@@ -84,7 +84,7 @@ def _value(node: Node, inputs: list[Any], row: Mapping[str, Any]) -> Any:
 
 
 def _read(value: Any, kind: ColumnKind) -> Any:
-    """Return a cell of a table as expressions read it, with numbers and times as doubles."""
+    """Return a value of a column as expressions use it: numbers as floats, times as seconds since 1970."""
     if value is None or kind in (ColumnKind.STRING, ColumnKind.BOOLEAN):
         return value
     return seconds(value) if kind is ColumnKind.TIME else float(value)

@@ -35,7 +35,7 @@ def quoted(name: str) -> str:
 
 
 class ColumnKind(Enum):
-    """The kind of a column's values, as far as expressions distinguish them."""
+    """The kinds of column values that expressions distinguish."""
 
     NUMBER = "number"
     STRING = "string"
@@ -47,7 +47,7 @@ class ColumnKind(Enum):
 
 
 class Operation(Enum):
-    """The operations of nodes. All other spellings are rewritten to these."""
+    """The operations that nodes can have. Other ways of writing an expression are rewritten to them."""
 
     COLUMN = "column"
     NUMBER = "number"
@@ -103,7 +103,7 @@ class Node:
     """One step of an expression. Equal nodes have equal digests, so comparing and hashing never recurse.
 
     Attributes:
-        operation: What is done.
+        operation: The operation that the node computes.
         kind: Static type of the result: NUMBER, STRING, BOOLEAN or TIME.
         operands: Inputs; for CASE condition, result, condition, result, ..., otherwise.
         value: Name of a column, value of a literal (of a time seconds since 1970), or pattern of LIKE.
@@ -153,7 +153,7 @@ class Node:
 
     @staticmethod
     def of(operation: Operation, *operands: Node) -> Node:
-        """Build the node of an operation in the one form that all of its spellings share."""
+        """Return the node of an operation in its canonical form, which is equal for equivalent spellings."""
         first = operands[0]
         match operation:
             case Operation.NEGATE | Operation.NOT if first.operation is operation:
@@ -200,7 +200,7 @@ def _sorted(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def _joined(operation: Operation, parts: Iterable[Node]) -> set[Node]:
-    """Join ``x = 1 or x = 2`` to ``x in (1, 2)``, and under ``and`` the same with negations."""
+    """Return the operands with ``x = 1 or x = 2`` joined to ``x in (1, 2)``, and under ``and`` their negations."""
     kept: set[Node] = set()
     lists: dict[Node, list[Node]] = {}
     for part in parts:
@@ -263,7 +263,7 @@ class Expression:
         return tuple(sorted(str(node.value) for node in self.nodes if node.operation is Operation.COLUMN))
 
     def canonical(self) -> str:
-        """Return the JSON text that all spellings of the expression share, which identifies it in the ledger."""
+        """A JSON text that is equal for all spellings of the expression. It identifies it in the ledger."""
         places: dict[Node, int] = {}
         listed = []
         for node in self.nodes:
@@ -311,13 +311,13 @@ class RowValue:
 
     @property
     def leaves(self) -> tuple[RowValue, ...]:
-        """See `CombinedValue.leaves`."""
+        """The row values of single expressions in this one: only itself."""
         return (self,)
 
 
 @dataclass(frozen=True, slots=True)
 class CombinedValue:
-    """A row value combined from two others a and b on the grid, as `everhold.values.base.Pair` defines.
+    """A row value computed from two row values a and b on the grid, as `everhold.values.base.Pair` defines.
 
     Attributes:
         how: ``"difference"`` for ``(unit + a - b) / 2``, rounded down, ``"within"`` for ``min(a, b)``, ``"outside"``
@@ -332,7 +332,7 @@ class CombinedValue:
 
     @property
     def leaves(self) -> tuple[RowValue, ...]:
-        """Return the row values of expressions that it combines, from left to right."""
+        """The row values of single expressions in this one, from left to right."""
         return tuple(leaf for part in (self.first, self.second) for leaf in part.leaves)
 
 
@@ -414,7 +414,7 @@ def _days(first: Node, second: Node) -> Node:
 
 
 def _day_number(time: Node) -> Node:
-    """Build the number of days since 1970, from whole seconds so that rounding never reaches the next day."""
+    """Return the node of the number of days from 1970 to a time, rounded down."""
     return _whole(_plain(Operation.FLOOR, time), _DAY)
 
 
@@ -423,7 +423,7 @@ def _hour(time: Node) -> Node:
 
 
 def _day_of_week(time: Node) -> Node:
-    """Build the number of the weekday from 1, where 1970 began on a Thursday."""
+    """Return the node of the ISO weekday of a time, from 1 for Monday to 7."""
     return _plus(_rest(_plus(_day_number(time), 3.0), 7.0), 1.0)
 
 
