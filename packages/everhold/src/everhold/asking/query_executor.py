@@ -521,7 +521,7 @@ def _evaluated(row_of: dict[int, int], seen: Any, places: Sequence[int]) -> tupl
 def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[list[int], list[int], list[int]]:
     """Return positions of entries to look up or answer, of new ones to answer now, and of those to evaluate.
 
-    All three are empty, and no sealed row is read, if the budget may not pay for the next new entry.
+    No new entry is answered and no sealed row is read if the budget may not pay for the next new entry.
     """
     plan, executor, order, first = work.plan, work.executor, list[int](), dict[str, int]()
     for place, line in enumerate(plan.asked):

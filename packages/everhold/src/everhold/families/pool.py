@@ -216,7 +216,7 @@ class BoundPool(BoundFamily):
 
     @property
     def most_nats(self) -> float:
-        """ln of the number of means, which share the level equally."""
+        """Logarithm of the number of means, which share the level equally."""
         return math.log(sum(map(len, self.judges.values())))
 
 

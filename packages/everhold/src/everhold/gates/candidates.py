@@ -99,7 +99,7 @@ class Candidate:
 
     @property
     def by_position(self) -> bool:
-        """Whether the candidate is an array of predictions for these rows, and no estimator."""
+        """Whether the candidate is an array of predictions for the sealed rows, and not a model."""
         return self.bound.by_position
 
     @property
@@ -108,18 +108,18 @@ class Candidate:
         return self.bound.at_fault == 0.0
 
     def with_labels(self, labels: NDArray[Any], *, unit: int) -> NDArray[np.int64]:
-        """Return the row values in grid units for assumed labels. Only for predictions by position, so it is public."""
+        """Return row values in grid units as if the labels were the given ones. It reads no sealed label."""
         assert self.bound.sealed is not None
         assert self.bound.reads is not None
         (label,) = self.bound.reads
         return clip_to_grid(np.asarray(self.bound.sealed({label: labels})), unit=unit, fault=self.bound.at_fault)
 
     def sealed_values(self, rows: StoredRows, *, unit: int) -> NDArray[Any]:
-        """Return the values that are stored of the candidate, one for each of these rows. Secret."""
+        """Return the candidate's row values for the gate's file, one for each sealed row. Secret."""
         return rows.row_values(self.bound, unit=unit)
 
     def against(self, champion: Champion, public: Candidate | None, compiler: QueryCompiler) -> Gain:
-        """Build the gain over a champion from public facts.
+        """Return how the gain over a champion is computed and bounded, decided by public facts.
 
         Args:
             champion: The champion.
@@ -137,13 +137,13 @@ class Candidate:
 
 
 def of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
-    """Return the query without the arrival it is about, so that a candidate is one query for all arrivals."""
+    """Return the query without the arrival in its description, so that it is the same at all arrivals."""
     own = {name: value for name, value in bound.description.items() if name not in dict(schema.about)}
     return replace(bound, description=own) if schema.about else bound
 
 
 def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | MetricQuery:
-    """Return the query about one candidate in the form in which a gate compares candidates."""
+    """Return the query about a candidate as gates compare it: for some metrics, by the outcome of each row."""
     if not isinstance(query, Query):
         raise no_metric(query)
     if not isinstance(query, MetricQuery):
@@ -224,7 +224,7 @@ def procedure_for_gain(
 
 
 def _labels_that_matter(challenger: Candidate, champion: Candidate, schema: Schema) -> list[NDArray[Any]]:
-    """Return labels of all rows between which gains lie, or none where the possible labels are unknown."""
+    """Return labels of all rows that give the extreme gains, or an empty list if the labels are unknown."""
     if schema.label_kind == "binary":
         return [np.zeros(schema.rows), np.ones(schema.rows)]
     if challenger.metric["kind"] != "accuracy":
@@ -235,7 +235,7 @@ def _labels_that_matter(challenger: Candidate, champion: Candidate, schema: Sche
 
 
 def checked_margin(margin: Any, candidate: Candidate) -> float:
-    """Check a gate's margin, and return it in units of row values.
+    """Return the margin of a gate in units of row values, after checking that a gain can exceed it.
 
     Raises:
         QueryRejected: If no gain can reach the margin, or it is negative. Nothing is charged.
@@ -256,7 +256,7 @@ def checked_margin(margin: Any, candidate: Candidate) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OutputCandidate(Candidate):
-    """Candidate of which the outputs on each row are stored, in place of row values."""
+    """A candidate for which the gate stores predictions, because its metric is no mean of row values."""
 
     reader: ModelsReader
 
@@ -295,11 +295,11 @@ class OutputCandidate(Candidate):
         return (self.bound.at_one > self.bound.at_zero) is self.reader.metric.greater
 
     def sealed_values(self, rows: StoredRows, *, unit: int) -> NDArray[Any]:
-        """See `Candidate.sealed_values`: what it predicts, shape (rows,) or (rows, classes)."""
+        """Return the candidate's predictions for sealed rows, shape (rows,) or (rows, classes). Secret."""
         return self.reader.models[0].sealed(rows)[0]
 
     def against(self, champion: Champion, public: Candidate | None, compiler: QueryCompiler) -> Gain:
-        """See `Candidate.against`."""
+        """Return how the gain over a champion is computed and bounded, decided by public facts."""
         measure = measure_of(self.reader.metric)
         if isinstance(measure, PartsMeasure) and measure.of_classes is not None:
             return _gain_of_classes(measure.of_classes(compiler.schema.rows), self.reader, compiler)
@@ -309,18 +309,18 @@ class OutputCandidate(Candidate):
         return self._gain_of_all(champion, self._ordered(own, other), compiler)
 
     def _ordered(self, own: NDArray[Any] | None, champion: NDArray[Any] | None) -> tuple[Any, Any] | None:
-        """Return the outputs of the better side first, or None unless both are known."""
+        """Return both outputs, those of the side with the higher score first, or None if one is unknown."""
         if own is None or champion is None:
             return None
         return (own, champion) if self.rises else (champion, own)
 
     def _gain_of_all(self, champion: Champion, told: tuple[Any, Any] | None, compiler: QueryCompiler) -> Gain:
-        """Build the gain from public rows, or from both predictions where these are public.
+        """Return the gain in a metric over all rows, planned from training rows or public predictions.
 
         Args:
             champion: The champion.
             told: Predictions for the sealed rows, where both are arrays, the better side first.
-            compiler: Knows the rows.
+            compiler: The compiler of the holdout.
         """
         mechanism, schema, reader = compiler.mechanism, compiler.schema, self.reader
         measure, setting, largest = measure_of(reader.metric), reader.setting, largest_group(mechanism)

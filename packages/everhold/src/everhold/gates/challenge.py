@@ -137,7 +137,7 @@ class Verdict(QueryResult):
         )
 
     def explain(self) -> str:
-        """Explain in words what is proved, and what is not."""
+        """Explain in words what the verdict proves and what it does not prove."""
         if self.refused:
             return (
                 "The challenge was refused because what is left of the budget, of the analyst's allotment or of the "
@@ -208,7 +208,7 @@ class Challenge(QueryPlan[Verdict]):
         return f"gate {self.gate.name!r}: {self.version.shown} against champion {self.gate.champion[:8]}"
 
     def silently(self) -> Self:
-        """Raise, because a gate that told nothing could not go on with a better model.
+        """Raise QueryRejected, because later challenges depend on the verdict.
 
         Raises:
             QueryRejected: Always. Nothing is charged.
@@ -220,7 +220,7 @@ class Challenge(QueryPlan[Verdict]):
         )
 
     def capacity(self, state: State, accounts: Accounts, count: int) -> int:
-        """Return how many of ``count`` challenges the gate's own limit allows.
+        """Return how many of ``count`` challenges the limit of the gate still allows.
 
         Raises:
             Outdated: If the gate has another champion by now.
@@ -243,7 +243,7 @@ class Challenge(QueryPlan[Verdict]):
         )  # fmt: skip
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Return the price: free if the champion is kept, one surprise if the challenger is promoted."""
+        """Return the price: nothing if the champion is kept, and one surprise if the challenger is promoted."""
         (entry,) = stored
         before = entry is not None
         return QuotedPrice(self.query, None, None, 0, 0 if before else 1, False, before, {})
@@ -255,7 +255,7 @@ def challenge_of(gate: GateAccount, champion: str, challenger: str) -> dict[str,
 
 
 def check_gates(mechanism: Mechanism) -> None:
-    """Check that a mechanism can promise what a gate says."""
+    """Raise QueryRejected if the mechanism's answers have no levels that public facts decide."""
     if not has_public_levels(mechanism):
         raise QueryRejected(
             f"The mechanism {mechanism.name} keeps no gate, because its answers have no levels that public facts "
@@ -270,12 +270,12 @@ def next_nats(mechanism: Mechanism, state: State) -> float:
 
 
 def act(public: dict[str, Any], shown: str, identity: dict[str, Any] | None = None) -> EntryDraft:
-    """Build the ledger entry of a gate's act that is not a challenge. By default its public facts identify it."""
+    """Return the ledger entry of an act at a gate, such as its opening. By default all its facts identify it."""
     return EntryDraft(digest(public if identity is None else identity), {**public, "shown": shown[:MOST_SHOWN]})
 
 
 def told_nothing(source: str) -> Outcome:
-    """Return the outcome of an act, which has no numbers and costs nothing."""
+    """Return the outcome of an act that has no numbers and no cost."""
     return Outcome({"value": None, "low": None, "high": None, "source": source}, 0)
 
 
@@ -354,7 +354,7 @@ class Opening:
 
 
 def promotions_of(executor: QueryExecutor, name: str) -> list[Entry]:
-    """Return the ledger entries of all promotions of a gate, in order."""
+    """Return the ledger entries of a gate's promotions, in order."""
     return [
         entry for entry in charged_entries(executor.ledger)
         if entry.answer.get("source") == PROMOTED and entry.description.get("gate") == name
@@ -363,12 +363,12 @@ def promotions_of(executor: QueryExecutor, name: str) -> list[Entry]:
 
 @dataclass(frozen=True)
 class Evidence(ABC, Generic[Handed]):
-    """Base of what a gate compares versions on: sealed rows, or results on cases.
+    """Base of the data that a gate compares versions on: sealed rows, or results on cases.
 
     Attributes:
         name: Name of the gate.
-        executor: That of all sealed rows, for the steward or an analyst.
-        folder: Their private folder.
+        executor: The executor for all sealed rows, of the steward or an analyst.
+        folder: The private folder of the sealed rows.
     """
 
     name: str
@@ -394,7 +394,7 @@ class Evidence(ABC, Generic[Handed]):
             return make(self.executor.ledger.head())
 
     def verdict_of_champion(self, gate: GateAccount, champion: Version) -> Verdict:
-        """Return the verdict that promoted the champion, or "kept" if it is the gate's first champion."""
+        """Return the stored verdict on the present champion; if it is the first one, "kept"."""
         executor = self.executor
         result = ExecutionResult([], executor.remaining(executor.ledger.latest().state), executor.promise.statement,
                                  executor.analyst)  # fmt: skip
@@ -407,23 +407,23 @@ class Evidence(ABC, Generic[Handed]):
 
     @abstractmethod
     def over(self, executor: QueryExecutor) -> Self:
-        """Return the same evidence about the rows that are there now."""
+        """Return the same evidence with another executor, such as one for rows that have arrived."""
 
     @property
     def size(self) -> str:
-        """Amount of evidence in words, such as cases and runs. Empty if it is the holdout's rows."""
+        """The amount of evidence in words, such as cases and runs; empty for rows."""
         return ""
 
     @abstractmethod
     def version(self, *given: Any, **more: Any) -> Handed:
-        """Check a challenger that was handed to `Gate.challenge`, and return it as a version.
+        """Return a challenger as a version, after checking it.
 
         Raises:
             QueryRejected: If it cannot be compared. Nothing is charged.
         """
 
     def answering(self, head: Head) -> QueryExecutor:
-        """Return the executor that answers a challenge, that of one tree of rows, chosen by public facts.
+        """Return the executor whose rows decide the next challenge, chosen by public facts.
 
         Raises:
             QueryRejected: If no executor can answer. Nothing is charged.
@@ -446,7 +446,7 @@ class Evidence(ABC, Generic[Handed]):
 
     @abstractmethod
     def complete(self, *given: Any, **more: Any) -> None:
-        """Add the values or results that a gate's champion lacks. See `Gate.complete`."""
+        """Store values or results of the champion for rows or cases that were added."""
 
     @abstractmethod
     def facts(self, gate: GateAccount, head: Head) -> dict[str, Any]:
@@ -486,7 +486,7 @@ def described_gate(gate: GateAccount) -> dict[str, Any]:
 
 
 def compared_in_words(metric: Mapping[str, Any]) -> str:
-    """Describe in words what a gate compares: a metric of rows, or claims about cases."""
+    """Return the metric or the claims of a gate in words."""
     return claims_in_words(metric) if metric.get("kind") == CASES else metric_in_words(metric)
 
 
@@ -496,7 +496,7 @@ def margin_of(gate: GateAccount) -> float:
 
 
 def about_runs(metric: Mapping[str, Any]) -> str | None:
-    """Return what a promise about new runs of the same cases is about, or None if it is about a population."""
+    """Return the words for "new runs of the same cases" if a gate's promise is about them, else None."""
     return RUNS_OF_THESE if metric.get("population") == NEW_RUNS else None
 
 
@@ -513,7 +513,7 @@ def most_gain(metric: Mapping[str, Any]) -> float | None:
 
 
 def _width(metric: Mapping[str, Any]) -> float:
-    """Return what a gain of 1 on the scale [0, 1] is worth in the units of a metric about rows."""
+    """Return how many units of a metric correspond to a gain of 1 in row values."""
     if metric.get("kind") == SCORE:
         return float(metric.get("width", 1.0))
     return float(metric["high"]) - float(metric["low"]) if {"high", "low"} <= set(metric) else 1.0

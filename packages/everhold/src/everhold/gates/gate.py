@@ -39,7 +39,7 @@ Made = TypeVar("Made")
 
 
 class Gate(SeesArrivals):
-    """A champion and its challengers. Made by `Holdout.gate`.
+    """A current best version, the champion, and the rule for challengers that replace it. Made by `Holdout.gate`.
 
     A gate about rows compares models by their values on the sealed rows. A gate about cases compares results that
     versions report; `open`, `find_open`, `cases_left`, `shares` and `suite` are for those alone.
@@ -72,7 +72,7 @@ class Gate(SeesArrivals):
 
     @property
     def champion(self) -> str:
-        """SHA-256 of the query about the present champion, or of its name if the gate is about cases."""
+        """SHA-256 that identifies the champion: of its query, or of its name if the gate is about cases."""
         return self._executor.ledger.head().accounts.of(Gates).by_name[self.name].champion
 
     @current
@@ -241,7 +241,7 @@ class Gate(SeesArrivals):
         })  # fmt: skip
 
     def promotions(self) -> list[dict[str, Any]]:
-        """List all promotions in order: the ledger's entry, the challenger, and whom it is proved to beat."""
+        """List all promotions in order, with ledger entry, challenger and the champion that it beat."""
         counts = EntryCounts()
         for entry in promotions_of(self._executor, self.name):
             counts.take(entry.sequence, entry.description, entry.answer)
@@ -249,13 +249,13 @@ class Gate(SeesArrivals):
 
     @current
     def history(self) -> GateHistory:
-        """Return all champions with the intervals of their gains, and what was spent."""
+        """Return all champions with the intervals of their gains, and the budget spent on them."""
         return history_of(self._evidence.answering(self._executor.ledger.head()), self.name)
 
     @property
     @current
     def suite(self) -> CaseSuite:
-        """The cases of the gate, and its claims about them."""
+        """The suite of cases of the gate, with its claims."""
         self._evidence.gate_at(self._executor.ledger.head())
         return self._cases.units.suite
 
@@ -317,7 +317,7 @@ class Gate(SeesArrivals):
         return self._cases.left(gate)
 
     def check_addition(self, baseline: Any) -> None:
-        """Check that cases can be added with results of the champion and, where guards need it, of the baseline.
+        """Raise QueryRejected unless cases can be added to the suite with these results of the baseline.
 
         Args:
             baseline: Results of the baseline on the added cases; None without.
@@ -378,7 +378,7 @@ class Gate(SeesArrivals):
         return cast("CaseEvidence", self._evidence)
 
     def _fitting(self, **given: Any) -> dict[str, Any]:
-        """Return the arguments that were given, after a check that this kind of gate takes them.
+        """Return the arguments that are not None, after checking that this kind of gate takes them.
 
         Raises:
             QueryRejected: If one belongs to the other kind.
@@ -414,7 +414,7 @@ def record_gate(executor: QueryExecutor, opening: Opening) -> None:
 
 
 def checked_name(name: Any) -> str:
-    """Check the name of a gate, and return it.
+    """Return the name of a gate, after checking that it can be used.
 
     Raises:
         QueryRejected: If the name cannot be used. Nothing was changed.
@@ -435,7 +435,7 @@ def checked_name(name: Any) -> str:
 
 
 def checked_limit(challenges: Any) -> int | None:
-    """Check the gate's limit on challenges, and return it. None means that only the budget limits challenges.
+    """Return the gate's limit on challenges after a check. None means that only the budget limits them.
 
     Raises:
         QueryRejected: If the limit is not a valid number. Nothing was changed.

@@ -62,7 +62,7 @@ class GateHistory(Display):
         return [dict(row) for row in self.champions]
 
     def explain(self) -> str:
-        """Explain in words which gains are proved, and what they cost of the budget."""
+        """Explain in words which gains are proved and how much budget they cost."""
         last = self.champions[-1]
         since = last["since_first"]
         most = " or more" if last["high"] is None else f" to {at_most(last['high'])}"
@@ -80,7 +80,7 @@ class GateHistory(Display):
 
 
 def history_of(executor: QueryExecutor, name: str) -> GateHistory:
-    """Return the champions of a gate, with the intervals of their gains and what was spent."""
+    """Return the champions of a gate with the intervals of their gains, and the budget spent on them."""
     head = executor.ledger.head()
     gate, said = head.accounts.of(Gates).by_name[name], described_gate(head.accounts.of(Gates).by_name[name])
     limits = {} if gate.limit is None else {"challenges": gate.left}
@@ -104,7 +104,7 @@ def history_of(executor: QueryExecutor, name: str) -> GateHistory:
 
 
 def completions_of(executor: QueryExecutor, accounts: Accounts) -> dict[str, list[dict[str, Any]]]:
-    """Return for each gate the ledger entries by which its champions got values for rows that arrived."""
+    """Return for each gate the ledger entries that gave its champion values for rows that arrived later."""
     found: dict[str, list[dict[str, Any]]] = {}
     if not any(gate.completions for gate in accounts.of(Gates).by_name.values()):
         return found
@@ -136,7 +136,7 @@ def certified_gates(
 
 
 def _unsealed(entry: Entry, told: Mapping[int, Numbers]) -> dict[str, float]:
-    """Return the mean gain of a promotion and its lower end, in the metric's units, if an unsealing told them."""
+    """Return the unsealed mean gain of a promotion and its lower end, or nothing before the unsealing."""
     if entry.sequence not in told:
         return {}
     width = float(entry.description.get(GAIN_WIDTH, 1.0))
@@ -145,12 +145,12 @@ def _unsealed(entry: Entry, told: Mapping[int, Numbers]) -> dict[str, float]:
 
 
 def _bounds(gate: GateAccount, number: int, accounts: Accounts) -> dict[str, float | None]:
-    """Return the bounds of one champion's gain: over the champion before, and from below over the first.
+    """Return the bounds of a champion's gain over the champion before it, and over the first one.
 
     Args:
         gate: The gate.
-        number: Promotions up to this champion, from 1.
-        accounts: What the ledger keeps.
+        number: Number of promotions up to this champion, from 1.
+        accounts: The accounts of the ledger.
     """
     metric, margin = gate.metric, margin_of(gate)
     adds = not gate.about_rows and len(metric["better"]) == 1  # all promotions are about the same mean

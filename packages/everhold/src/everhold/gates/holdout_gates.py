@@ -23,7 +23,7 @@ class HoldoutGates(HoldoutAccessor):
     """The gates of a holdout: `holdout.gates`."""
 
     def named(self, name: str, metric: Any, *, champion: Any, **terms: Unpack[GateTerms]) -> Gate:
-        """Return the gate called ``name``, about rows or cases, and open it if it is new. See `Holdout.gate`."""
+        """Return the gate called ``name``. A gate that does not exist yet is opened first."""
         given: dict[str, Any] = {**terms}
         claimed = given.get("better") is not None or given.get("any_of") is not None
         if metric is None and (claimed or self._is_about_cases(name)):
@@ -54,7 +54,7 @@ class HoldoutGates(HoldoutAccessor):
         return {"gates": gates} if gates else {}
 
     def _waiting(self, gate: GateAccount) -> dict[str, int]:
-        """Return the number of rows without values of the champion, as ``rows_left``, if rows arrive, else nothing."""
+        """Return the number of arrived rows for which the champion has no values, by name, if rows arrive."""
         grown = self._executor.growth is not None and gate.about_rows
         return {"rows_left": rows_left(gate, self._executor)} if grown else {}
 

@@ -33,7 +33,7 @@ SCORE = "score"
 
 
 def why_no_gain(name: Any) -> str | None:
-    """Return why gates do not compare by a score, with the nearest metric; None if they do or the score is unknown.
+    """Return why gates do not support a metric, with the nearest one, or None if they do or it is unknown.
 
     Examples:
         >>> why_no_gain("average_precision")
@@ -54,7 +54,7 @@ def why_no_gain(name: Any) -> str | None:
 
 
 def named_metric(name: str) -> Callable[..., Any] | None:
-    """Return the function that makes a query from a metric's name, or None if gates do not compare by it."""
+    """Return the function that makes queries with a named metric, or None if gates do not support it."""
     if name == "risk":
         return risk
     metric = METRICS.get(name)
@@ -115,7 +115,7 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
 
 
 def _made(make: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """Wrap a metric function so that its errors become refusals."""
+    """Return a metric function whose errors are raised as QueryRejected."""
 
     def made(predictions: Any, training: Any) -> Any:
         try:
@@ -214,7 +214,7 @@ class Gained:
 
     @classmethod
     def of(cls, mean: float, seen: Any, mechanism: Mechanism) -> Gained:
-        """Build a gain from one number about all rows."""
+        """Build a gain from its value as a share of the scale, computed from all rows together."""
         at = min(max(mean, 0.0), 1.0)
         return cls(math.floor(at * mechanism.steps), seen, at)
 
@@ -243,7 +243,7 @@ def gain_of_means(procedure: Procedure, mechanism: Mechanism, *, rises: bool) ->
 
 
 def gain_of_outcomes(procedure: OutcomeGain, mechanism: Mechanism) -> Gain:
-    """Build the gain in a score of labels 0 and 1 that is computed from outcomes, such as F1."""
+    """Return how a gain in a score of labels 0 and 1, such as F1, is computed from outcomes of rows."""
 
     def evaluate(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
         both = procedure.paired(challenger, champion, unit=mechanism.unit)

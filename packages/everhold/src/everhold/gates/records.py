@@ -109,7 +109,7 @@ class GateAccount:
         return self.metric.get("kind") != CASES
 
     def after(self, challenger: str, *, promoted: bool, arrived: int = 0) -> GateAccount:
-        """Return the account after one more challenge."""
+        """Return the account after one more challenge, with a new champion if the challenger was promoted."""
         asked = replace(self, challenges=self.challenges + 1)
         if not promoted:
             return asked
@@ -118,17 +118,17 @@ class GateAccount:
         )
 
     def checked(self, *, charged: bool) -> GateAccount:
-        """Return the account of the gate after one more answered check."""
+        """Return the account after one more answered check."""
         return replace(
             self, challenges=self.challenges + 1, checks=self.checks + 1, marks=self.marks + int(charged)
         )  # fmt: skip
 
     def completed(self, arrived: int) -> GateAccount:
-        """Return the account after its champion got values for the rows up to an arrival."""
+        """Return the account after its champion got values for all rows up to an arrival."""
         return replace(self, arrived=arrived, completions=self.completions + 1)
 
     def stored(self) -> list[Any]:
-        """Return the account as a list for JSON, without the last counts where they are 0."""
+        """Return the account as a list for JSON, without trailing counts that are 0."""
         counts = [self.name, self.metric, self.margin, self.limit, self.first, self.champion, self.before]
         later = [self.arrived, self.completions, self.checks, self.marks]
         while later and not later[-1]:
@@ -138,10 +138,10 @@ class GateAccount:
 
 @dataclass(slots=True)
 class Gates(LedgerExtension):
-    """Ledger extension that keeps the accounts of all gates of a holdout.
+    """Part of the ledger's state that holds the accounts of all gates of a holdout.
 
     Attributes:
-        by_name: In the order in which they were opened.
+        by_name: Accounts by the name of the gate, in the order of opening.
     """
 
     name: ClassVar[str] = "gates"
@@ -154,7 +154,7 @@ class Gates(LedgerExtension):
 
     @classmethod
     def read(cls, stored: Any) -> Self:
-        """Rebuild the extension from what `stored` returned.
+        """Rebuild the accounts of all gates from the plain data that `stored` returned.
 
         Raises:
             ValueError: Or TypeError, if `stored` never returns such a thing.
@@ -173,13 +173,13 @@ class Gates(LedgerExtension):
         return len(self.by_name) + sum(gate.completions for gate in self.by_name.values())
 
     def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
-        """Return whether rows may arrive: always in a holdout with one tree, else if all gates are about rows."""
+        """Return whether rows can be appended. With ``grows=True`` all gates have to be about rows."""
         return not configuration.get(GROWS) or all(gate.about_rows for gate in self.by_name.values())
 
     def file_findings(
         self, record: HoldoutRecord, folder: Path, seal_key: bytes, arrivals: Sequence[Mapping[str, Any]]
     ) -> Iterator[str]:
-        """Yield what is wrong with the files of champions, without which no challenge can be answered."""
+        """Yield descriptions of missing or altered files of champions and baselines."""
         for gate in self.by_name.values():
             try:
                 if gate.about_rows:
@@ -196,7 +196,7 @@ class Gates(LedgerExtension):
                 yield fault.message
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
-        """Apply a ledger entry that opens a gate, or that completes its champion for rows that arrived.
+        """Apply a ledger entry that opens a gate or gives a champion values for arrived rows.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
@@ -255,7 +255,7 @@ class Gates(LedgerExtension):
 
 
 def _arrived_in(description: Mapping[str, Any]) -> int:
-    """Return the number of the latest arrival at the time of a ledger entry, as the entry states it.
+    """Return the number of the latest arrival that a ledger entry states.
 
     Raises:
         ValueError: If the entry states no possible number.
@@ -290,9 +290,9 @@ class Opened:
         challenger: Digest of that name.
         champion: Digest of the champion.
         nats: ln(1 / level), fixed at opening.
-        looks: How many looks there can be.
+        looks: Largest number of looks.
         entry: Number of the entry that opened it.
-        analyst: Who opened it; None for the steward.
+        analyst: Name of the analyst who opened it; None for the steward.
         futility: True if a look may also end it as kept, which is a mark as a promotion is.
         results: Keyed digest of what was reported at each look so far.
     """
@@ -320,7 +320,7 @@ class Opened:
 
     @property
     def marks(self) -> int:
-        """Number of equally likely labels of the challenge's end: its looks, doubled if futility may end it."""
+        """Number of equally likely ends that a label tells apart: the looks, doubled if futility can end it."""
         return self.looks * (2 if self.futility else 1)
 
     def belongs_to(self, analyst: str | None) -> bool:
@@ -333,23 +333,23 @@ class Opened:
 
     @classmethod
     def read(cls, stored: list[Any]) -> Self:
-        """Rebuild the record from what `stored` returned."""
+        """Rebuild the record from the list that `stored` returned."""
         gate, name, challenger, champion, nats, looks, entry, analyst, futility, results = stored
         return cls(gate, name, challenger, champion, nats, looks, entry, analyst, futility, tuple(results))
 
     def after(self, results: str) -> Opened:
-        """Return the record after one more look with these results."""
+        """Return the record after one more look, with the digest of its results."""
         return replace(self, results=(*self.results, results))
 
 
 @dataclass(slots=True)
 class OpenChallenges(LedgerExtension):
-    """Ledger extension that keeps all open challenges of a holdout, and counts their acts.
+    """Part of the ledger's state that holds all open challenges, and counts of their acts.
 
     Attributes:
-        by_gate: One for each gate at most.
-        opened: How many were opened so far.
-        looked: How many looks ended nothing so far.
+        by_gate: Open challenge of each gate that has one.
+        opened: Number of challenges opened so far.
+        looked: Number of looks so far that did not end a challenge.
         futile: How many challenges were ended as kept before all cases were handed out, each for a surprise.
     """
 
@@ -365,7 +365,7 @@ class OpenChallenges(LedgerExtension):
 
     @classmethod
     def read(cls, stored: Any) -> Self:
-        """Rebuild the extension from what `stored` returned.
+        """Rebuild the open challenges from the plain data that `stored` returned.
 
         Raises:
             ValueError: If `stored` never returns such a thing.
@@ -390,11 +390,11 @@ class OpenChallenges(LedgerExtension):
         return self.opened + self.looked
 
     def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
-        """Return True, because no rows arrive while a challenge is open. See `keeps_out`."""
+        """Return True, because `keeps_out` refuses rows while a challenge is open."""
         return True
 
     def keeps_out(self) -> str:
-        """Return why no rows can arrive while cases are handed out, or an empty text if none are."""
+        """Return why no rows can be appended now, or an empty text if no challenge is open."""
         return "".join(
             f"A challenge of gate {gate!r} is open. Report its results or withdraw it first."
             for gate in list(self.by_gate)[:1]
@@ -423,7 +423,7 @@ class OpenChallenges(LedgerExtension):
         self.looked += 1
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Apply a verdict. If it decides an open challenge, the challenge is closed.
+        """Apply a verdict from the ledger, which ends the gate's open challenge if it belongs to it.
 
         Raises:
             ValueError: If a gate with an open challenge answered another one.
@@ -456,7 +456,7 @@ class OpenChallenges(LedgerExtension):
 
 
 def arrival_name(fingerprint: str) -> str:
-    """Return the name of an arrival in file names, which no later rows under the same number share."""
+    """Return the name for files about an arrival, computed from the fingerprint of its rows."""
     return hashlib.sha256(canonical({"rows": fingerprint}).encode()).hexdigest()[:32]
 
 
@@ -479,7 +479,7 @@ class Champion:
 
     @property
     def by_position(self) -> bool:
-        """Whether the champion is an array of predictions for these rows, and no estimator."""
+        """Whether the champion is an array of predictions for the sealed rows, and not a model."""
         return self.predictions is not None
 
 
@@ -498,13 +498,13 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class ModelStore:
-    """Files with the values of one holdout's champions.
+    """The files with the row values or predictions of the champions of one holdout's gates.
 
     Attributes:
         folder: The private folder of its rows.
         holdout: Identifier of the holdout.
         rows: Number of sealed rows.
-        of_arrival: Names the latest rows that arrived; empty where none did.
+        of_arrival: Name of the latest arrival in file names; empty where no rows arrived.
     """
 
     folder: Path
@@ -535,7 +535,7 @@ class ModelStore:
         return found
 
     def keep(self, champion: Champion) -> None:
-        """Write a champion durably, readable by its owner alone, in place of an earlier file of its name.
+        """Write a champion to its file, which replaces an earlier one.
 
         Raises:
             EverholdError: If it cannot be written.
@@ -543,7 +543,7 @@ class ModelStore:
         self.settle(self.written(champion), kept=True)
 
     def written(self, champion: Champion) -> Written:
-        """Write a challenger durably under a random name, until `settle` renames it or `discard` removes it.
+        """Write a challenger to a file with a random name, before its verdict is known.
 
         Raises:
             EverholdError: If it cannot be written.
@@ -595,7 +595,7 @@ class ModelStore:
 
 @dataclass(frozen=True, slots=True)
 class ResultStore(ArrayFiles):
-    """Files of results on cases, each an array of shape (cases, runs, metrics), of one holdout."""
+    """The files with results on cases of one holdout, each an array of shape (cases, runs, metrics)."""
 
     purpose: ClassVar[bytes] = b"everhold results of cases"
     prefix: ClassVar[str] = "results"
@@ -605,7 +605,7 @@ class ResultStore(ArrayFiles):
     remedy: ClassVar[str] = "report again"
 
     def digest_of(self, values: NDArray[Any]) -> str:
-        """Return a keyed digest of results in hex, which tells nothing to those without the key."""
+        """Return a keyed digest of results in hex, which reveals nothing without the key."""
         return hmac.digest(self._key, repr(values.shape).encode() + values.tobytes(), "sha256").hex()
 
 

@@ -55,12 +55,12 @@ _DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can
 
 @dataclass(frozen=True, slots=True)
 class RowVersion(Version):
-    """A version of a gate about rows: a candidate, with what identifies it.
+    """A version that a gate about rows compares: a candidate and the arguments it was made from.
 
     Attributes:
-        candidate: For all sealed rows.
-        given: As it was handed in; the tree that answers may have fewer rows.
-        training: Its predictions for the training rows, as they were handed in.
+        candidate: The candidate bound to all sealed rows.
+        given: The model or predictions as passed; they are bound again to a tree with fewer rows.
+        training: Predictions for the training rows as passed.
     """
 
     candidate: Candidate
@@ -84,15 +84,15 @@ class RowEvidence(Evidence[RowVersion]):
         return model_store_of(self.executor, self.folder)
 
     def over(self, executor: QueryExecutor) -> Self:
-        """See `Evidence.over`."""
+        """Return the same evidence with another executor."""
         return replace(self, executor=executor)
 
     def discard(self) -> None:
-        """See `Evidence.discard`."""
+        """Remove the files written for challengers that were not promoted."""
         self.champions.discard()
 
     def version(self, given: Any, *, training: Any = None) -> RowVersion:
-        """See `Evidence.version`."""
+        """Return a challenger as a version, after binding it to all sealed rows."""
         made = Candidate.prepared(self.metric, given, training, self.executor.compiler)
         about = about_of(self.executor.schema, by_position=made.by_position)
         return RowVersion(made.digest, made.bound.shown, about, None, made, given, training)
@@ -112,7 +112,7 @@ class RowEvidence(Evidence[RowVersion]):
         return Opening(account, first.bound.shown, look)
 
     def answering(self, head: Head) -> QueryExecutor:
-        """See `Evidence.answering`: the tree whose next answer is expected to be the narrowest."""
+        """Return the executor of the tree whose next answer is expected to be the narrowest."""
         executor, growth = self.executor, growth_of(self.executor)
         if growth is None:
             return executor
@@ -124,7 +124,7 @@ class RowEvidence(Evidence[RowVersion]):
         return growth.best(executor.analyst, head.state)
 
     def challenge(self, gate: GateAccount, version: RowVersion, head: Head, executor: QueryExecutor) -> Challenge:
-        """See `Evidence.challenge`."""
+        """Return a challenge of the gate's champion that is ready to be asked, for the rows of one tree."""
         candidate, tree, champion = version.candidate, executor, self._champion(gate, executor)
         if tree.schema.rows < self.executor.schema.rows:  # it is known by what it is for all rows
             of_all = candidate.bound
@@ -164,7 +164,7 @@ class RowEvidence(Evidence[RowVersion]):
         )  # fmt: skip
 
     def complete(self, gate: GateAccount, given: Any, *, training: Any = None) -> None:
-        """Add the champion's values for rows that arrived. See `everhold.gates.gate.Gate.complete`."""
+        """Store the champion's values for rows that arrived since it became champion."""
         executor, growth = self.executor, growth_of(self.executor)
         executor.check_steward("complete the champion")
         if growth is None or not rows_left(gate, executor):
@@ -210,7 +210,7 @@ class RowEvidence(Evidence[RowVersion]):
     def _check_same_champion(
         self, gate: GateAccount, known: Champion, new: Candidate, given: Any, window: QueryExecutor
     ) -> None:
-        """Check that values are those of the champion, and of the same kind: estimator or predictions.
+        """Raise QueryRejected if values for new rows are not of the champion or of another kind.
 
         Raises:
             QueryRejected: If not. Nothing was changed.
@@ -246,7 +246,7 @@ class RowEvidence(Evidence[RowVersion]):
             ).digest  # fmt: skip
 
     def facts(self, gate: GateAccount, head: Head) -> dict[str, Any]:
-        """See `Evidence.facts`."""
+        """Return the facts of `Gate.status` about rows, plan and the smallest provable gain."""
         executor, tree = self.executor, self.answering(head)
         queries, asked = executor.mechanism.queries, executor.state_from(head.state).asked
         return {
@@ -258,15 +258,15 @@ class RowEvidence(Evidence[RowVersion]):
 
 @dataclass(frozen=True)
 class RowChallenge(Challenge):
-    """Challenge that is decided by the gain on the rows of one tree.
+    """A challenge that is decided by the gain on the sealed rows of one tree.
 
     Attributes:
-        candidate: The challenger for these rows.
-        champion: The champion for these rows.
-        gain: The gain that is looked at; decided by public facts.
-        of_all: The challenger for all sealed rows; a gate keeps its values for all.
+        candidate: The challenger, bound to the rows of the tree.
+        champion: The champion's values for the rows of the tree.
+        gain: How the gain is computed and bounded, decided by public facts.
+        of_all: The challenger, bound to all sealed rows; the gate stores its values for all.
         every: All sealed rows.
-        champions: Their files.
+        champions: The store of the champions' files.
     """
 
     candidate: Candidate
@@ -278,18 +278,18 @@ class RowChallenge(Challenge):
 
     @property
     def described(self) -> dict[str, Any]:
-        """Public facts about the units of the gain, where they are not the usual ones."""
+        """Public facts about the units of the gain, if they differ from [-1, 1] of a mean."""
         width = {} if self.candidate.width == 1.0 else {GAIN_WIDTH: self.candidate.width}
         scale = {**width, GAIN_OPEN: True} if any(self.candidate.bound.unbounded) else width
         return marked(scale, by_position=self.candidate.by_position or self.champion.by_position)
 
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """Pricing of the challenge: at most one surprise."""
+        """The price of the challenge: at most one surprise."""
         return Pricing.planned(self.mechanism, None, keeping=self.keeping)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, Written, Gained]:
-        """Return the gain on the sealed rows and the challenger's file, which is needed if it is promoted."""
+        """Return the gain on the sealed rows, and the file written for the challenger in case it is promoted."""
         unit = self.mechanism.unit
         values = self.of_all.sealed_values(self.every, unit=unit)
         written = self.champions.written(self.of_all.as_champion(values))  # for every verdict: failing tells nothing
@@ -308,9 +308,9 @@ class RowChallenge(Challenge):
     def answer(
         self, state: State, seen: tuple[Evaluations, Written, Gained], rows: list[int], noise: Noise
     ) -> tuple[State, list[Outcome]]:
-        """Decide the challenge. A promoted challenger is stored before the verdict is told.
+        """Decide the challenge. A promoted challenger's file is in place before the verdict is returned.
 
-        The entry says what made the limit: the node's level, all of which is on one side, and the stakes for it.
+        The entry records how the lower limit was made: its one-sided level and the stakes.
         """
         evaluations, written, gained = seen
         state, replies = self.mechanism.answer_many(state, evaluations, noise)
@@ -412,14 +412,14 @@ def rows_left(gate: GateAccount, executor: QueryExecutor) -> int:
 
 
 def _first_left(gate: GateAccount, executor: QueryExecutor) -> int:
-    """Return the first arrival that the champion lacks and that is still sealed."""
+    """Return the first sealed arrival for which the champion has no values."""
     growth = growth_of(executor)
     assert growth is not None
     return max(gate.arrived + 1, growth.account.retired)
 
 
 def _sees(gate: GateAccount, executor: QueryExecutor, head: Head) -> dict[str, float | None] | None:
-    """Return the smallest gain that the next challenge can prove at a usual disagreement, or None if it is unknown."""
+    """Return the smallest gain that the next challenge can prove if few predictions differ, or None if unknown."""
     mechanism, schema = executor.mechanism, executor.schema
     if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.independent:
         return None

@@ -72,7 +72,7 @@ class Kind:
 
     @property
     def module(self) -> str:
-        """The module of the maker, which also defines the class of its results."""
+        """Name of the module that defines the function that makes these queries, and the class of their results."""
         return self.maker.partition(":")[0]
 
     @property
@@ -84,11 +84,11 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """An option that some kinds of queries take, besides their subject.
+    """An option that some kinds of queries take, besides their first argument.
 
     Attributes:
-        form: How it is written down.
-        help: What it is, in a line.
+        form: The form in which the option is written.
+        help: Description of the option in one line.
     """
 
     form: Form
@@ -96,7 +96,7 @@ class Detail:
 
 
 def same(*names: str, **others: str) -> dict[str, str]:
-    """Map option names to argument names, equal for `names` and as given for ``option=argument``."""
+    """Return the mapping from option names to argument names: equal ones, and those given as ``option=argument``."""
     return {**{name: name for name in names}, **others}
 
 
@@ -107,7 +107,7 @@ _ARMS = same("arm", "treated", "control", "by", "groups", "given")
 
 
 def _kind(place: str, form: Form, said: str, details: Mapping[str, str], *, name: str = "", **more: Any) -> Kind:
-    """Build a kind of the core from the place of its maker below `everhold.queries`, which also names it."""
+    """Return a kind of query of the core, named after the function that makes it."""
     return Kind(name or place.rpartition(":")[2], f"everhold.queries.{place}", form, said, details, **more)
 
 
@@ -221,7 +221,7 @@ _DETAILS = {
 
 
 def _wrong_with(name: str, kind: Any) -> str:
-    """Return what is wrong with a kind that an extension adds, or an empty text."""
+    """Return what makes an extension's kind of query unusable, in words, or an empty text."""
     if any(name == own.name for own in _OWN):
         return "everhold has a kind of query with that name itself."
     if not isinstance(kind, Kind):
@@ -266,13 +266,13 @@ class Kinds(Sequence[Kind]):
         return self.own.get(name) or self.extensions.get(name)
 
     def missing(self, name: str) -> str:
-        """Return the advice how to install a missing kind, or an empty text if no extra has it."""
+        """Return advice how to install a kind of query that is not there, or an empty text."""
         extra = extra_for(self.extensions.group, name)
         return f"Install it: pip install 'everhold[{extra}]'" if extra else ""
 
 
 class _Details(Mapping[str, Detail]):
-    """The mapping of options by name: those of the core, then those that extensions bring."""
+    """The options of queries by name: those of the core, then those of extensions."""
 
     def __getitem__(self, name: str) -> Detail:
         return _DETAILS[name] if name in _DETAILS else self._brought()[name]

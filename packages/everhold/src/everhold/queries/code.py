@@ -73,7 +73,7 @@ _OF_NO_OBJECT = (type(None), types.ModuleType, type)  # what a built-in function
 
 
 def content_digest(thing: object) -> str | None:
-    """Return the SHA-256 of everything an object is made of, in hex, or None if it cannot be determined.
+    """Return the SHA-256 of an object's content, with code and attributes, or None if it cannot be determined.
 
     Args:
         thing: A function, a fitted estimator, or whatever else can be pickled.
@@ -112,7 +112,7 @@ def behaviour_digest(outputs: Iterable[object]) -> str:
 
 
 def _leading_digits(array: NDArray[np.float64]) -> bytes:
-    """Return the numbers of an array rounded to the leading digits of the largest one, as bytes."""
+    """Return the bytes of numbers rounded to the leading digits of the largest number in the array."""
     finite = np.isfinite(array)
     largest = float(np.max(np.abs(array), where=finite, initial=0.0))
     _, exponent = np.frexp(largest * 1.1)  # 1.1: a largest number of 1, 0.5, ... is not at the edge between two scales
@@ -150,7 +150,7 @@ class _Content:
         return _joined(kind, *map(self.digest, things))
 
     def _of(self, thing: Any) -> bytes:
-        """Return the SHA-256 of one object, by what it is made of."""
+        """Return the SHA-256 of one object, computed by a rule for its type."""
         kind = type(thing)
         if thing is None or thing is Ellipsis or kind in (bool, int, float, complex, str, bytes, bytearray):
             text = thing.encode("utf-8", "surrogatepass") if kind is str else repr(thing).encode()
@@ -234,7 +234,7 @@ class _Content:
 
 
 def _joined(kind: str, *parts: bytes) -> bytes:
-    """Return the SHA-256 of a kind and of parts, each with its length."""
+    """Return the SHA-256 of a type's name and of parts, each preceded by its length."""
     digest = hashlib.sha256(kind.encode())
     for part in parts:
         digest.update(f":{len(part)}:".encode())
@@ -243,11 +243,10 @@ def _joined(kind: str, *parts: bytes) -> bytes:
 
 
 def _used_names(code: types.CodeType, known: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield the global names that instructions use, with the objects that they refer to.
+    """Yield the global names that a function's code uses, each with its object.
 
-    Of modules of one's own it yields what is used of them.
-
-    A text in the code counts as a name that may be used of a module, because ``getattr`` takes it as one.
+    A module that is not installed is replaced by those of its attributes whose names occur in the code. A text in the
+    code counts as such a name, because ``getattr`` can take it.
     """
     names: dict[str, set[str]] = {"global": set(), "import": set(), "attribute": set()}
     for part in _nested(code):
@@ -264,7 +263,7 @@ def _used_names(code: types.CodeType, known: dict[str, Any]) -> Iterator[tuple[s
 def _used_of(
     name: str, thing: object, attributes: list[str], inside: tuple[object, ...]
 ) -> Iterator[tuple[str, object]]:
-    """Yield a name with its object, following a module of one's own to what is used of it."""
+    """Yield a name with its object. For a module that is not installed, yield the attributes that are used."""
     if not isinstance(thing, types.ModuleType):
         yield name, thing
     elif is_installed(thing.__name__):
@@ -276,7 +275,7 @@ def _used_of(
 
 
 def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield the code of a function, and of all functions inside it."""
+    """Yield the code objects of a function and of all functions defined inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -284,7 +283,7 @@ def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _is_found(thing: types.FunctionType | type) -> bool:
-    """Return whether a function or class is what its module holds under its name."""
+    """Return whether a module has this very function or class under its qualified name."""
     found: Any = sys.modules.get(thing.__module__)
     for name in thing.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -293,7 +292,7 @@ def _is_found(thing: types.FunctionType | type) -> bool:
 
 @functools.cache
 def is_installed(module: str | None) -> bool:
-    """Return whether a module belongs to Python or to an installed package, which is identified by its version."""
+    """Return whether a module belongs to Python or to an installed package."""
     if module is None or module == "__main__":
         return False
     if module.partition(".")[0] in sys.stdlib_module_names:
@@ -322,7 +321,7 @@ _MOST_COMPARED = 10_000  # training rows for which an estimator's predictions ar
 
 
 def tried(bound: BoundQuery, function: RowFunction, compiler: CompileContext) -> BoundQuery:
-    """Run a code query on public rows and return it with its behaviour there as part of its identity.
+    """Run a code query on public rows, and return it with a digest of its outputs in its identity.
 
     Raises:
         QueryRejected: If it fails on public rows, or a row's value depends on other rows. Nothing is charged.

@@ -58,13 +58,13 @@ def never_declared(bound: BoundQuery) -> None:
 
 
 def never_asked(query: str, member: str) -> bool:
-    """Return False for every query: none was asked before it was declared."""
+    """Return False, for holdouts in which no query can have been asked before it was declared."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedMean:
-    """What a judge says of a pool of rows without labels: the mean of a condition, or of a number.
+    """The mean of one judge over a pool: of a condition or a number computed on rows without labels.
 
     Attributes:
         text: The condition or the number.
@@ -96,7 +96,7 @@ class RecordedPool:
 
 
 def no_pools() -> Sequence[RecordedPool]:
-    """Return no pools, as of a holdout that has recorded none."""
+    """Return an empty sequence, for holdouts that have recorded no pool."""
     return ()
 
 
@@ -132,10 +132,10 @@ class MemberLevels:
 
 @dataclass(frozen=True, slots=True)
 class FailingShare:
-    """The plan for the share of rows on which a query's models fail, told with its answer (S16).
+    """The plan for telling, with an answer, the share of sealed rows on which the query's models fail (S16).
 
     Attributes:
-        guess: In units of a mean: 0, because a model that fails on a training row is refused, or what was told last.
+        guess: Guess of the share: the share told last, or 0, because no model may fail on a training row.
         procedure: The procedure that makes its interval.
     """
 
@@ -197,14 +197,14 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class IntervalPlanner:
-    """A planner that gives each bound query its guess and its interval procedure.
+    """Chooses the guess and the interval procedure of each query, from training rows and public facts.
 
     Attributes:
-        schema: What is known about the rows.
+        schema: The public facts about the rows.
         mechanism: The mechanism that will answer.
-        evaluator: What the training rows say.
+        evaluator: Evaluator of queries on the training rows.
         families: Levels that queries have by their description.
-        silent: Whether nothing is told of them before the study is unsealed; then none needs a guess.
+        silent: Whether the queries are silent. Then they need no guess.
     """
 
     schema: Schema
@@ -214,7 +214,7 @@ class IntervalPlanner:
     silent: bool
 
     def guessed(self, bound: Sequence[BoundQuery], given: Sequence[float | None]) -> list[Prepared]:
-        """Prepare queries: guess from the training rows where no guess is given, and choose interval procedures.
+        """Return queries with guesses, by default from the training rows, and with interval procedures.
 
         Raises:
             QueryRejected: If one has no value in some training rows. Nothing is charged.
@@ -265,7 +265,7 @@ class IntervalPlanner:
         return prepared
 
     def ratio(self, bound: BoundQuery, guess: float | None, tolerance: float | None) -> Prepared:
-        """Prepare a ratio that is asked as one query, or as a member of a declared family.
+        """Return a ratio that is asked as one query, with its guess and its interval procedure.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -307,11 +307,11 @@ class IntervalPlanner:
         self, bound: BoundQuery, guess: float | None, known: Fraction | None, procedure: Procedure,
         number: SealedNumber,
     ) -> Prepared:  # fmt: skip
-        """Prepare a number of all rows, guessed from the training rows unless a guess is given.
+        """Return a query about a number of all rows, with its guess and its interval procedure.
 
         Args:
             bound: The query.
-            guess: The analyst's own.
+            guess: The analyst's own guess; None to guess from the training rows.
             known: Its value on the training rows as a share of its range; None where unknown.
             procedure: The procedure that makes its interval.
             number: Computes it on the sealed rows.
@@ -331,9 +331,9 @@ class IntervalPlanner:
         )  # fmt: skip
 
     def _failing(self, bound: BoundQuery, surprises: Surprises) -> FailingShare | None:
-        """Return the plan for the share of failing rows told with a query (S16).
+        """Return the plan for telling the share of failing rows with a query's answer (S16).
 
-        It is None for a query without models, or asked silently.
+        It is None for a query without models, and for a silent query.
         """
         reads_models = bound.row_value is None and not self.silent
         models = models_in(bound.description) if reads_models else ()
@@ -362,7 +362,7 @@ class IntervalPlanner:
         )  # fmt: skip
 
     def _of_member(self, known: BoundQuery, estimate: int, *, seen: Any = None) -> Procedure | None:
-        """Return the interval procedure of a member, with hedged bets if no training rows show its values."""
+        """Return the interval procedure of a family member, with hedged bets if its spread is unknown."""
         needs = needs_of(known, self.mechanism, self.schema, unseen=True)
         shown = self.schema.training_rows > 0 and known.trained
         if shown or needs == "total" or (known.by_position and needs == "cells"):  # public predictions show how far
@@ -370,7 +370,7 @@ class IntervalPlanner:
         return procedure_for(known, self.mechanism, self.schema, unseen=True)
 
     def _described(self, bound: BoundQuery, procedure: Procedure | None, estimate: int) -> Description | None:
-        """Return the level and procedure that a text has by how short it is (S10), or None with an own guess."""
+        """Return level and procedure that a text has by its length (S10), or None for any other query."""
         if procedure is None or (nats := self.families.described_of(bound)) is None:
             return None
         if estimate < 0 and not procedure.width_is_known:
@@ -381,9 +381,9 @@ class IntervalPlanner:
     def _scattered(
         self, procedure: Procedure | None, bound: BoundQuery, guess: int, surprises: Surprises
     ) -> Procedure | None:
-        """Return the procedure with fewer training rows if guesses of such scores scatter.
+        """Return the procedure with fewer training rows if recent guesses of such scores were far off.
 
-        The interval itself is the same.
+        Only the room for guesses grows. The interval for a sealed mean stays the same.
         """
         if not isinstance(procedure, OfMeans) or not has_public_levels(self.mechanism):
             return procedure
@@ -395,13 +395,13 @@ class IntervalPlanner:
         return procedure if worth >= procedure.training else replace(procedure, training=worth)
 
     def _procedure(self, bound: BoundQuery, *, own_guess: bool, guess: int, seen: Any = None) -> Procedure | None:
-        """Choose the procedure of a query whose training values are known where they are needed.
+        """Return the interval procedure of a query whose training values are known where needed.
 
         Args:
             bound: The query.
             own_guess: Whether the guess is the analyst's own.
             guess: The guess in grid units; -1 where there is none.
-            seen: What it needs of the training rows, if that is known already.
+            seen: Summary of the training rows that the procedure needs, if it is already computed.
         """
         if self.mechanism.traits.adds_noise:
             return None
@@ -428,7 +428,7 @@ class IntervalPlanner:
     def procedure_apart(
         self, bound: BoundQuery, *, own_guess: bool = True, guess: float | None = None
     ) -> Procedure:  # fmt: skip
-        """Return the procedure for a difference of two arrays of predictions, as `apart_procedure` chooses it."""
+        """Return the procedure for a difference of two public arrays of predictions."""
         if bound.pair is None or bound.pair.apart is None:
             raise TypeError(f"{bound.shown!r} is no difference of two arrays of predictions.")
         from everhold.queries.predictions.public import apart_procedure
@@ -437,7 +437,7 @@ class IntervalPlanner:
         return apart_procedure(bound, bound.pair.apart, self.schema, labels, own_guess=own_guess, guess=guess)
 
     def _own_guess(self, bound: BoundQuery, guess: float | None) -> int:
-        """Return the analyst's guess in grid units, or -1 if there is none and none is needed."""
+        """Return the analyst's guess in grid units, or -1 without a guess. Raise if the mechanism needs one."""
         if guess is None:
             if (
                 self.mechanism.traits.needs_guess
@@ -459,7 +459,7 @@ class IntervalPlanner:
         return round(mean * self.mechanism.steps)
 
     def requested(self, prepared: Prepared, tolerance: float) -> Prepared:
-        """Return the query with a requested tolerance, which makes it another query."""
+        """Return the query with a requested half-width as a part of its identity."""
         bound = prepared.bound
         width = abs(bound.at_one - bound.at_zero)
         if not 0.0 < as_float(tolerance) <= width:
@@ -559,5 +559,5 @@ def _latest(bound: BoundQuery, surprises: Surprises) -> list[Mapping[str, Any]]:
 
 
 def _kind(description: Mapping[str, Any]) -> list[Any]:
-    """Return what two scores have to share so that their guesses may be wrong in the same way."""
+    """Return the part of a description by which scores count as similar when errors of guesses are compared."""
     return [description.get(name) for name in _OF_MODELS]

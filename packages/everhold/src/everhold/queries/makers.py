@@ -158,7 +158,7 @@ def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQ
 
 
 def as_rowwise(query: object) -> RowwiseQuery:
-    """Return the query if it is a mean of row values. An expression becomes a `mean`.
+    """Return the query if it is a mean of row values, else raise QueryRejected. A text becomes a `mean`.
 
     Raises:
         QueryRejected: If the query is not a mean of row values. Nothing is charged.
@@ -188,7 +188,7 @@ _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
 def refuse(problem: str, expected: str) -> NoReturn:
-    """Raise a `QueryRejected` that says what is wrong and what was expected.
+    """Raise QueryRejected with two sentences: what is wrong, and what to pass.
 
     Raises:
         QueryRejected: Always. Nothing is charged.
@@ -197,14 +197,14 @@ def refuse(problem: str, expected: str) -> NoReturn:
 
 
 def a_text(value: Any, name: str) -> str:
-    """Check that a value is a text that can be encoded, and return it."""
+    """Return the value if it is a text that can be encoded, else raise QueryRejected."""
     if not isinstance(value, str) or any("\ud800" <= sign <= "\udfff" for sign in value):
         refuse(f"{name} is {brief(value)}", "a text")
     return value
 
 
 def a_number(value: Any, name: str) -> int | float:
-    """Check that a value is a finite number, and return it."""
+    """Return the value if it is a finite number, else raise QueryRejected."""
     number: int | float = value
     if not math.isfinite(as_float(value)):
         refuse(f"{name} is {brief(value)}", "a finite number")
@@ -212,7 +212,7 @@ def a_number(value: Any, name: str) -> int | float:
 
 
 def a_whole_number(value: Any, name: str) -> int:
-    """Return a value as an int after a check that it is whole and at most 2^53, so that all programs read it alike."""
+    """Return the value as an int if it is whole and at most 2^53 in size, else raise QueryRejected."""
     whole = as_whole(value)
     if whole is None or abs(whole) > _LARGEST:
         refuse(f"{name} is {brief(value)}", "a whole number")
@@ -220,14 +220,14 @@ def a_whole_number(value: Any, name: str) -> int:
 
 
 def a_truth(value: Any, name: str) -> bool:
-    """Check that a value is True or False, and return it."""
+    """Return the value if it is True or False, else raise QueryRejected."""
     if not isinstance(value, bool):
         refuse(f"{name} is {brief(value)}", "true or false")
     return value
 
 
 def a_scalar(value: Any, name: str) -> str | int | float | bool:
-    """Check that a value is a text, a finite number or a truth value, and return it."""
+    """Return the value if it is a text, a finite number or a truth value, else raise QueryRejected."""
     if isinstance(value, bool):
         return value
     return a_text(value, name) if isinstance(value, str) else a_number(value, name)
@@ -244,7 +244,7 @@ def a_list(value: Any, name: str) -> list[Any]:
 
 
 def plain(value: Any, of: Callable[[Any, str], Any], name: str) -> Any:
-    """Return a Python value as JSON writes it, after the check `of` has accepted it."""
+    """Return a value with NumPy types replaced by those of JSON, after the check by ``of``."""
     items = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(items, (list, tuple)):
         items = [_finite(item.item() if hasattr(item, "item") else item) for item in items]

@@ -53,17 +53,17 @@ Surprises: TypeAlias = "Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[s
 
 
 def never_answered(query: str) -> bool:
-    """Return False for every query: none is known to be answered before."""
+    """Return False, for compilers that know of no earlier query."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class AskedBefore:
-    """Functions that tell what a ledger knows about earlier queries.
+    """Functions that look up earlier queries and their answers.
 
     Attributes:
-        answered: Whether a query, by its fingerprint, has been answered before; reads the ledger.
-        remembered: Whether this process knows that it was; nothing is read.
+        answered: Function from a query's fingerprint to whether the ledger has an answer to it.
+        remembered: The same from what this process has already seen, without reading the ledger.
         surprises: Reads the latest surprises, newest first: descriptions and answers.
     """
 
@@ -73,10 +73,10 @@ class AskedBefore:
 
 
 class SellsTolerances(Protocol):
-    """A mechanism that sells answers of any requested half-width, marked by `Traits.sells_tolerances`."""
+    """Protocol of mechanisms that answer with any requested half-width for a price in credits."""
 
     def scale_for(self, tolerance: float) -> float:
-        """Return the largest noise scale whose half-width is within the tolerance.
+        """Return the largest noise scale with which the half-width is within the tolerance.
 
         Raises:
             ValueError: If the budget cannot pay for it.
@@ -93,7 +93,7 @@ class SellsTolerances(Protocol):
 
 
 def paying(mechanism: Mechanism) -> SellsTolerances:
-    """Return the mechanism, after checking that it sells answers by tolerance.
+    """Return the mechanism if it sells answers by requested half-width, else raise QueryRejected.
 
     Raises:
         QueryRejected: If it is another one.
@@ -171,13 +171,13 @@ def procedure_for(
 
 
 def takes_ratios(mechanism: Mechanism) -> bool:
-    """Return whether the mechanism takes a ratio with known training values as one query, not as two means."""
+    """Return whether the mechanism answers a ratio as one query and not as two means."""
     known = mechanism.dependence.independent or mechanism.dependence.group_column is not None
     return mechanism.bets and known
 
 
 def check_confirms_statistics(mechanism: Mechanism, name: str, *, instead: str, independent: bool = False) -> None:
-    """Check that the mechanism can hold a number of all rows, of unknown width, against its guess.
+    """Raise QueryRejected if the mechanism cannot check guesses of a number of all rows together.
 
     Args:
         mechanism: The mechanism that would answer.
@@ -223,7 +223,7 @@ def statistic_procedure(
 
 
 def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -> str:
-    """Explain to an analyst which procedure makes the interval, why it holds, and what the rows are worth.
+    """Return sentences for an analyst: how the interval is made, why it holds, and how many rows it is worth.
 
     Args:
         procedure: The procedure.
@@ -244,7 +244,7 @@ def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -
 
 
 def rows_worth(mechanism: Mechanism) -> str:
-    """Explain to an analyst what the dependence of rows costs, or what the mechanism assumes."""
+    """Return a sentence for an analyst about the cost of dependence, or the mechanism's assumption about rows."""
     if mechanism.traits.one_law:
         return "It holds only if all sealed rows are of one law (independent and identically distributed)."
     if mechanism.dependence.independent:
@@ -256,12 +256,12 @@ def rows_worth(mechanism: Mechanism) -> str:
 
 
 def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str:
-    """Explain to an analyst what would make an interval of this procedure narrower.
+    """Return sentences for an analyst about what would make an interval narrower.
 
     Args:
         procedure: The procedure.
         mechanism: The mechanism that answered.
-        source: Where the answer comes from.
+        source: Source of the answer, as the ledger names it.
     """
     if source == DECLARED:
         return "More sealed rows, a shorter query or a family with fewer members make it narrower."
@@ -277,12 +277,12 @@ def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str
 
 
 def _without_value(bound: BoundQuery, incomplete: Collection[str], within: Node | None = None) -> Iterator[BoundQuery]:
-    """Yield conditions that hold in rows which count but have no value of the query's expression.
+    """Yield conditions for rows that count but in which the query's expression has no value.
 
     Args:
         bound: The query.
         incomplete: Columns that have missing values.
-        within: Condition that a row meets which counts; None for all rows.
+        within: Condition of the rows that count; None if all rows count.
     """
     if bound.pair is not None:
         first, second = bound.pair.first, bound.pair.second
@@ -306,7 +306,7 @@ def _without_value(bound: BoundQuery, incomplete: Collection[str], within: Node 
 
 
 def _says_what_counts(name: str) -> str:
-    """Return the advice what to ask in place of a query that has no value where a column has none."""
+    """Return advice for a query that has no value in rows where this column has none."""
     column = quoted(name)
     return (
         f"Ask only about rows with a value, as with given={brief(f'{column} is not null')}, or write what counts "
@@ -326,13 +326,13 @@ _MAY_BE_NULL = frozenset({Operation.NULL, Operation.DIVIDE, Operation.LOGARITHM}
 
 @dataclass(frozen=True)
 class TrainingEvaluator:
-    """An evaluator of queries on the training rows, which also checks them for missing values and dependence.
+    """Evaluates queries on the training rows, and checks these for missing values and dependence.
 
     Attributes:
         schema: What is known about the rows.
         mechanism: The mechanism that will answer.
         training: The training rows, if there are any.
-        before: What is known of earlier queries.
+        before: Functions that look up earlier queries.
     """
 
     schema: Schema
@@ -341,14 +341,14 @@ class TrainingEvaluator:
     before: AskedBefore
 
     def training_totals(self, bound: Sequence[BoundQuery], *, plan: int, bets: bool = False) -> dict[int, int]:
-        """Return sums over the training rows in grid units, by place of the query.
+        """Return the sum of each query's values over the training rows in grid units, by position.
 
         Queries without training values have none.
 
         Args:
             bound: The queries.
             plan: Number of queries for which a false alarm may be raised.
-            bets: Whether intervals are as narrow as values spread on the training rows.
+            bets: Whether interval widths depend on the spread of values on the training rows.
 
         Warns:
             DependenceWarning: If the values of one are worth fewer rows than is promised.
@@ -369,11 +369,10 @@ class TrainingEvaluator:
         return dict(zip(places, totals, strict=True))
 
     def check_complete(self, bound: Sequence[BoundQuery]) -> None:
-        """Check that queries have a value in every training row that counts.
+        """Raise QueryRejected if a query has no value in some training row that counts.
 
-        Rows without one would count as the lower end, or as false.
-
-        A row that is not known to meet the condition of a share is none of its rows, and needs no value.
+        Without this check such rows would count as the lower end of the range, or as false. A row that is not known to
+        meet the condition of a ratio does not count, and needs no value.
 
         Raises:
             QueryRejected: If there are such rows. Nothing is charged.
@@ -399,7 +398,7 @@ class TrainingEvaluator:
                 )
 
     def _check_rules(self, bound: BoundQuery, within: frozenset[str] = frozenset()) -> None:
-        """Check that a query keeps the rules for missing values of all columns that it reads.
+        """Raise QueryRejected if a query reads a column whose missing values the steward's rule refuses.
 
         Args:
             bound: The query.
@@ -428,7 +427,7 @@ class TrainingEvaluator:
                     raise QueryRejected(f"{brief(bound.shown)} reads {name!r}. {why}. {_says_what_counts(name)}")
 
     def test_spread(self, bound: BoundQuery, left: NDArray[np.float64]) -> None:
-        """Warn, once for each query, if training residuals of shape (rows,) are worth less than is promised."""
+        """Warn if residuals on training rows show more dependence than declared. Repeated queries are skipped."""
         if self.before.answered(bound.query):
             return
         if (found := self._monitor.worth(left, plan=self.mechanism.queries, bets=True)) is not None:
@@ -442,9 +441,9 @@ class TrainingEvaluator:
         return dependence_monitor(self.training, self.mechanism, self.schema.label, self.schema.whole_groups)
 
     def counted(self, bound: Sequence[BoundQuery]) -> dict[int, tuple[int, int, Any]]:
-        """Return rows, total and summary of all training rows, by place, for the queries that an engine counts.
+        """Return number of rows, sum and summary by position, for queries about all training rows.
 
-        All come from one reading, and nothing is charged if it fails.
+        All are computed in one pass over the rows.
         """
         whole = None if self.training is None else self.training.whole
         places = [p for p, query in enumerate(bound) if self.training and self.training.counting(query) is whole]
@@ -457,14 +456,14 @@ class TrainingEvaluator:
         return {place: (whole.rows, int(totals[row, 0]), seen[row]) for row, place in enumerate(places)}
 
     def with_values(self, bound: BoundQuery) -> BoundQuery:
-        """Return the query with its training values if its procedure is made from them, else unchanged."""
+        """Return the query with its values on training rows if its procedure needs them, else unchanged."""
         if self.training is None or bound.training_values is not None or not self.holds_values(bound):
             return bound
         (values,) = self.training.grids(bound, unit=self.mechanism.unit)
         return replace(bound, training_values=values)
 
     def holds_values(self, bound: BoundQuery) -> bool:
-        """Return whether the query's values of all training rows are held in memory while it is prepared."""
+        """Return whether the query's values on training rows are held in memory while it is prepared."""
         if bound.training_values is not None:
             return True
         if (

@@ -46,7 +46,7 @@ MOST_SHOWN = 300  # characters of a query that the ledger keeps for people
 
 
 class Outdated(Exception):
-    """Raised when the subject of a prepared query has changed: nothing was answered, so prepare it again."""
+    """Raised when the ledger has changed since a query was prepared. Nothing was answered; prepare it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class CompileContext(ABC):
         return IntervalPlanner(self.schema, self.mechanism, evaluator, self.families, self.silent)
 
     def silently(self) -> Self:
-        """Return the context of silent queries, whose answers are told only when the study is unsealed.
+        """Return a context that compiles silent queries, whose answers are told only at the unsealing.
 
         Raises:
             QueryRejected: If the mechanism takes no silent queries. Nothing is charged.
@@ -114,7 +114,7 @@ class CompileContext(ABC):
         return replace(self, silent=True, families=families)
 
     def columns_read(self, names: Sequence[str] | None) -> tuple[str, ...]:
-        """Return the columns that a function reads, all but the row ids if none are named.
+        """Return the columns that a function reads: the named ones, or all but the row ids.
 
         Raises:
             QueryRejected: If one of them does not exist, or there is none. Nothing is charged.
@@ -130,7 +130,7 @@ class CompileContext(ABC):
         return tuple(names)
 
     def public_rows(self, names: Sequence[str], *, most: int) -> Table:
-        """Return the named columns of at most `most` training rows, or of two made-up rows if there are none."""
+        """Return columns of the first training rows, or of two artificial rows if there are no training rows."""
         if self.training is not None:
             return {name: column[:most] for name, column in self.training.table(names).items()}
         from everhold.sealing.rows.code_trials import made_up_rows
@@ -147,7 +147,7 @@ class CompileContext(ABC):
         """
 
     def is_declared(self, query: Query[Any]) -> bool:
-        """Return whether the query would be answered as a member of a declared family, without asking it."""
+        """Return whether a declared family has the query as a member. No query is asked."""
         if self.families.level_of is never_declared:
             return False
         try:
@@ -157,13 +157,13 @@ class CompileContext(ABC):
 
     @abstractmethod
     def mean(self, query: RowwiseQuery, guess: float | None, tolerance: float | None) -> QueryPlan[Answer]:
-        """Compile one mean of row values that is asked for itself."""
+        """Compile one mean of row values that is a query of its own, not a part of another one."""
 
     @abstractmethod
     def prepare(
         self, queries: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None, *, together: bool = False
     ) -> list[Prepared]:
-        """Bind means and prepare them with guesses and interval procedures, as the parts of one query or each alone."""
+        """Bind means to the rows and give each a guess and an interval procedure."""
 
     @abstractmethod
     def bind(self, query: RowwiseQuery | str) -> BoundQuery:
@@ -179,7 +179,7 @@ class CompileContext(ABC):
 
 
 class Query(ABC, Generic[Result]):
-    """A query as an analyst writes it, not yet compiled for a holdout."""
+    """Base of queries as analysts write them, before they are compiled for a holdout."""
 
     __slots__ = ()
 
@@ -196,7 +196,7 @@ class Query(ABC, Generic[Result]):
         )
 
     def check(self, compiler: CompileContext) -> None:  # most have nothing to check
-        """Check the query against public rows before it is declared.
+        """Raise QueryRejected if public rows show that the query cannot be declared. By default no query is refused.
 
         Raises:
             QueryRejected: If they do. Nothing is charged.
@@ -219,7 +219,7 @@ class Query(ABC, Generic[Result]):
 
 
 class RowwiseQuery(Query["Answer"]):
-    """A mean of row values, as an analyst writes it."""
+    """Base of queries for the mean over rows of one value per row."""
 
     __slots__ = ()
 
@@ -244,7 +244,7 @@ class RowwiseQuery(Query["Answer"]):
         return compiler.checked(self.bind(compiler.schema), part=part)
 
     def placed(self, compiler: CompileContext) -> Self:
-        """Return the query with its predictions, if it has any, put in the order of the rows.
+        """Return the query with its predictions, if it has any, in the order of the rows.
 
         Raises:
             QueryRejected: If their ids are not those of the rows. Nothing is charged.
@@ -252,7 +252,7 @@ class RowwiseQuery(Query["Answer"]):
         return self
 
     def needed(self, schema: Schema) -> frozenset[str]:
-        """Return the columns whose missing values leave a row out, by the steward's rule.
+        """Return the columns in which a row must have a value to count, by the steward's rules.
 
         Raises:
             QueryRejected: If it cannot be asked of such rows. Nothing is charged.
@@ -260,25 +260,25 @@ class RowwiseQuery(Query["Answer"]):
         return frozenset()
 
     def tested(self, schema: Schema) -> frozenset[str]:
-        """Return the columns of which the query tests, by its own text, whether a value is missing."""
+        """Return the columns that the query itself tests for missing values."""
         return frozenset()
 
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """Compile the mean with its guess. It is about the rows with a value if the steward leaves out others."""
+        """Compile the mean with its guess, over the rows with a value if the steward's rules leave others out."""
         return compiler.mean(self, guess, tolerance)
 
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """The prices of the ledger entries of one query, from public state alone.
+    """The prices of a query's ledger entries, computed from public state alone.
 
     Attributes:
-        most: Most that one of them is charged.
-        sure: From a state and a number of them to how many the whole budget surely pays for.
-        asks_nothing: Whether they take nothing from the budget, and are answered after the end, too.
-        reserved: Whether the analyst's allotment has paid for them already.
+        most: Largest charge of one entry.
+        sure: Function from a state and a number of entries to how many the budget is certain to pay for.
+        asks_nothing: Whether the entries are free, and are answered even after the unsealing.
+        reserved: Whether the analyst's allotment has already paid for the entries.
     """
 
     most: int
@@ -318,7 +318,7 @@ class Pricing:
             return cls(most, sure)
 
         def with_capacity_left(state: State, count: int) -> int:
-            """Return 1 if the budget surely pays for one more and the silent queries to come still fit, else 0."""
+            """Return 1 if the budget pays for one more query and the reserved silent ones still fit, else 0."""
             room = mechanism.accounts.leaves_capacity(state, keeping, procedures, failing=failing)
             return min(sure(state, count), 1) if room else 0
 
@@ -326,19 +326,19 @@ class Pricing:
 
     @classmethod
     def fixed(cls, mechanism: SellsTolerances, price: int) -> Pricing:
-        """Return the pricing of queries with a fixed price of their own, in credits."""
+        """Return the pricing of entries that each cost ``price`` credits."""
         return cls(price, lambda state, count: min(count, mechanism.affords(state, price)))
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """The ledger entries of an executed query, with what is left of the budget.
+    """The ledger entries of an executed query, and the budget left after it.
 
     Attributes:
-        entries: One for each of its entries, in order; None where it was refused.
-        remaining: What is left of the budget afterwards, by name.
+        entries: The query's entries in order; None for a refused one.
+        remaining: The budget that is left afterwards, by name.
         statement: The statement that the promise rests on.
-        analyst: On whose behalf it was asked; None for the steward.
+        analyst: Name of the analyst who asked; None for the steward.
     """
 
     entries: Sequence[Committed | None]
@@ -354,7 +354,7 @@ def rows_of(answer: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 class QueryPlan(ABC, Generic[Result]):
-    """A query compiled for a holdout and ready to be asked, which knows public facts only until `evaluate`."""
+    """A query compiled for one holdout. It reads no sealed row until `evaluate` is called."""
 
     asked: Sequence[EntryDraft]
     """Drafts of the plan's ledger entries, in order."""
@@ -377,21 +377,21 @@ class QueryPlan(ABC, Generic[Result]):
         return self.asked[0].fingerprint if len(self.asked) == 1 else digest([each.fingerprint for each in self.asked])
 
     def declared_by(self, families: MemberLevels) -> Self:
-        """Return the plan as a member of a declared family if its one entry is a member, else unchanged.
+        """Return the plan at the level of a declared family if its one entry is a member, else unchanged.
 
-        Means know their levels already.
+        Plans for means look up their levels by themselves.
         """
         return self
 
     def is_short(self, rows: int) -> bool:
-        """Return whether evaluating the plan on so many rows takes almost no time, judged by public facts.
+        """Return whether evaluating the plan on ``rows`` rows takes almost no time, judged by public facts.
 
-        Then it is evaluated while the ledger is locked. What runs an analyst's code never is.
+        A short plan is evaluated while the ledger is locked. A plan that runs an analyst's code is never short.
         """
         return False
 
     def silently(self) -> Self:
-        """Return the same plan as a silent one, of which nothing is told before the study is unsealed.
+        """Return the plan as a silent one, whose answers are told only at the unsealing.
 
         Raises:
             QueryRejected: If it cannot be asked so. Nothing is charged.
@@ -402,9 +402,9 @@ class QueryPlan(ABC, Generic[Result]):
         )
 
     def capacity(self, state: State, accounts: Accounts, count: int) -> int:
-        """Return for how many of `count` new entries the plan's own rules leave room, by default for all.
+        """Return how many of ``count`` new entries the plan's own rules allow. By default it is all of them.
 
-        It is asked before the sealed rows are looked at, and again inside the transaction.
+        It is called before sealed rows are read, and again inside the transaction.
 
         Raises:
             Outdated: If it was prepared for something that is no longer so.
@@ -414,7 +414,7 @@ class QueryPlan(ABC, Generic[Result]):
 
     @abstractmethod
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
-        """Evaluate the entries at these places on the sealed rows. The result is secret."""
+        """Evaluate entries, given by their positions in the plan, on the sealed rows. The result is secret."""
 
     @abstractmethod
     def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
@@ -422,22 +422,22 @@ class QueryPlan(ABC, Generic[Result]):
 
         Args:
             state: The mechanism's state before the answers.
-            seen: What `evaluate` returned.
-            rows: Which of the places that were looked at are to be answered now, in order.
+            seen: The secret result of `evaluate`.
+            rows: Indices, in that result, of the entries to answer now, in order.
             noise: Noise of this step alone.
         """
 
     @abstractmethod
     def present(self, result: ExecutionResult) -> Result:
-        """Return the result in the form that the analyst reads. Its ``refused`` says whether an entry is missing."""
+        """Return the result for the analyst. Its ``refused`` is true if an entry is missing."""
 
     @abstractmethod
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Return the price and the width of the query if it is asked and not refused.
+        """Return the price of the query and the width of its answer, from public state.
 
         Args:
             state: The mechanism's public state.
-            stored: The entries that are in the ledger already, in order.
+            stored: For each entry of the plan the ledger's entry, or None if it is new.
         """
 
 

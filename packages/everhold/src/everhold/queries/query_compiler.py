@@ -37,7 +37,7 @@ _VALUES_AT_ONCE = 32  # of them, where the values of all training rows are held 
 
 
 class QueryCompiler(CompileContext):
-    """A compiler of queries for one holdout, which reads public facts and training rows only."""
+    """Compiles queries into plans for one holdout, from public facts and training rows alone."""
 
     def compile(self, query: Query[Result] | str, guess: float | None, tolerance: float | None) -> QueryPlan[Result]:
         """Compile a query of any kind into a plan. A text is compiled as a `mean`.
@@ -58,7 +58,7 @@ class QueryCompiler(CompileContext):
         return ready.silently() if self.silent else ready  # type: ignore[return-value]  # a text's is one, too
 
     def mean(self, query: RowwiseQuery, guess: float | None, tolerance: float | None) -> QueryPlan[Answer]:
-        """Compile one mean that is asked for itself, among rows that have a value if the steward leaves others out.
+        """Compile one mean that is a query of its own, over the rows with a value if the rules leave others out.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -83,7 +83,7 @@ class QueryCompiler(CompileContext):
         return OneMean([prepared], self.schema, self.mechanism)
 
     def _among_complete(self, query: RowwiseQuery, needed: frozenset[str]) -> ShareQuery:
-        """Return the mean among rows that have a value in the columns that it needs."""
+        """Return the mean over the rows that have a value in all needed columns."""
         from everhold.queries.makers import ratio
 
         return replace(ratio(query, have_values(needed)), left_out=self.left_out(needed))
@@ -95,9 +95,9 @@ class QueryCompiler(CompileContext):
         *,
         full_release: bool = False,
     ) -> Batch:
-        """Compile means that are asked at once.
+        """Compile several means that are asked in one step.
 
-        With `full_release` everything is told of them, else only whether guesses hold.
+        With `full_release` their values are told, else only whether guesses hold.
 
         Raises:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
@@ -164,7 +164,7 @@ class QueryCompiler(CompileContext):
         return prepared
 
     def _of_complete_rows(self, query: RowwiseQuery | str) -> BoundQuery:
-        """Bind the query, to the rows that have a value if the steward leaves others out."""
+        """Bind the query, limited to rows with a value if the steward's rules leave others out."""
         asked = MeanQuery(query) if isinstance(query, str) else query
         if not isinstance(asked, RowwiseQuery) or not (needed := asked.needed(self.schema)):
             return self._bound(query)
@@ -186,7 +186,7 @@ class QueryCompiler(CompileContext):
         return bound
 
     def _bound(self, query: RowwiseQuery | str) -> BoundQuery:
-        """Return the query bound to these rows, without checking whether its estimand is allowed."""
+        """Return the query bound to the rows, before its estimand is checked."""
         if isinstance(query, str):
             query = MeanQuery(query)
         if not isinstance(query, RowwiseQuery):
@@ -218,7 +218,7 @@ class QueryCompiler(CompileContext):
         return bound
 
     def with_clip(self, bound: BoundQuery) -> BoundQuery:
-        """Return the query with a note of the range at which its row values are clipped, if it has one."""
+        """Return the query with a note about the range to which its values are clipped, if they are."""
         kind, value = bound.description.get("kind"), bound.row_value
         what = {"mean": "values", "function": "values", "risk": "losses"}.get(str(kind))
         if what is None:
@@ -249,7 +249,7 @@ class QueryCompiler(CompileContext):
         return with_clips(bound, [Clip(what, low, bound.at_one, beyond)])
 
     def with_missing(self, bound: BoundQuery, value: RowValue) -> BoundQuery:
-        """Return the query with a note of what missing values count as, where the steward's rule says it."""
+        """Return the query with notes about values that replace missing ones, by the steward's rules."""
         names = values_counted(value.expression, self.schema.missing)
         clips = [
             Clip(
@@ -265,7 +265,7 @@ class QueryCompiler(CompileContext):
 
         Args:
             columns: Columns that are read.
-            within: What says which rows are asked about; None for all.
+            within: Condition of the rows that the query is about; None for all rows.
         """
         value = None if within is None else within.bind(self.schema).row_value
         share = self._share_without(columns, value.expression.root if isinstance(value, RowValue) else None)
@@ -274,7 +274,10 @@ class QueryCompiler(CompileContext):
         return Clip(f"{of} without {' or '.join(sorted(columns))}", None, None, share, said="are left out")
 
     def _share_without(self, columns: Collection[str], among: Node | None = None) -> float | None:
-        """Return the share of training rows meeting a condition that lack a value, or None without them."""
+        """Return the share of training rows, among those with a condition, that lack a value in some column.
+
+        It is None without training rows.
+        """
         if self.training is None:
             return None
         kinds = self.schema.columns
@@ -295,7 +298,7 @@ def _not_silent(mechanism: Mechanism) -> QueryRejected:
 
 
 def _no_query(thing: object) -> QueryRejected:
-    """Return the error about what is no query, or no mean of row values."""
+    """Return the error about an object that is not a query, or not a mean of row values."""
     if isinstance(thing, Query):
         return QueryRejected(
             f"{name_of(thing)} is no query about single rows, so it cannot be asked together with others. Ask in a "
@@ -307,7 +310,7 @@ def _no_query(thing: object) -> QueryRejected:
 
 
 def _check_listed(what: str, values: object) -> None:
-    """Check that a value is a list, and not one text, one number or a mapping."""
+    """Raise QueryRejected unless the value is a list, such as one query or one guess would not be."""
     listed = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.ndim == 1)
     if isinstance(values, (str, bytes)) or not listed:
         raise QueryRejected(f"The {what} are {brief(values)}. Pass a list with one of them for each query.")

@@ -77,26 +77,23 @@ class StatisticGrid:
         return float(low + Fraction(share) * (Fraction(self.high) - low))
 
     def position(self, value: float | Fraction) -> int:
-        """Return the number of whole steps from the least value to this one.
-
-        What is no number counts as the least value.
-        """
+        """Return the value as a number of whole grid steps above the least one. nan counts as the least value."""
         clipped = self.low if math.isnan(value) else min(max(value, self.low), self.high)
         return math.floor((Fraction(clipped) - Fraction(self.low)) / self.step)
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """A statistic bound to one holdout, with its values on sealed and training rows.
+    """A statistic of all rows, bound to one holdout.
 
     Attributes:
-        grid: How its values are written in whole numbers.
-        evaluate: Its value on sealed rows, whatever happens; nan for a fault.
+        grid: The grid on which its values are whole numbers.
+        evaluate: Function from sealed rows to its value; it never raises, and returns nan for a fault.
         reads: Columns that it reads; None for all.
         trained: From the places of some training rows to its value there, on the scale of as many rows as are sealed;
             None where unknown.
-        by_position: Whether it is about predictions as arrays.
-        claimed: Whether its range was claimed, so that values beyond are clipped.
+        by_position: Whether it reads predictions by the position of rows.
+        claimed: Whether the analyst claimed its range, so that values outside are clipped.
     """
 
     grid: StatisticGrid
@@ -109,7 +106,7 @@ class Statistic:
     claimed: bool = False
 
     def clips(self, training_rows: int) -> list[Clip]:
-        """Return the clip of a claimed range, noting whether the training value lies beyond, or an empty list."""
+        """Return the note about clipping to a claimed range, or an empty list without one."""
         if not self.claimed:
             return []
         value = self.trained(np.arange(training_rows)) if self.trained is not None and training_rows else None
@@ -126,9 +123,9 @@ class Statistic:
         return share, float(share)
 
     def on_training_rows(self, rows: int, groups: NDArray[np.int64] | None = None) -> tuple[Fraction, float] | None:
-        """Return the training value as a share of its range, and its spread times the root of the number of rows.
+        """Return the training value as a share of its range, and its spread times ``sqrt(rows)``, or None.
 
-        The spread is that of the jackknife with parts of the rows; it decides nothing but how far off guesses may be.
+        The spread is estimated by a jackknife over parts of the rows. It only decides how far off guesses may be.
 
         Args:
             rows: Number of training rows.
@@ -150,7 +147,7 @@ class Statistic:
 
 
 class StatisticQuery(Query[Answer]):
-    """A query for a statistic of all rows, as an analyst writes it."""
+    """Base of queries for a statistic of all rows together that is no mean of row values."""
 
     __slots__ = ()
 
@@ -158,12 +155,12 @@ class StatisticQuery(Query[Answer]):
 
     @abstractmethod
     def bound_to(self, compiler: CompileContext) -> Statistic:
-        """Return the statistic for one holdout."""
+        """Return the statistic bound to the rows of one holdout."""
 
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """Compile the statistic: sold by a mechanism that sells statistics, else held against its guess."""
+        """Compile the statistic: for sale with noise, or to be compared with its guess, as the mechanism allows."""
         mechanism, schema = compiler.mechanism, compiler.schema
         if seller := mechanism.traits.statistics:
             sold: QueryPlan[Answer] = imported(seller)(self, compiler, guess=guess, tolerance=tolerance)
@@ -200,7 +197,7 @@ class StatisticQuery(Query[Answer]):
 
 
 def joined(plans: Sequence[QueryPlan[Any]]) -> Sequence[QueryPlan[Any]]:
-    """Return one plan for all numbers of all rows, which need one transaction; other plans unchanged."""
+    """Return one plan for several numbers of all rows, so that they share a transaction; other plans unchanged."""
     numbers = [plan for plan in plans if isinstance(plan, OneMean) and plan.is_number]
     if len(numbers) < len(plans):
         return plans
@@ -210,10 +207,10 @@ def joined(plans: Sequence[QueryPlan[Any]]) -> Sequence[QueryPlan[Any]]:
 
 @dataclass(frozen=True)
 class OneStatistic(OneMean):
-    """A plan for one statistic that is held against its guess."""
+    """A plan for one statistic, whose guess is compared with the sealed value."""
 
     def capacity(self, state: State, accounts: Accounts, count: int) -> int:
-        """See `QueryPlan.capacity`. A guess with an interval as wide as the range is always confirmed."""
+        """Return ``count``, or raise QueryRejected if the interval would be the whole range of the statistic."""
         (mean,) = self.prepared
         ends = None if self.silent or not count else self.price(mean, state).confirmed
         if ends is not None and ends[0] <= 0.0 and ends[1] >= 1.0:
@@ -224,12 +221,12 @@ class OneStatistic(OneMean):
         return count
 
     def price(self, mean: Prepared, state: State) -> Quote:
-        """Return the price of the statistic, by the middle of its range if it has no guess."""
+        """Return the price of the statistic. Without a guess it is that for the middle of the range."""
         return OneMean.price(self, mean if mean.guess >= 0 else replace(mean, guess=self.mechanism.steps // 2), state)
 
 
 def check_rows(statistic: Statistic, mechanism: Mechanism, *, groups: bool) -> None:
-    """Check that the rows are independent, or in independent groups where allowed, and the range is not too wide."""
+    """Raise QueryRejected unless rows are independent, or in groups if allowed, and the range is not too wide."""
     if not (mechanism.dependence.independent or (groups and mechanism.dependence.in_groups)):
         allowed = "independent rows or groups of rows only" if groups else "independent rows only"
         raise QueryRejected(

@@ -98,7 +98,7 @@ class CheckVerdict(QueryResult):
         return f"undecided{more}"
 
     def explain(self) -> str:
-        """Explain in words what is proved, and what is not."""
+        """Explain in words what the check proved and what it did not prove."""
         if self.verdict == "refused":
             return "The check was refused because what is left of the budget may not cover it. Nothing was charged."
         if self.verdict == UNDECIDED:
@@ -149,7 +149,7 @@ class Check(ClaimChallenge):
 
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """Pricing of the check: at most one surprise."""
+        """The price of the check: at most one surprise."""
 
         def sure(state: State, count: int) -> int:
             if state.charged != self.marks:
@@ -159,7 +159,7 @@ class Check(ClaimChallenge):
         return Pricing(1, sure)
 
     def answer(self, state: State, seen: None, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """Decide the check. A verdict other than the free one is charged and costs a label."""
+        """Decide the check. A verdict other than the free one costs a surprise and its label."""
         nats = next_nats(self.mechanism, state)
         found = verdict_of(self.paired, self.margin, nats)
         marked = found != self.free
@@ -216,7 +216,7 @@ def verdict_of(paired: PairedResults, margin: float, nats: float) -> str:
 
 
 def claims_of(plan: UnitPlan, margin: float) -> list[GateClaim]:
-    """Return all claims of a check. A success becomes a guard whose slack is the margin."""
+    """Return the claims of a check: each success of the gate becomes a guard with the margin as its slack."""
     return [claim if claim.guard else replace(claim, floor=-margin, guard=True) for claim in plan.suite.claims]
 
 

@@ -55,10 +55,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CaseVersion(Version):
-    """A version of a gate about cases, with its results.
+    """A version that a gate about cases compares, with its results.
 
     Attributes:
-        results: On all cases, shape (cases, runs, metrics). Secret.
+        results: Results on all cases, shape (cases, runs, metrics). Secret.
         rerun: New results of champion and baseline; None where the stored ones are used. Secret.
     """
 
@@ -87,7 +87,7 @@ class CaseEvidence(Evidence[CaseVersion]):
 
     @property
     def open_cases(self) -> OpenCases:
-        """The open cases, with the champion's results on them."""
+        """The cases that are not sealed, with stored results of versions on them."""
         return OpenCases.of(self.folder, self.executor.key.notes_key)
 
     @cached_property
@@ -97,12 +97,12 @@ class CaseEvidence(Evidence[CaseVersion]):
         return ResultStore.of(self.folder, holdout=executor.record.id, seal_key=executor.key.seal_key)
 
     def over(self, executor: QueryExecutor) -> Self:
-        """See `Evidence.over`."""
+        """Return the same evidence with another executor."""
         return replace(self, executor=executor)
 
     @property
     def size(self) -> str:
-        """See `Evidence.size`."""
+        """The numbers of cases and runs, in words."""
         return cases_and_runs(len(self.units.suite.ids), self.units.suite.runs)
 
     def next_nats(self, head: Head) -> float:
@@ -110,7 +110,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         return next_nats(self.executor.mechanism, self.executor.state_from(head.state))
 
     def identity_of(self, name: Any) -> Version:
-        """Check a version's name, and return the version that it identifies.
+        """Return the version that a name identifies, after checking the name.
 
         Raises:
             QueryRejected: If it cannot be used.
@@ -128,7 +128,7 @@ class CaseEvidence(Evidence[CaseVersion]):
     def version(
         self, given: Any, *, challenger: str | None = None, champion: Any = None, baseline: Any = None
     ) -> CaseVersion:  # fmt: skip
-        """See `Evidence.version`."""
+        """Return a challenger with its results as an array, after checking them."""
         named = self.identity_of(f"run {secrets.token_hex(4)}" if challenger is None else challenger)
         opened = self.open_cases
         results = self.units.suite.values(opened.sealed_part(given))
@@ -139,12 +139,12 @@ class CaseEvidence(Evidence[CaseVersion]):
         )  # fmt: skip
 
     def rerun(self, champion: Any, baseline: Any, cases: Sequence[Any] | None = None) -> Both | None:
-        """Return new results of champion and baseline as numbers, or None where the stored ones are used.
+        """Return new results of champion and baseline as arrays, or None to use the stored results.
 
         Args:
             champion: As for `Gate.challenge`.
             baseline: The same.
-            cases: Of only these cases.
+            cases: The only cases to read; None for all cases.
 
         Raises:
             QueryRejected: If only one of them is there where both are needed. Nothing was charged.
@@ -162,7 +162,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         return first, first if baseline is None else suite.values(baseline, cases)
 
     def challenge(self, gate: GateAccount, version: CaseVersion, head: Head, executor: QueryExecutor) -> Challenge:
-        """See `Evidence.challenge`."""
+        """Return a challenge of the gate's champion that is ready to be asked."""
         if (opened := head.accounts.of(OpenChallenges).by_gate.get(gate.name)) is not None:
             raise another_is_open(gate.name, opened, executor.analyst)
         stored = self.whole(gate)
@@ -190,7 +190,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         return PairedResults(self.units, *results)
 
     def keep(self, name: str, values: NDArray[np.float64]) -> None:
-        """Write the results of a champion or of the baseline on all cases, under the name of its file."""
+        """Write results on all cases to the file of a champion or baseline."""
         self.store.keep(self._files(name)[0], values)
 
     def _files(self, name: str) -> list[str]:
@@ -199,7 +199,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         return result_names(name, [] if growth is None else growth.rows.facts())
 
     def stored(self, gate: GateAccount) -> Both:
-        """Return the stored results of champion and baseline, each (cases, runs, metrics), with nan where missing."""
+        """Return the stored results of champion and baseline, shape (cases, runs, metrics), nan where missing."""
         found = []
         for name in (gate.champion, baseline_file(gate.name)):
             files = self._files(name)
@@ -226,7 +226,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         return sorted({*_unknown(champion), *(_unknown(baseline) if self.units.suite.not_worse else [])})
 
     def left(self, gate: GateAccount) -> list[Any]:
-        """Return the ids of cases without results of the champion, or of the baseline if guards need it.
+        """Return the ids of cases without results of the champion, or of the baseline if there are guards.
 
         Raises:
             QueryRejected: If the champion is neither this analyst's nor is it the steward who asks.
@@ -235,7 +235,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         return [self.units.suite.ids[place] for place in self._left(*self.stored(gate))]
 
     def check_addition(self, gate: GateAccount, baseline: Any) -> None:
-        """See `everhold.gates.gate.Gate.check_addition`."""
+        """Raise QueryRejected unless the champion has all results, and the baseline results that guards need."""
         self.whole(gate)
         if (baseline is None) == bool(self.units.suite.not_worse):
             raise QueryRejected(
@@ -245,7 +245,7 @@ class CaseEvidence(Evidence[CaseVersion]):
             )
 
     def complete(self, gate: GateAccount, given: Any, *, baseline: Any = None) -> None:
-        """Add results on the cases that are left. See `everhold.gates.gate.Gate.complete`."""
+        """Store results of the champion, and of the baseline if needed, on cases without results."""
         self._check_may_complete(gate)
         (values, fixed), suite = self.stored(gate), self.units.suite
         left = self._left(values, fixed)
@@ -269,7 +269,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         self.keep(gate.champion, values)
 
     def _check_may_complete(self, gate: GateAccount) -> None:
-        """Check that the steward asks, or the analyst who promoted the champion.
+        """Raise QueryRejected for an analyst other than the one who promoted the champion.
 
         Raises:
             QueryRejected: If it is not. Nothing was changed.
@@ -287,7 +287,7 @@ class CaseEvidence(Evidence[CaseVersion]):
     def worth_asking(
         self, gate: GateAccount, head: Head, results: Any, *, champion: Any, name: str | None
     ) -> ChallengeWorth:  # fmt: skip
-        """See `everhold.gates.gate.Gate.worth_asking`."""
+        """Forecast from open cases whether a challenge is worth its cost, for `Gate.worth_asking`."""
         opened, suite = self.open_cases, self.units.suite
         if not opened.ids:
             raise QueryRejected(
@@ -308,7 +308,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         return worth_asking(self.units, own, theirs, nats=self.next_nats(head), left=left)
 
     def remember_open(self, head: Head, results: Any) -> None:
-        """Write the results of a new champion on open cases, if they came with the challenge."""
+        """Store a new champion's results on open cases, if the challenge came with them."""
         opened = self.open_cases
         if opened.ids and (own := opened.open_part(self.units.suite, results)) is not None:
             self._remember(self.gate_at(head).champion, own, head)
@@ -319,7 +319,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         noted.save(self.folder, self.executor.key.notes_key)
 
     def facts(self, gate: GateAccount, head: Head) -> dict[str, Any]:
-        """See `Evidence.facts`."""
+        """Return the facts of `Gate.status` about cases, runs and the open challenge."""
         suite, nats = self.units.suite, self.next_nats(head)
         opened = head.accounts.of(OpenChallenges).by_gate.get(gate.name)
         told = {} if opened is None or not opened.belongs_to(self.executor.analyst) else {
@@ -361,7 +361,7 @@ class ClaimChallenge(Challenge):
 
     @property
     def described(self) -> dict[str, Any]:
-        """The ledger entry that opened the challenge, if it was opened; and the width of the range of its gain."""
+        """Number of the entry that opened the challenge, if it was opened, and the range of its gain."""
         first = self.units.suite.first
         width = {} if first is None or first.width == 1.0 else {GAIN_WIDTH: first.width}
         return width if self.opened is None else {**width, OPENED: self.opened.entry}
@@ -372,7 +372,7 @@ class ClaimChallenge(Challenge):
 
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """Pricing of the challenge: at most one surprise. It is refused if no results could prove the claims."""
+        """The price of the challenge: at most one surprise. It is refused if no results could prove the claims."""
 
         def sure(state: State, count: int) -> int:
             provable = self.opened is not None or self.units.can_prove(next_nats(self.mechanism, state))
@@ -384,7 +384,7 @@ class ClaimChallenge(Challenge):
         """Do nothing, because no sealed rows are read."""
 
     def answer(self, state: State, seen: None, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """Decide the challenge. A promoted challenger's results are stored before the verdict is told."""
+        """Decide the challenge. Results of a promoted challenger are stored before the verdict is returned."""
         nats = next_nats(self.mechanism, state) if self.opened is None else self.opened.nats
         promoted = not self.futile and self.proves(nats)
         if promoted:
@@ -400,7 +400,7 @@ class ClaimChallenge(Challenge):
 
 
 def interim_label(looks: int) -> int:
-    """Return what the label of one look costs later queries, in millionths of a nat. All looks are equally likely.
+    """Return the cost of a label that tells one of equally likely looks, in millionths of a nat.
 
     Examples:
         >>> interim_label(20)
@@ -410,7 +410,7 @@ def interim_label(looks: int) -> int:
 
 
 def another_is_open(gate: str, opened: Opened, analyst: str | None) -> QueryRejected:
-    """Return the error of a gate that has an open challenge. Only its owner and the steward are told its name."""
+    """Return the error that a gate has an open challenge. Its name is told only to its owner and the steward."""
     if not opened.belongs_to(analyst):
         return QueryRejected(
             f"A challenge of another analyst is open at gate {gate!r}. Try again when it has ended, or ask the steward "
@@ -420,7 +420,7 @@ def another_is_open(gate: str, opened: Opened, analyst: str | None) -> QueryReje
 
 
 def groups_of(executor: QueryExecutor, population: str) -> NDArray[np.int64]:
-    """Return the unit of each case as an array. Which cases form a group is secret."""
+    """Return the number of each case's unit, a case or a group of cases. Groups are secret."""
     dependence, rows = executor.mechanism.dependence, executor.schema.rows
     if dependence.group_column is not None:
         column = executor.sealed.table([dependence.group_column])[dependence.group_column]
@@ -434,5 +434,5 @@ def groups_of(executor: QueryExecutor, population: str) -> NDArray[np.int64]:
 
 
 def _unknown(values: NDArray[np.float64]) -> list[int]:
-    """Return the places of cases without results."""
+    """Return the positions of cases that lack a result."""
     return np.flatnonzero(np.isnan(values).any(axis=(1, 2))).tolist()

@@ -150,7 +150,7 @@ class Columns:
 
     Attributes:
         case: Id of the case.
-        run: What tells the runs of a case apart; not needed where each case has one.
+        run: Name or number of the run; not needed where each case has one run.
         passed: Whether the run passed, as a truth value or a word; it becomes the metric ``passed``.
         score: A number of the run; it becomes the metric ``score``.
         cluster: Cases of one cluster may depend on each other.
@@ -163,7 +163,7 @@ class Columns:
     cluster: str | None = None
 
     def check(self, names: Sequence[str], what: str) -> None:
-        """Refuse a table that lacks a column or has too many.
+        """Raise QueryRejected if a table lacks one of these columns or has too many columns.
 
         Raises:
             QueryRejected: If a column is missing or there are too many. The message names columns of the table.
@@ -177,7 +177,7 @@ class Columns:
 
 
 def table_run(row: dict[str, Any], where: str, columns: Columns) -> CaseRun:
-    """Return the run in a row of a table. None stands for an empty cell.
+    """Return the run in one row of a table of results. None in the row is an empty cell.
 
     Raises:
         QueryRejected: If it has no case, or no run where others have.

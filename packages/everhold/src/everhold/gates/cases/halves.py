@@ -41,7 +41,7 @@ _GAINS = np.arange(0.005, 1.0, 0.005).tolist()
 
 @dataclass(frozen=True, slots=True)
 class OpenCases:
-    """The open cases of a suite, with results of versions on them.
+    """The cases of a suite that are not sealed, with results of recent versions on them.
 
     Attributes:
         ids: Ids of the open cases.
@@ -72,7 +72,7 @@ class OpenCases:
         )
 
     def remembering(self, version: str, results: NDArray[np.float64], keep: Collection[str] = ()) -> OpenCases:
-        """Return the same cases with the results of one more version. Old ones are forgotten, except those to keep."""
+        """Return the same cases with the results of one more version. The oldest results are dropped."""
         known = {name: each for name, each in self.results.items() if name != version}
         latest = {*[*known][-_REMEMBERED:], *keep}
         return replace(self, results={name: known[name] for name in known if name in latest} | {version: results})
@@ -84,7 +84,7 @@ class OpenCases:
         write_note(folder / OPEN_FILE, json.dumps(told).encode(), key=key)
 
     def sealed_part(self, results: Any) -> Any:
-        """Return results without those on open cases.
+        """Return the results on sealed cases alone.
 
         Raises:
             QueryRejected: If nothing is left. Nothing was charged.
@@ -146,7 +146,7 @@ def deal_cases(
 
 
 def checked_share(share: Any) -> float:
-    """Return the share of cases that are open, after a check that it is above 0 and below 1.
+    """Return the share of cases to leave open, after checking that it is between 0 and 1.
 
     Raises:
         QueryRejected: If the share is not valid. Nothing was sealed.
@@ -158,11 +158,11 @@ def checked_share(share: Any) -> float:
 
 
 def often_disagrees(suite: CaseSuite, results: NDArray[np.float64]) -> bool:
-    """Return whether two runs of a version differ so often that the binomial tail is sharper than bets (Lemma Y).
+    """Return whether runs of one version differ so often that binomial tails prove more than bets (Lemma Y).
 
     Args:
-        suite: The claims.
-        results: On open cases, shape (cases, runs, metrics).
+        suite: The suite with the claims.
+        results: Results on open cases, shape (cases, runs, metrics).
     """
     first = suite.first
     if suite.population != NEW_RUNS or first is None or not first.yes_no or suite.runs < 2:
@@ -204,7 +204,7 @@ class ChallengeWorth(Display):
                  ("verdict", "gain", "needed_gain", "needed_cases", "sealed_cases", "left")}]  # fmt: skip
 
     def explain(self) -> str:
-        """Explain in words what to do."""
+        """Explain in words whether to challenge now or to go on improving."""
         more = "" if not self.needed_cases else f" About {self.needed_cases:,} more sealed cases would do."
         if self.verdict == "yes" and self.gain < self.needed_gain:
             return (
@@ -231,14 +231,14 @@ class ChallengeWorth(Display):
 def worth_asking(
     plan: UnitPlan, own: NDArray[np.float64], champion: NDArray[np.float64], *, nats: float, left: int | None
 ) -> ChallengeWorth:
-    """Compare the gain on open cases with the one that the sealed cases prove with a power of 80 %.
+    """Compare the gain on open cases with the least gain that sealed cases prove with a power of 80 %.
 
     Args:
-        plan: Of the sealed cases.
+        plan: The plan of units of the sealed cases.
         own: The challenger's results on open cases, shape (cases, runs, metrics).
-        champion: The champion's.
+        champion: The champion's results on open cases, of the same shape.
         nats: ln(1 / level) of the next challenge.
-        left: Places left.
+        left: Number of challenges left; None without a limit.
 
     Raises:
         QueryRejected: If the first success is a ratio.

@@ -34,14 +34,14 @@ _T_LEVEL = 0.05
 
 @dataclass(slots=True)
 class World:
-    """Versions of an agent, as logits of passing on the cases of a suite, and on others of the same kind.
+    """A simulation of an agent's versions: for each, the log odds of passing each case of a suite.
 
     Attributes:
         cases: Cases of the suite.
         runs: Runs of each.
-        rng: Decides everything.
-        others: Cases beside the suite, in which the true quality is measured.
-        start: Logits of the first version.
+        rng: The only source of randomness.
+        others: Number of cases outside the suite, on which the true quality is measured.
+        start: Log odds of the first version.
     """
 
     cases: int
@@ -54,14 +54,14 @@ class World:
         self.start = 0.6 - self.rng.normal(0.0, 1.5, self.cases + self.others)
 
     def proposal(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a change: one in fifty is a large step up, three in ten make it worse, and all break some cases."""
+        """Return a random change of a version: 2 % are better, 30 % are worse, and all change some cases at random."""
         drawn = self.rng.random()
         step = self.rng.uniform(0.3, 0.8) if drawn < 0.02 else -self.rng.uniform(0.1, 0.6) if drawn < 0.32 else 0.0
         hit = self.rng.random(len(logits)) < 0.3
         return logits + step + np.where(hit, self.rng.normal(0.0, 0.5, len(logits)), 0.0)
 
     def results(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return runs of all cases of the suite, shape (cases, runs), judged wrongly once in twenty."""
+        """Return random results of all cases of the suite, shape (cases, runs), of which 5 % are judged wrongly."""
         passed = self.rng.random((self.cases, self.runs)) < _chance(logits[: self.cases, None])
         return np.asarray(passed ^ (self.rng.random((self.cases, self.runs)) < 0.05), dtype=np.float64)
 
@@ -108,10 +108,10 @@ class SimulatedGate:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What an optimiser takes over during a night, and what it asks a gate.
+    """A rule by which a simulated optimiser accepts changes during a night and asks a gate.
 
     Attributes:
-        takes: Changes with the better ``"score"``, better by a ``"t-test"``, or promoted by the ``"gate"``.
+        takes: Rule for changes: the better ``"score"``, better by a ``"t-test"``, or promoted by the ``"gate"``.
         open: Share of the cases that it climbs on; the gate is asked once about the others. 0 to ask nothing more.
     """
 
@@ -120,7 +120,7 @@ class Policy:
 
     @property
     def proves(self) -> bool:
-        """Whether a gate decides what the night ends with."""
+        """Whether the version at the end of the night is one that a gate promoted."""
         return self.takes == "gate" or self.open > 0.0
 
 
@@ -151,7 +151,7 @@ class SimulatedNight:
 
 
 def play(policy: Policy, world: World, *, challenges: int, confidence: float = 0.95) -> SimulatedNight:
-    """Play a night of a policy. Of a climb on open cases only the promotion at its end can be wrong."""
+    """Simulate one night of a policy. Of a policy with open cases only the promotion at its end can be wrong."""
     count = round(policy.open * world.cases)
     seen = slice(0, count or world.cases)  # all cases are alike, so the first may be the open ones
     first = results = world.results(world.start)
@@ -179,7 +179,7 @@ def play(policy: Policy, world: World, *, challenges: int, confidence: float = 0
 
 
 def _t_test(gains: NDArray[np.float64]) -> float:
-    """Return the one-sided p value of a positive mean gain. Equal gains leave nothing to test by."""
+    """Return the one-sided p value of a positive mean gain, which is 1 if all gains are equal."""
     spread = float(gains.std(ddof=1)) / math.sqrt(len(gains)) if len(gains) > 1 else 0.0
     return float(scipy.special.stdtr(len(gains) - 1, -gains.mean() / spread)) if spread else 1.0
 

@@ -78,7 +78,7 @@ class Progress(Display):
 
 
 class OpenChallenge:
-    """A challenge while its cases are handed out. Made by `Gate.open`.
+    """A challenge whose cases are evaluated batch by batch. It is made by `Gate.open`.
 
     While a challenge is open, only the analyst who opened it and the steward can read it, report results or end it.
     For other analysts every method raises `QueryRejected`.
@@ -117,9 +117,9 @@ class OpenChallenge:
         return [case for case, lacks in zip(cases, np.isnan(part[0, :, 0, 0]), strict=True) if lacks]
 
     def _batch(self, opened: Opened) -> tuple[list[Any], NDArray[np.float64]]:
-        """Return the cases that were handed out last, and what was reported of them, with nan where nothing was.
+        """Return the latest batch of cases, and the results reported on them, with nan where none is.
 
-        The numbers have the shape (3, cases, runs, metrics): challenger, champion, baseline.
+        The results have the shape (3, cases, runs, metrics), for challenger, champion and baseline.
         """
         suite, store = self._evidence.units.suite, self._evidence.store
         cases = [suite.ids[place] for place in self._handed_out(opened).cases(len(opened.results))]
@@ -128,12 +128,12 @@ class OpenChallenge:
         return cases, np.full((3, len(cases), suite.runs, len(suite.metrics)), np.nan)
 
     def cases_left(self) -> list[Any]:
-        """Return the ids of cases that the version has not run, if it is the champion. See `Gate.cases_left`."""
+        """Return the ids of cases without results of the challenger, if it is the champion now."""
         gate = self._executor.ledger.head().accounts.of(Gates).by_name[self._evidence.name]
         return self._evidence.left(gate) if gate.champion == self._version.digest else []
 
     def complete(self, results: Any, *, baseline: Any = None) -> None:
-        """Give the results of `cases_left`. See `Gate.complete`."""
+        """Store results of the promoted challenger on the cases of `cases_left`."""
         gate = self._executor.ledger.head().accounts.of(Gates).by_name[self._evidence.name]
         self._evidence.complete(gate, results, baseline=baseline)
 
@@ -207,11 +207,11 @@ class OpenChallenge:
         return self._end(opened, self._kept(head.accounts.of(Gates).by_name[self._evidence.name], opened))
 
     def _kept(self, gate: GateAccount, opened: Opened | None) -> Challenge:
-        """Build the challenge that proves nothing. Its identity also finds the verdict of one that ended."""
+        """Return the challenge that ends with the champion kept. It has the identity of any end of this challenge."""
         return self._evidence.claimed(gate, self._version, lambda _: False, lambda: None, opened)
 
     def _decided(self, head: Head) -> Verdict | None:
-        """Return the verdict in the ledger, or None if there is none."""
+        """Return the verdict that the ledger has of this challenge, or None if it has none."""
         gate = head.accounts.of(Gates).by_name[self._evidence.name]
         if gate.champion == self._version.digest:
             return self._evidence.verdict_of_champion(gate, self._version)
@@ -224,7 +224,7 @@ class OpenChallenge:
         return self._verdict
 
     def _opened(self, head: Head) -> Opened | None:
-        """Return the challenge's record if it is open, else None.
+        """Return the ledger's record of this challenge, or None if it is not open.
 
         Raises:
             QueryRejected: If another analyst opened it.
@@ -243,7 +243,7 @@ class OpenChallenge:
         return _HandedOut(opened, self._evidence.units, self._executor.key.order_key)
 
     def _proves(self, paired: PairedResults, found: _HandedOut, look: int) -> bool:
-        """Return whether the results reported up to a look prove the claims. Secret until it is told."""
+        """Return whether the results reported up to a look prove the claims. Secret."""
         opened, looks, units = found.opened, found.ends[1 : look + 1], self._evidence.units
         order = found.order[: looks[-1]]
         if not units.redraws:
@@ -252,13 +252,16 @@ class OpenChallenge:
         return paired.proves_drawn(opened.nats, draws, whole=len(order) == units.count)
 
     def _paired(self, gate: GateAccount, reported: NDArray[np.float64]) -> PairedResults:
-        """Put the reported results beside the stored ones. Cases not handed out are ignored."""
+        """Return reported results with stored ones in place of missing ones. Later cases are ignored."""
         champion, baseline = self._evidence.stored(gate)
         stored = np.stack([champion, champion, baseline])
         return self._evidence.paired(self._version.digest, [*np.where(np.isnan(reported), stored, reported)])
 
     def _values(self, opened: Opened, reported: Sequence[str]) -> NDArray[np.float64]:
-        """Return results so far, shape (3, cases, runs, metrics): challenger, champion, baseline, nan where missing."""
+        """Return all reported results, shape (3, cases, runs, metrics), with nan where none is.
+
+        The first axis is for challenger, champion and baseline.
+        """
         suite, found = self._evidence.units.suite, self._handed_out(opened)
         values = np.full((3, len(suite.ids), suite.runs, len(suite.metrics)), np.nan)
         for look, name in enumerate(reported, 1):
@@ -281,12 +284,12 @@ class OpenChallenge:
 
 @dataclass(frozen=True)
 class _HandedOut:
-    """The cases of one open challenge in their secret order.
+    """The secret order in which the cases of one open challenge are evaluated.
 
     Attributes:
-        opened: The challenge.
+        opened: The record of the challenge.
         units: Cases, or groups of cases.
-        key: Makes the order. Secret.
+        key: Key from which the order is computed. Secret.
     """
 
     opened: Opened
@@ -311,14 +314,14 @@ class _HandedOut:
         return [0, *boundaries(self.units.count, self.opened.looks)]
 
     def cases(self, look: int) -> list[int]:
-        """Return the indices of the cases that are handed out after ``looks`` looks."""
+        """Return the positions of the cases in the batch after ``look`` looks."""
         groups = self.units.groups.tolist()
         rank = {unit: place for place, unit in enumerate(self.order[self.ends[look] : self.ends[look + 1]])}
         places = [place for place, unit in enumerate(groups) if unit in rank]
         return sorted(places, key=lambda place: (rank[groups[place]], place))
 
     def reported(self, looks: int) -> int:
-        """Return the number of cases that were handed out before ``looks`` looks."""
+        """Return the number of cases in the batches of the first ``looks`` looks."""
         return int(self.units.sizes[self.order[: self.ends[looks]]].sum())
 
 
@@ -343,7 +346,7 @@ def open_challenge(
 
 
 def _open(evidence: CaseEvidence, version: Version, looks: int, head: Head, *, futility: bool) -> bool:
-    """Record the opening of a challenge. Returns False if the ledger has changed since its level was computed."""
+    """Record the opening of a challenge. Return False if the ledger changed since its level was computed."""
     executor = evidence.executor
     opened = _checked(evidence, version, looks, head)
     public = {
@@ -368,7 +371,7 @@ def _open(evidence: CaseEvidence, version: Version, looks: int, head: Head, *, f
 
 
 def _checked(evidence: CaseEvidence, version: Version, looks: int, head: Head) -> Opened:
-    """Build the record of a challenge that is about to be opened, and check that it can be opened.
+    """Return the record of a challenge to open, after checking that it can be opened.
 
     Raises:
         QueryRejected: If another one is open, or the champion is not complete. Nothing was charged.
@@ -402,7 +405,7 @@ def _checked(evidence: CaseEvidence, version: Version, looks: int, head: Head) -
 
 
 def _looks(units: UnitPlan, batch: int | None) -> int:
-    """Check the number of units in a batch, and return how many looks that makes."""
+    """Return the number of looks that a batch of this size leads to, after checking the size."""
     wanted = max(math.ceil(units.count / _USUAL_LOOKS), 1) if batch is None else as_whole(batch)
     cases = len(units.suite.ids)
     if wanted is None or not 1 <= wanted <= cases:
@@ -415,7 +418,7 @@ def _file(opened: Opened, look: int, results: str) -> str:
 
 
 class HoldoutOpenChallenges(HoldoutAccessor):
-    """`holdout.open_challenges`: what a certificate says of challenges that were opened."""
+    """The accessor `holdout.open_challenges`, which adds facts about open challenges to a certificate."""
 
     def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
         """Return the number of acts and of challenges that are open now, for the certificate."""

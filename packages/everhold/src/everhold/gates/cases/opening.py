@@ -30,7 +30,7 @@ _POPULATIONS = {"cases": NEW_CASES, "runs": NEW_RUNS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRules:
-    """Claims, cases and limits of a new gate about cases. See `everhold.Holdout.gate`."""
+    """The claims, cases and limits of a new gate about cases, as `everhold.Holdout.gate` takes them."""
 
     name: str
     better: str | None = None
@@ -99,7 +99,7 @@ class CaseRules:
 
 
 def check_terms(gate: str, **terms: Any) -> None:
-    """Check the terms of `everhold.seal_cases`, before there are results.
+    """Check the arguments of `everhold.seal_cases` before results are read.
 
     Raises:
         QueryRejected: If nothing can be claimed in this way. Nothing was sealed.
@@ -163,7 +163,7 @@ def open_case_gate(
 
 
 def _opening(evidence: CaseEvidence, rules: CaseRules, suite: CaseSuite, champion: Any, baseline: Any) -> Opening:
-    """Build the opening of a gate, which stores the results of its first champion and of its baseline."""
+    """Return the opening of a gate, which will store the results of the first champion and of the baseline."""
     first = suite.values(champion)
     fixed = first if baseline is None else suite.values(baseline)
     identity = evidence.identity_of("the first champion").digest
@@ -193,7 +193,7 @@ def with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
 
 
 def _check_same(known: GateAccount, suite: CaseSuite) -> None:
-    """Check that an existing gate is the one that was described.
+    """Raise QueryRejected if an existing gate of this name has other claims.
 
     Raises:
         QueryRejected: If it is another one.

@@ -73,7 +73,7 @@ class CaseSuite:
         return successes + guards + fixed
 
     def _claim(self, name: str, floor: float, *, guard: bool = False) -> GateClaim:
-        """Build a claim, with its floor in units of the metric's range or of the ratio."""
+        """Return a claim, with its floor in units of the metric's range or, for a ratio, of the ratio."""
         if name in self.ratios:
             return GateClaim(name, floor, guard=guard, ratio=True)
         return GateClaim(name, floor / self.metric(name).width, guard=guard)
@@ -88,7 +88,7 @@ class CaseSuite:
         return None if self.better[0] in self.ratios else self.metric(self.better[0])
 
     def over(self, ids: Sequence[Any]) -> Self:
-        """Return a suite with the same claims about other cases."""
+        """Return a suite with the same claims for the cases with these ids."""
         return replace(self, ids=ids)
 
     def describe(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class CaseSuite:
 
     @classmethod
     def read(cls, described: Mapping[str, Any], ids: Sequence[Any]) -> Self:
-        """Rebuild the suite from what `describe` returned."""
+        """Rebuild the suite from the plain data that `describe` returned."""
         return cls(
             ids, tuple(map(CaseMetric.read, described["metrics"])), tuple(described["better"]),
             described["margin"], described["not_worse"], described["runs"], described["population"],
@@ -169,7 +169,7 @@ def counted(results: Any) -> str:
 
 
 def warn_of_copies(values: NDArray[np.float64]) -> None:
-    """Warn if the runs of each case are all equal, as copies are.
+    """Warn if all runs of each case have equal results, which suggests that they are copies.
 
     Args:
         values: Results, shape (cases, runs, metrics).
@@ -185,7 +185,7 @@ def warn_of_copies(values: NDArray[np.float64]) -> None:
 
 
 def cases_and_runs(cases: int, *runs: int) -> str:
-    """Return the numbers of cases and of runs of each in words. Unequal numbers of runs become a range.
+    """Return the numbers of cases and of runs per case in words. Different numbers of runs become a range.
 
     Examples:
         >>> cases_and_runs(60, 1), cases_and_runs(1, 2, 8)
@@ -381,7 +381,7 @@ class CaseMetric:
 
     @property
     def ranges(self) -> tuple[tuple[str, float, float], ...]:
-        """Columns that the metric reads, each with the range of its numbers."""
+        """The columns that the metric reads, each with its least and its largest number."""
         return tuple((name, low, high) for name, _, low, high in self.parts) or ((self.name, self.low, self.high),)
 
     @property
@@ -390,7 +390,7 @@ class CaseMetric:
         return tuple(name for name, _, _ in self.ranges)
 
     def value(self, numbers: Sequence[float]) -> float:
-        """Return the metric's number from its columns, which lie within their ranges."""
+        """Return the metric's number, computed from the numbers of its columns."""
         if not self.parts:
             return numbers[0]
         return sum(part[1] * number for part, number in zip(self.parts, numbers, strict=True))
@@ -403,7 +403,7 @@ class CaseMetric:
 
     @classmethod
     def read(cls, described: Mapping[str, Any]) -> Self:
-        """Rebuild the metric from what `described` returned."""
+        """Rebuild the metric from the plain data that `described` returned."""
         return cls(**{**described, "parts": tuple(tuple(part) for part in described.get("parts", ()))})
 
     @property
@@ -412,7 +412,7 @@ class CaseMetric:
         return math.inf if self.lower else -math.inf
 
     def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return numbers of the metric's range on the scale [0, 1], where more is better and no result is 0."""
+        """Return numbers of the metric on the scale [0, 1], where 1 is best and a missing result is 0."""
         inside = (values - self.low) / self.width
         return np.maximum(1.0 - inside if self.lower else inside, 0.0)
 
@@ -453,7 +453,7 @@ def metrics_for(
 
 
 def _ratio(name: str, ranges: Mapping[str, Any], lower: Container[str]) -> CaseRatio:
-    """Return the ratio of two columns, whose numbers are never below 0."""
+    """Return the ratio that a text ``"a / b"`` names, after checking that both columns are never below 0."""
     top, _, bottom = name.partition(_RATIO)
     if any(sign in part for sign in (_DIFFERENCE, _RATIO) for part in (top, bottom)) or not (top and bottom):
         raise QueryRejected(
@@ -513,7 +513,7 @@ def _metric(name: str, ranges: Mapping[str, Any], *, lower: bool) -> CaseMetric:
 
 
 def _sum_of(name: str, ranges: Mapping[str, Any]) -> list[tuple[str, float, float, float]]:
-    """Return the columns of ``"a"`` or ``"a - b"`` with their weights and ranges."""
+    """Return the columns of a text ``"a"`` or ``"a - b"``, each with its weight 1 or -1 and its range."""
     first, minus, second = name.partition(_DIFFERENCE)
     columns = [first, *([second] if minus else [])]
     if not all(columns) or any(sign in second for sign in (_DIFFERENCE, _RATIO)) or _RATIO in first:
@@ -568,7 +568,10 @@ _ADVICE = {
 
 
 def _first_numbers(suite: CaseSuite, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the numbers of the first success, shape (cases, runs). For a ratio they are deviations from the ratio."""
+    """Return the numbers of the first success, shape (cases, runs).
+
+    For a ratio they are deviations from the ratio of the means.
+    """
     name = suite.better[0]
     places = {metric.name: place for place, metric in enumerate(suite.metrics)}
     if name not in suite.ratios:

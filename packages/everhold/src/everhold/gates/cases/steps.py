@@ -48,7 +48,7 @@ class PolicyPlan(Display):
         return [dict(row) for row in self.table]
 
     def explain(self) -> str:
-        """Explain in words which policy is recommended, and how often nothing is proved."""
+        """Explain in words which policy is recommended, and how many nights proved no version better."""
         more = " More cases help." if self.unproved > 0.2 else ""
         advice = "Nothing was proved in any night, so the first version stayed. Use more cases."
         if self.recommended is not None:
@@ -213,18 +213,18 @@ def sign_power(*, cases: int, gain: float, disagreement: float, nats: float) -> 
 
 
 def _at_least(wins: NDArray[np.float64], of: NDArray[np.float64], chance: float) -> NDArray[np.float64]:
-    """Return the binomial probability of at least so many wins."""
+    """Return the binomial probability of at least ``wins`` successes in ``of`` trials."""
     inside = scipy.special.betainc(np.maximum(wins, 1.0), np.maximum(of - wins, 0.0) + 1.0, chance)
     return np.where(wins <= 0.0, 1.0, np.where(wins > of, 0.0, inside))
 
 
 def reaches(units: int, gain: float, sd: float, nats: float) -> bool:
-    """Return whether a mixture of bets reaches its level in four of five samples, by a normal approximation.
+    """Return whether a mixture of bets proves a gain in four of five samples, by a normal approximation.
 
     Args:
         units: Number of units.
-        gain: Mean gain of one.
-        sd: How far it spreads.
+        gain: Mean gain of a unit.
+        sd: Standard deviation of the gain.
         nats: ln(1 / level).
     """
     two = np.array([max(gain - sd, -1.0), min(gain + sd, 1.0)])  # with this mean and spread
@@ -234,14 +234,14 @@ def reaches(units: int, gain: float, sd: float, nats: float) -> bool:
 def bets_reach(
     units: int, gains: NDArray[np.float64], chances: NDArray[np.float64], nats: float, *, quantile: float = 0.0
 ) -> bool:
-    """Return whether a mixture of bets reaches its level, by the normal approximation of log capital.
+    """Return whether a mixture of bets proves a gain, by a normal approximation of its log capital.
 
     Args:
         units: Number of units.
         gains: The gains that a unit may have.
         chances: Their probabilities.
         nats: ln(1 / level).
-        quantile: Of the normal law, for the probability with which it does; 0 for half of the samples.
+        quantile: Normal quantile of the power; 0 for half of the samples.
     """
     stakes = stakes_for(units, nats)
     logs = np.log1p(np.outer(stakes, gains))
@@ -252,7 +252,7 @@ def bets_reach(
 
 
 def more_cases(enough: Callable[[int], bool], cases: int) -> int | None:
-    """Return how many more cases are enough, within 5 % of all cases, or None if ten million are not.
+    """Return how many cases to add so that ``enough`` is true, within 5 %, or None if ten million are too few.
 
     Examples:
         >>> more_cases(lambda cases: cases >= 1_000, 100)
@@ -273,7 +273,7 @@ def more_cases(enough: Callable[[int], bool], cases: int) -> int | None:
 
 
 def case_plan_chart(plan: CasePlan) -> alt.LayerChart:
-    """Draw the smallest steps of a plan against runs: for new cases, and for new runs of the same cases."""
+    """Draw the smallest provable gains of a plan by runs, for new cases and for new runs of the same cases."""
     import altair as alt
 
     from everhold.charts import styled

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def markdown_of(verdict: Verdict | CheckVerdict, status: Mapping[str, Any]) -> str:
-    """Return a verdict and public facts of its gate in Markdown. Never says which claim failed.
+    """Return a verdict and public facts about its gate in Markdown. It never says which claim failed.
 
     Args:
-        verdict: Of a challenge or of a check.
-        status: Of the gate, as `Gate.status` gives it.
+        verdict: Verdict of a challenge or of a check.
+        status: Status of the gate, as `Gate.status` returns it.
     """
     said = verdict.to_dict()
     word, name = said["verdict"], said.get("challenger")
@@ -49,14 +49,14 @@ def markdown_of(verdict: Verdict | CheckVerdict, status: Mapping[str, Any]) -> s
 
 
 def write_fault(summary: str | Path | None, gate: str, message: str) -> None:
-    """Append an error to a summary in Markdown, where one is wanted and can be written."""
+    """Append an error in Markdown to a summary file, if a file is given and can be written."""
     told = f"### Gate {_escaped(gate)}: error\n\n{_escaped(message)}\n\nThere is no verdict.\n"
     with suppress(OSError):
         write_summary(summary, told)
 
 
 def write_summary(summary: str | Path | None, text: str) -> None:
-    """Append a text to a file, where one is wanted."""
+    """Append a text to a file, if a file is given."""
     if summary is not None:
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(text)
@@ -74,12 +74,12 @@ _MEANING = {
 
 
 def _interval(low: float | None, high: float | None) -> str:
-    """Return in words what is proved of the difference. More is never told, since it would not be paid for."""
+    """Return the proved difference in words. Nothing beyond it is told."""
     if low is None:
         return "nothing is told" if high is None else f"{at_most(high)} or less"
     return f"more than {at_least(low)}" + ("" if high is None else f", and at most {at_most(high)}")
 
 
 def _escaped(text: str) -> str:
-    """Return a text that cannot begin markup or end a table cell."""
+    """Return a text with a backslash before each sign that has a meaning in Markdown."""
     return "".join(f"\\{each}" if each in "\\`*_{}[]<>()#+!|" else each for each in text)

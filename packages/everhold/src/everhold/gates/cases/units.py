@@ -43,7 +43,7 @@ _FEWEST_RUNS = 4  # with fewer, a case has no runs left when it is drawn again
 
 
 def run_chunks(runs: int) -> list[slice]:
-    """Return the runs of a case for its first draw, its second and so on, each time half of the runs left.
+    """Return slices of a case's runs, one for each time it is drawn, each with half of the remaining runs.
 
     Examples:
         >>> [chunk.stop - chunk.start for chunk in run_chunks(8)]
@@ -59,7 +59,7 @@ def run_chunks(runs: int) -> list[slice]:
 
 @dataclass(frozen=True, slots=True)
 class UnitPlan:
-    """Units of a suite, which are cases or groups of cases, and what they can prove.
+    """The units of a suite: cases or groups of cases. It computes what they can prove.
 
     Attributes:
         groups: Shape (cases,): unit of each case, from 0.
@@ -80,31 +80,31 @@ class UnitPlan:
 
     @property
     def all_at_once(self) -> int:
-        """Number of units when all results are there. With new runs, each run is a unit."""
+        """Number of units when all results are reported. With new runs of the same cases, each run is a unit."""
         return len(self.suite.ids) * self.suite.runs if self.suite.population == NEW_RUNS else self.count
 
     @property
     def yes_no(self) -> bool:
-        """Whether each unit is one run of one independent case."""
+        """Whether each unit is a single run of one independent case of a population."""
         return self.suite.population != NEW_RUNS and self.suite.runs == 1 and self.count == len(self.suite.ids)
 
     @property
     def redraws(self) -> bool:
-        """Whether open challenges draw cases with replacement, for which each draw of a case needs its own runs."""
+        """Whether open challenges draw cases with replacement. Each draw of a case uses runs of its own."""
         return self.suite.population == NEW_RUNS and self.suite.runs >= _FEWEST_RUNS
 
     def last_nats(self, nats: float, looks: int) -> float:
-        """Return ln(1 / level) of an open challenge's last look, when all results are there."""
+        """Return ln(1 / level) of the last look of an open challenge, when all results are reported."""
         if self.suite.population != NEW_RUNS:
             return nats
         return nats - math.log(1.0 - EARLY_PART) if self.redraws else nats + math.log(looks)
 
     def can_prove_early(self, nats: float, looks: int) -> bool:
-        """Return whether the best possible results would prove the claims of an open challenge with ``looks`` looks."""
+        """Return whether the best possible results would prove an open challenge with this number of looks."""
         return self.can_prove(self.last_nats(nats, looks))
 
     def for_claims(self, nats: float) -> float:
-        """Return ln(1 / level) of the claims of a challenge, whose own is ``nats``."""
+        """Return ln(1 / level) of the claims together. With guards, a part of the level is for the gain's interval."""
         return nats - math.log(1.0 - _OF_GAIN) if any(claim.guard for claim in self.suite.claims) else nats
 
     def can_prove(self, nats: float) -> bool:
@@ -112,7 +112,7 @@ class UnitPlan:
         return all(self._most_nats(claim) >= self.for_claims(nats) for claim in self.suite.claims)
 
     def by_tail(self, claim: GateClaim) -> bool:
-        """Return whether the binomial tail of yes-or-no runs proves a claim, in place of a bet (Lemma Y)."""
+        """Return whether a claim is proved by the binomial tail of yes-or-no runs and not by a bet (Lemma Y)."""
         return self.suite.tail and not (claim.guard or claim.ratio) and self.suite.metric(claim.metric).yes_no
 
     def _most_nats(self, claim: GateClaim) -> float:
@@ -122,9 +122,10 @@ class UnitPlan:
         return most_nats(self.all_at_once, 0.0 if claim.ratio else claim.floor)
 
     def smallest_step(self, nats: float) -> float | None:
-        """Return the smallest provable gain in the first metric, in its units, or None for a ratio or if there is none.
+        """Return the smallest gain in the first metric that can be proved, in its units, or None.
 
-        Of bets it is the one that would do if no unit spread at all.
+        It is None for a ratio, and if no gain can be proved. For bets it is the gain that is enough if all units have
+        the same gain.
         """
         claim = self.suite.claims[0]
         if (first := self.suite.first) is None or not self.can_prove(nats):
@@ -146,7 +147,7 @@ class UnitPlan:
 
 @dataclass(frozen=True, slots=True)
 class PairedResults:
-    """Results of a challenger beside those of the champion and of the baseline. Secret.
+    """Results of a challenger, of the champion and of the baseline on the same cases. Secret.
 
     Attributes:
         plan: The units.
@@ -161,7 +162,7 @@ class PairedResults:
     baseline: NDArray[np.float64] = field(repr=False)
 
     def proves(self, nats: float) -> bool:
-        """Return whether all results, looked at once, prove the claims."""
+        """Return whether all results, tested once, prove the claims at the level ``exp(-nats)``."""
         planned = self.plan.all_at_once
         return self._proof(self._whole(), planned, self.plan.for_claims(nats), [planned]) is not None
 
@@ -245,9 +246,9 @@ class PairedResults:
         return whole and self.proves(nats - math.log(1.0 - EARLY_PART))
 
     def hopeless(self, nats: float, seen: NDArray[np.bool_]) -> bool:
-        """Return whether a gain two standard errors above the observed one would still prove nothing.
+        """Return whether even a gain two standard errors above the observed one would prove nothing.
 
-        Any rule is sound, as the stop is paid for (S12). At least a quarter of the cases has to be there.
+        Any rule is valid, because an early end is paid for (S12). At least a quarter of the cases must be reported.
 
         Args:
             nats: ln(1 / level) of the verdict at the end.
@@ -289,7 +290,10 @@ class PairedResults:
         return [own if claim.fixed else (1.0 + own - metric.scaled(other[:, :, self._place(metric)])) / 2.0]
 
     def _kept(self, claim: GateClaim) -> NDArray[np.float64] | None:
-        """Return 1 for runs that count and 0 for those that both versions lack, or None if all count (Lemma N)."""
+        """Return 1 for runs that count and 0 for runs that lack a result in both versions, or None (Lemma N).
+
+        It is None if all runs count.
+        """
         if self.plan.suite.missing != "drop-case" or claim.fixed:
             return None
         place = self._place(self.plan.suite.metric(claim.metric))
@@ -306,7 +310,7 @@ class PairedResults:
         """Return the values of each claim, unit by unit.
 
         Args:
-            summed: From numbers of shape (cases, runs) to sums of shape (units,).
+            summed: Function from numbers of shape (cases, runs) to sums of shape (units,).
             sizes: Shape (units,): cases in each unit.
             largest: The largest size of all units.
             signs: True if a unit is one run of one independent case of one law.
@@ -331,7 +335,7 @@ class PairedResults:
         return found
 
     def against_baseline(self) -> list[ClaimUnits]:
-        """Return the values of all claims against the baseline, unit by unit. None of them is about a ratio."""
+        """Return the values of all claims by unit, as if the baseline were the champion. No claim is a ratio."""
         return cast("list[ClaimUnits]", replace(self, champion=self.baseline)._whole())
 
     def _whole(self) -> list[UnitValues]:
@@ -354,7 +358,7 @@ _BYTES = 8  # of a secret number of a run
 
 
 def boundaries(units: int, looks: int) -> list[int]:
-    """Return the number of units seen after each look, spaced as evenly as possible.
+    """Return the number of evaluated units after each look, spaced as evenly as possible.
 
     Examples:
         >>> boundaries(10, 4)
@@ -364,7 +368,7 @@ def boundaries(units: int, looks: int) -> list[int]:
 
 
 def order_of_units(order_key: bytes, opened: Opened, units: int) -> list[int]:
-    """Return a new secret order of the units, so that earlier challenges tell nothing about it."""
+    """Return a random order of the units, secret and new for each challenge."""
     return sorted(range(units), key=partial(_secret_number, order_key, opened))
 
 
