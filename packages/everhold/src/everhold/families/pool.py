@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from everhold.values.expressions.tree import ColumnKind
 
 _MOST_JUDGES, _MOST_VERDICTS = 1_000, 20
+_TRIES, _JUST_BELOW = 60, 0.999  # for the lower limit of a verdict's chance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +86,7 @@ class PoolFamily(Family):
                 found[key] = tuple(
                     PooledMean(
                         part.text, None if part.low is None or part.high is None else (part.low, part.high), rows,
-                        int(total) / (rows * mechanism.unit), summary,
+                        int(total) / (rows * mechanism.unit), summary, judge.text == key,
                     )
                     for part, total, summary in zip(parts, totals[:, 0], seen, strict=True)
                 )  # fmt: skip
@@ -104,6 +105,7 @@ class PooledMean:
         rows: Number of rows of the pool.
         share: The mean, as a share of the range.
         seen: Histogram of a number's values, or sums by group; None where the share of independent rows says all.
+        verdict: Whether it is the share of one verdict of a text.
     """
 
     text: str
@@ -111,12 +113,26 @@ class PooledMean:
     rows: int
     share: float
     seen: Cells | GroupSums | None = None
+    verdict: bool = False
 
     def within(self, nats: float) -> tuple[float, float]:
         """Return the interval of the population's mean, as shares of the range, at the level ``exp(-nats)``.
 
-        The stakes of bets are fixed, so they follow from no row.
+        A verdict has this level times its chance (S18), so that all verdicts share it that a text could have. A chance
+        just below the lower limit is excluded at its own level, and then all smaller ones are.
         """
+        if not self.verdict:
+            return self._within(nats)
+        low, high = self.share, self._within(nats - math.log(self.share))[1]
+        for _ in range(_TRIES):
+            excluded = _JUST_BELOW * low
+            low = self._within(nats - math.log(excluded))[0]
+            if low >= excluded or not low > 0.0:
+                return low, high
+        return 0.0, high
+
+    def _within(self, nats: float) -> tuple[float, float]:
+        """Return the interval of a mean that was fixed before the pool was read. The stakes of bets are fixed."""
         none = np.zeros(0, dtype=np.int64)
         if self.seen is None:
             return ClopperPearson(rows=self.rows, training=self.rows).interval(self.share, nats)
@@ -139,16 +155,16 @@ class PooledMean:
         if self.seen is not None:
             named = {each.name: getattr(self.seen, each.name) for each in fields(self.seen)}
             seen = {name: value if name == "unit" else value.tolist() for name, value in named.items()}
-        return [self.text, self.ends, self.rows, self.share, seen]
+        return [self.text, self.ends, self.rows, self.share, seen, self.verdict]
 
     @classmethod
     def from_list(cls, data: Sequence[Any]) -> Self:
         """Rebuild the mean from the list that `to_list` returned."""
-        text, ends, rows, share, seen = data
+        text, ends, rows, share, seen, verdict = data
         if seen is not None:
             kind: Any = GroupSums if "sizes" in seen else Cells
             seen = kind(**{name: each if name == "unit" else np.asarray(each) for name, each in seen.items()})
-        return cls(text, None if ends is None else (float(ends[0]), float(ends[1])), rows, share, seen)
+        return cls(text, None if ends is None else (float(ends[0]), float(ends[1])), rows, share, seen, verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +191,7 @@ class BoundPool(BoundFamily):
 
         Args:
             part: The judge's mean over the pool.
-            nats: ln(1 / level) of the whole pool, which all means share.
+            nats: ln(1 / level) of the whole pool, which all judges share.
         """
         return part.within(nats + self.most_nats)
 
@@ -216,8 +232,8 @@ class BoundPool(BoundFamily):
 
     @property
     def most_nats(self) -> float:
-        """Logarithm of the number of means, which share the level equally."""
-        return math.log(sum(map(len, self.judges.values())))
+        """Logarithm of the number of judges, which share the level equally."""
+        return math.log(len(self.judges))
 
 
 def pool(rows: RowSource, judges: Sequence[str | MeanQuery]) -> PoolFamily:

@@ -67,6 +67,15 @@ def test_told_and_silent_ones(tmp_path):
         assert told["sealed_low"] < math.exp(-6 / MEAN_TIME) < told["sealed_high"]
 
 
+def test_the_last_step_ends_at_the_time_that_is_asked_about(tmp_path):
+    """0.35 * 12 / 12 is below 0.35, and half of the events are at 0.35."""
+    rows = {"time": np.where(np.arange(2_000) % 2 == 0, 0.35, 2.0), "event": np.ones(2_000, dtype=int)}
+    with eh.Holdout.create(tmp_path / "s.db", "s", holdout=rows, training=rows) as holdout:
+        answer = holdout.ask(eh.survival("time", "event = 1", at=0.35, steps=12))
+        assert answer.low < 0.5 < answer.high
+        assert holdout.ask(eh.survival("time", "event = 1", at=1e308)).low == 0.0  # times 50 it is infinite
+
+
 def test_steps_and_spellings_make_queries(tmp_path):
     with created(tmp_path) as holdout:
         first = holdout.ask(QUERIES["survival"][0])
@@ -111,6 +120,14 @@ def test_rows_for_which_nothing_is_proved_are_refused(tmp_path):
         created(tmp_path, rows=eh.Rows(stratified="arm")) as holdout,
         pytest.raises(QueryRejected, match="split by 'arm'"),
     ):
+        holdout.ask(asked)
+    public = {"label": "died", "rows": eh.Rows(features="public")}
+    with (
+        eh.Holdout.create(
+            tmp_path / "p.db", "p", holdout=patients(2, 3_000), training=patients(1, 1_500), **public
+        ) as holdout,
+        pytest.raises(QueryRejected, match="Features are public"),
+    ):  # fmt: skip
         holdout.ask(asked)
 
 

@@ -76,6 +76,22 @@ def test_successes_share_the_level_and_the_gain_beside_a_guard_has_a_tenth_of_it
     assert plan().for_claims(1.0) == 1.0
 
 
+def test_what_is_said_to_be_provable_is_at_the_level_of_the_claims():
+    nats, alone = 0.5, plan()
+    assert plan(g=0.3).smallest_step(nats) == pytest.approx(alone.smallest_step(nats - math.log(0.9)))
+    two = plan(better=("m", "n"))
+    assert two.smallest_step(nats) == pytest.approx(alone.smallest_step(nats + math.log(2.0)))
+    most = next(nats for nats in np.arange(0.0, 10.0, 0.01) if not alone.can_prove(nats))
+    best, worst = np.ones((1, 3, 2)), np.zeros((1, 3, 2))
+    for level in (most - 0.8, most - 0.6, most + 0.1):
+        assert two.can_prove(level) == PairedResults(two, best, worst, worst).proves(level)
+    guarded = plan(g=1e-3)
+    slack = guarded.least_slacks(nats)["g"]
+    equal, gained = np.ones((1, 3, 2)), np.array([0.0, 1.0]) * np.ones((1, 3, 2))
+    for times, proved in ((0.99, False), (1.01, True)):
+        assert PairedResults(plan(g=times * slack), equal, gained, gained).proves(nats) == proved
+
+
 def test_successes_share_the_level():
     runs = np.ones((1, 3, 2))
     worse = np.zeros((1, 3, 2))

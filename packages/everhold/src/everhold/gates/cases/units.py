@@ -16,6 +16,7 @@ from everhold.guarantees.intervals.claims import (
     MOST_STAKE,
     ClaimUnits,
     RatioUnits,
+    extra_nats,
     first_proof,
     least_by_tail,
     least_gain,
@@ -109,7 +110,10 @@ class UnitPlan:
 
     def can_prove(self, nats: float) -> bool:
         """Return whether the best possible results would prove the claims at a level of ``exp(-nats)``."""
-        return all(self._most_nats(claim) >= self.for_claims(nats) for claim in self.suite.claims)
+        claims, needed = self.suite.claims, self.for_claims(nats)
+        provable = [self._most_nats(claim) >= needed + extra_nats(claims, claim) for claim in claims]
+        first = len(self.suite.better)
+        return any(provable[:first]) and all(provable[first:])
 
     def by_tail(self, claim: GateClaim) -> bool:
         """Return whether a claim is proved by the binomial tail of yes-or-no runs and not by a bet (Lemma Y)."""
@@ -131,7 +135,7 @@ class UnitPlan:
         if (first := self.suite.first) is None or not self.can_prove(nats):
             return None
         least = least_by_tail if self.by_tail(claim) else least_gain
-        gain = least(self.all_at_once, claim.floor, nats)
+        gain = least(self.all_at_once, claim.floor, self.for_claims(nats) + extra_nats(self.suite.claims, claim))
         return gain * first.width if gain <= 1.0 else None
 
     def least_slacks(self, nats: float) -> dict[str, float]:
@@ -139,7 +143,7 @@ class UnitPlan:
 
         With no gain and no spread, n ln(1 + stake slack / (1 - slack)) is the most that n units prove.
         """
-        most = math.expm1(nats / self.all_at_once) / MOST_STAKE
+        most = math.expm1(self.for_claims(nats) / self.all_at_once) / MOST_STAKE
         least = {name: self.suite.metric(name).width * most / (1.0 + most)
                  for name in self.suite.not_worse if name not in self.suite.ratios}  # fmt: skip
         return {name: slack for name, slack in least.items() if slack > self.suite.not_worse[name]}

@@ -257,7 +257,7 @@ def first_proof(
         looks: Numbers of units after which the capital is compared, rising.
     """
     proved = [
-        values.first_look(claim, planned=planned, nats=nats + _extra(claims, claim), looks=looks)
+        values.first_look(claim, planned=planned, nats=nats + extra_nats(claims, claim), looks=looks)
         for claim, values in zip(claims, units, strict=True)
     ]
     guards = [each for claim, each in zip(claims, proved, strict=True) if claim.guard]
@@ -266,7 +266,7 @@ def first_proof(
     return None if at >= len(looks) else at
 
 
-def _extra(claims: Sequence[GateClaim], claim: GateClaim) -> float:
+def extra_nats(claims: Sequence[GateClaim], claim: GateClaim) -> float:
     """Return ln(number of successes), which is added to the nats of a success because one is enough; 0 for a guard."""
     return 0.0 if claim.guard else math.log(sum(not each.guard for each in claims))
 

@@ -107,6 +107,11 @@ class SurvivalQuery(Query[Answer]):
                 "Survival is promised for independent rows and for groups of rows in a file, and these rows are "
                 "declared otherwise. Ask about means, such as the share of rows with the event."
             )
+        if schema.features_public:
+            raise QueryRejected(
+                "Features are public here, and survival is promised for rows of one law. Ask about means, such as the "
+                "share of rows with the event."
+            )
         if schema.stratified is not None:
             raise QueryRejected(
                 f"The rows were split by {schema.stratified!r}, and survival is promised for rows that were drawn "
@@ -132,7 +137,7 @@ class SurvivalQuery(Query[Answer]):
             raise QueryRejected(f"at is {brief(self.at)}. Pass a positive time, in units of {brief(self.time)}.")
         if steps is None or not 1 <= steps <= _MOST:
             raise QueryRejected(f"steps is {brief(self.steps)}. Pass a whole number from 1 to {_MOST}.")
-        return tuple(at * place / steps for place in range(1, steps + 1))
+        return tuple(float(Fraction(at) * place / steps) for place in range(1, steps + 1))  # the last one is at
 
     @property
     def _shown(self) -> str:
@@ -252,7 +257,7 @@ def restricted_mean_survival(
     the interval is wider by up to a step times the share of events: take many steps.
 
     Args:
-        time: As for `survival`, and not negative.
+        time: As for `survival`. A negative one counts as 0.
         event: As for `survival`.
         at: Up to which time.
         steps: As for `survival`.

@@ -72,6 +72,46 @@ def test_without_the_event_of_the_pool_most_intervals_miss(with_event):
     assert (lost <= 9) == with_event  # of 20 at a level of .2 together, 10 have probability .003
 
 
+def verdicts_miss(counts, chances, *, shared=True):
+    """Whether the interval of any verdict but the commonest one misses its chance in the population."""
+    rows, seen = sum(counts), sorted(((k, p) for k, p in zip(counts, chances, strict=True) if k), reverse=True)[1:]
+    parts = tuple(PooledMean("t", None, rows, k / rows, verdict=shared) for k, _ in seen)
+    nats = -math.log(POOL_LEVEL) + (0.0 if shared else math.log(max(len(seen), 1)))
+    pool = BoundPool(rows, "", {"t": parts})
+    ends = [pool.within(part, nats) for part in parts]
+    return any(not low <= p <= high for (low, high), (_, p) in zip(ends, seen, strict=True))
+
+
+@pytest.mark.parametrize("law", [(0.5, 0.3, 0.2), (0.96, 0.02, 0.02), (0.8, 0.15, 0.05), (0.34, 0.33, 0.33)])
+def test_all_verdicts_of_a_text_hold_with_the_level_of_its_judge(law):
+    pools = [counts for counts in itertools.product(range(13), repeat=3) if sum(counts) == 12]
+    missed = [counts for counts in pools if verdicts_miss(counts, law)]
+    assert sum(stats.multinomial.pmf(counts, 12, law) for counts in missed) <= POOL_LEVEL
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_verdicts_that_happen_to_be_seen_share_the_level_with_all_others(shared):
+    """One of a thousand rare verdicts is in nearly every pool, and the pool decides which ones have a limit."""
+    rng, lost = np.random.default_rng(1), 0
+    law = np.append(0.5, np.full(1_000, 0.5 / 1_000))
+    for _ in range(50):
+        lost += verdicts_miss(rng.multinomial(POOL, law).tolist(), law.tolist(), shared=shared)
+    assert (lost <= 10) == shared  # of 50 at a level of .1
+
+
+@pytest.mark.parametrize("chance", [0.001, 0.02, 0.3])
+def test_a_verdict_is_excluded_at_the_level_times_its_chance(chance):
+    """Chances just inside the limits are not excluded at their own level, and those outside are."""
+    rows, nats = 1_000, 4.0
+    part = PooledMean("t", None, rows, chance, verdict=True)
+    low, high = part.within(nats)
+    alone = PooledMean("t", None, rows, chance)
+    assert low <= alone.within(nats)[0] <= alone.within(nats)[1] <= high
+    for at in np.linspace(low / 50.0, 0.998 * low, 20) if low > 0.0 else ():
+        assert at < alone.within(nats - math.log(at))[0]
+    assert high >= alone.within(nats - math.log(high))[1]
+
+
 @pytest.mark.parametrize("halved", [True, False])
 def test_each_side_has_half_of_the_level(monkeypatch, halved):
     """Of a judge whose share is known exactly. With all of the level on each side it is exceeded."""
