@@ -1074,6 +1074,22 @@ MUTATIONS = [
         ("everhold/integration/sealing/test_creating_again.py",),
     ),
     Mutation(
+        "secrets",
+        "a lazy frame that cannot be collected quotes no cell",
+        "everhold/sealing/intake/reading.py",
+        "    with errors_hidden(lambda _: HoldoutRejected(fault)):\n        return source.head",
+        "    if fault:\n        return source.head",
+        ("everhold/integration/sealing/test_lazy_frames.py",),
+    ),
+    Mutation(
+        "S9",
+        "answers about different predictions are not combined on the page of two models",
+        "everhold_server/web/views.py",
+        "tuple((model, score[2]) for model, score in zip(models, scores, strict=True) if score)",
+        'tuple((model, "") for model, score in zip(models, scores, strict=True) if score)',
+        ("everhold-server/integration/test_compared_models.py",),
+    ),
+    Mutation(
         "S19",
         "rows whose follow-up ends within an interval do not survive it",
         "everhold/guarantees/intervals/survival.py",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from typing import TYPE_CHECKING, Annotated, Any
 
+from everhold.errors import QueryRejected
 from everhold.operations.operation import HoldoutOperation, Param
 from everhold_server.audit import AuditLog
 from everhold_server.principals import Principal, Role
@@ -54,5 +56,14 @@ class RegisterTeams(
 
 
 def names_in(text: str) -> list[str]:
-    """Return the first column of a CSV file without its title."""
-    return [row[0].strip() for row in csv.reader(text.splitlines()) if row and row[0].strip()][1:]
+    """Return the first column of a CSV file below its first row, which has the titles.
+
+    Raises:
+        QueryRejected: If the text is no CSV file.
+    """
+    separator = max(",;\t", key=text.partition("\n")[0].count)
+    try:
+        rows = [row for row in csv.reader(StringIO(text, newline=""), delimiter=separator) if "".join(row).strip()]
+    except csv.Error:
+        raise QueryRejected("The file of names cannot be read. Choose a CSV file with one name in each row.") from None
+    return list(filter(None, (row[0].strip() for row in rows[1:])))

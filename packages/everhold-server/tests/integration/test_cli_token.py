@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from everhold import Competition, Holdout
+from everhold.errors import QueryRejected
 from everhold.sealing.intake.request import Rows
+from everhold_server.registration import names_in
 from everhold_server.serving import token_store_of
 
 
@@ -107,3 +109,23 @@ def test_each_team_of_a_csv_gets_a_token_all_of_them_or_none(contest, everhold):
     assert "takes no submissions" in register("teams.csv", holdout="flights", code=5).stderr
     assert everhold("token", "list", "s.db", "--format", "json").stdout == before
     assert not (contest / "new.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("team\nowls\n\nlarks\n", ["owls", "larks"]),
+        (",city\nowls,Oslo\nlarks,Rome\n", ["owls", "larks"]),  # the title may be empty
+        ("team,note\nowls,one\u2028two\nlarks,\n", ["owls", "larks"]),  # it is no end of a row
+        ('team,note\nowls,"one\ntwo"\nlarks,\n', ["owls", "larks"]),
+        ("team;mail\nowls;owls@example.org\n", ["owls"]),  # addresses are no names, which everybody reads
+        ("team\rowls\rlarks\r", ["owls", "larks"]),
+    ],
+)
+def test_names_are_the_first_column_below_the_titles(text, names):
+    assert names_in(text) == names
+
+
+def test_a_cell_that_is_too_long_is_no_name():
+    with pytest.raises(QueryRejected, match="Choose a CSV file"):
+        names_in("team\n" + "o" * 200_000)

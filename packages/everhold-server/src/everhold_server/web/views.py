@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from everhold.asking.model_scores import verdict_at
@@ -192,38 +193,44 @@ def _gate_of(view: View, gate: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-_DIGEST = re.compile(r" of predictions [0-9a-f]{8}")
+_OF_MODEL = re.compile(r"(.+?) of .*?\b([0-9a-f]{8})((?: among .*)?)")
+"""A score in words: its metric, the start of the digest of what is scored, and the rows."""
 
 
 def compared(view: View, first: str, second: str, margin: float) -> list[dict[str, Any]]:
     """Return for each metric the interval of the difference of two tracked models, and the verdict.
 
     All intervals hold at once. So the difference lies between the ends of the two answers, and within the answer to
-    their paired comparison, if that was asked.
+    their paired comparison, if that was asked. Analysts name the models, and may give two predictions one name. So
+    answers are combined only if they are about the same predictions, by their digests.
     """
     known = {metric.title or name: metric.greater for name, metric in METRICS.own.items() if metric.ordered}
-    told: dict[str, dict[str, tuple[float, float]]] = {}
+    told: dict[str, dict[tuple[tuple[str, str], ...], tuple[float, float]]] = {}
     for models, row in view.tracked:
-        texts = [_DIGEST.sub("", text) for text in str(row["asked"]).split(" minus ")]
-        about, low, high = {*models}, row["low"], row["high"]
-        if None in (low, high) or len({*texts}) != 1 or texts[0].partition(" among ")[0] not in known:
+        scores = [_OF_MODEL.fullmatch(text) for text in str(row["asked"]).split(" minus ")]
+        metrics = {None if score is None else score[1] + score[3] for score in scores}
+        metric, low, high = metrics.pop() or "", row["low"], row["high"]
+        if metrics or None in (low, high) or len(models) != len(scores) or metric.partition(" among ")[0] not in known:
             continue
-        if len(models) == len(texts) == 1 and about <= {first, second}:
-            told.setdefault(texts[0], {})["first" if models == [first] else "second"] = (low, high)
-        elif len(models) == len(texts) == 2 and about == {first, second}:
-            told.setdefault(texts[0], {})["paired"] = (low, high) if models[0] == first else (-high, -low)
+        about = tuple((model, score[2]) for model, score in zip(models, scores, strict=True) if score)
+        told.setdefault(metric, {}).update({about: (low, high), **({about[::-1]: (-high, -low)} if about[1:] else {})})
     rows = []
     for metric, each in told.items():
-        paired, one, other = (each.get(name) for name in ("paired", "first", "second"))
-        within = [] if paired is None else [paired]
-        if one is not None and other is not None:
-            within.append((one[0] - other[1], one[1] - other[0]))
-        if within:
+        alone = [[of[0] for of in each if len(of) == 1 and of[0][0] == model] for model in (first, second)]
+        paired = [of for of in each if [model for model, _ in of] == [first, second]]
+        pairs = dict.fromkeys([*paired, *product(*alone)])
+        for pair in pairs if first != second else ():
+            sides, within = [each.get((side,)) for side in pair], [each[pair]] if pair in each else []
+            if (one := sides[0]) is not None and (other := sides[1]) is not None:
+                within.append((one[0] - other[1], one[1] - other[0]))
             low, high = max(low for low, _ in within), min(high for _, high in within)
-            verdict = verdict_at(margin, low, high, greater=known[metric.partition(" among ")[0]])
-            sides = [None if side is None else {"low": side[0], "high": side[1]} for side in (one, other)]
-            rows.append({"metric": metric, "first": sides[0], "second": sides[1], "low": low, "high": high,
-                         "paired": paired is not None, "verdict": verdict})  # fmt: skip
+            shown = [None if side is None else {"low": side[0], "high": side[1]} for side in sides]
+            named = f", predictions {pair[0][1]} and {pair[1][1]}" if len(pairs) > 1 else ""
+            rows.append({
+                "metric": metric + named, "first": shown[0], "second": shown[1], "low": low, "high": high,
+                "paired": pair in each,
+                "verdict": verdict_at(margin, low, high, greater=known[metric.partition(" among ")[0]]),
+            })  # fmt: skip
     return rows
 
 

@@ -305,7 +305,7 @@ def _differing(configuration: Mapping[str, Any], made: Mapping[str, Any]) -> lis
     found = []
     for name in sorted({*configuration, *made} - _OF_EACH):
         old, new = configuration.get(name), made.get(name)
-        if old != new and name in ("mechanism", "parameters") and old and new:
+        if old != new and isinstance(old, dict) and isinstance(new, dict) and name in ("mechanism", "parameters"):
             found += _differing(old, new)
         elif old != new:
             found.append(name)

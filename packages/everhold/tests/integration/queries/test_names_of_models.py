@@ -38,6 +38,13 @@ def test_a_name_holds_for_several_metrics_and_slices(holdout):
     assert all("ridge" in text for text in shown(holdout))
 
 
+@pytest.mark.parametrize("where", [None, "x > 0"])
+def test_a_name_is_shown_whole_whatever_its_words(holdout, where):
+    name = "fit of May within budget <subject>"
+    holdout.evaluate(LogisticRegression(), "precision", where=where, name=name)
+    assert f" of {name} " in shown(holdout)[0]
+
+
 def test_both_models_of_a_comparison_have_names(holdout):
     rule = np.zeros(holdout.schema.rows, dtype=int)
     holdout.compare(LogisticRegression(), DecisionTreeClassifier(max_depth=2), name=("new", "old"))

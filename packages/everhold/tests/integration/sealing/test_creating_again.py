@@ -64,6 +64,7 @@ def moved(table, by):
         ({"queries": 60}, ["queries"]),
         ({"confidence": 0.9}, ["confidence"]),
         ({"label": None}, ["label"]),
+        ({"mechanism": "gaussian", "declared": None}, ["mechanism", "declared families"]),
         ({"rows": eh.Rows(missing="drop")}, ["missing"]),
         ({"declared": [eh.listed(["y = 0"])]}, ["declared families"]),
         ({"declared": {"of mine": eh.listed(["y = 1"])}}, ["declared families"]),

@@ -21,6 +21,21 @@ def test_lazy_frames_are_sealed_like_others(tmp_path):
         assert lazy.append(later.lazy()).total == 4_000
 
 
+def test_a_lazy_frame_that_fails_quotes_no_cell(tmp_path):
+    faulty = pl.LazyFrame({"x": ["1", "salary of Ann"]}).with_columns(pl.col("x").cast(pl.Float64))
+    plain = FRAME.lazy().select("x")
+    with eh.Holdout.create(tmp_path / "s.db", "s", holdout=plain, queries=9, planning=eh.Planning(grows=True)) as made:
+        for seal in (
+            lambda: eh.Holdout.create(tmp_path / "s.db", "t", holdout=faulty),
+            lambda: eh.Holdout.create(tmp_path / "s.db", "t", holdout=FRAME, training=faulty),
+            lambda: made.append(faulty),
+        ):
+            with pytest.raises(HoldoutRejected, match="rows cannot be collected") as refused:
+                seal()
+            assert "Ann" not in str(refused.value)
+            assert refused.value.__context__ is None
+
+
 def test_a_lazy_frame_with_too_many_rows_is_refused(tmp_path):
     with pytest.raises(HoldoutRejected, match="has 51 rows or more, above the limit of 50"):  # no more are collected
         eh.Holdout.create(tmp_path / "s.db", "s", holdout=FRAME.lazy(), rows=eh.Rows(most_rows=50))

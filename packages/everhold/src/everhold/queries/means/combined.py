@@ -308,7 +308,10 @@ class ShareQuery(DerivedQuery):
         """Return the ratio as people read it."""
         if self.shown is None:
             return f"{part.shown} over {whole.shown}"
-        return self.shown.replace(SUBJECT, part.shown.partition(" of ")[2].partition(" within ")[0])
+        counted = part
+        while counted.pair is not None and counted.pair.how == "within":
+            counted = counted.pair.first
+        return self.shown.replace(SUBJECT, counted.shown.partition(" of ")[2], 1)
 
 
 def _as_answered(whole: BoundQuery) -> BoundQuery:

@@ -142,21 +142,27 @@ def read_together(
         create_views(connection, files, kinds)
 
 
-def collected(source: RowSource, most_rows: int) -> RowSource:
+def collected(source: RowSource, most_rows: int, *, what: str) -> RowSource:
     """Return a Polars lazy frame as a frame of at most one row more than allowed.
 
     Other sources are returned as they are.
+
+    Raises:
+        HoldoutRejected: If it cannot be collected. The message quotes no cell, as that of Polars does.
     """
     kind = type(source)
-    is_lazy = kind.__name__ == "LazyFrame" and kind.__module__.startswith("polars")
-    return source.head(most_rows + 1).collect() if is_lazy else source
+    if kind.__name__ != "LazyFrame" or not kind.__module__.startswith("polars"):
+        return source
+    fault = f"The lazy frame of the {what} rows cannot be collected. Call its collect() to see why."
+    with errors_hidden(lambda _: HoldoutRejected(fault)):
+        return source.head(most_rows + 1).collect()
 
 
 def _opened(
     connection: duckdb.DuckDBPyConnection, source: RowSource, *, name: str, what: str, most_rows: int
 ) -> DelimitedFile | None:
     """Create the view of a source, or return its CSV or TSV file, for which a view is still to be made."""
-    source = collected(source, most_rows)
+    source = collected(source, most_rows, what=what)
     if isinstance(source, (str, Path)):
         path = Path(source)
         ending = _ending(path, what=what)

@@ -228,7 +228,7 @@ class SealRequest:
     def __post_init__(self) -> None:
         most_rows = check_most_rows(self.rows.most_rows)
         for side in ("holdout", "training"):
-            object.__setattr__(self, side, collected(getattr(self, side), most_rows))
+            object.__setattr__(self, side, collected(getattr(self, side), most_rows, what=side))
         # Check that columns are named by their names
         label = self.label
         for what, column in (("label", label), ("row id", self.rows.row_id)):
