@@ -242,7 +242,7 @@ class Mechanism(ABC):
         rows. 0 if and only if the next query is refused, for any ``most`` of at least 1.
 
         Args:
-            state: Before.
+            state: The public state before the query.
             most: That are of interest.
             procedures: Theirs, if known: with some of them more may be sure. None for challenges, of which no
                 interval is told.
@@ -254,7 +254,7 @@ class Mechanism(ABC):
         """Return price and width of the next query from public state alone. Here every answer has the same price.
 
         Args:
-            state: Before.
+            state: The public state before the query.
             guess: The query's guess in units of a mean, if known.
             procedure: The query's interval procedure, if known.
         """

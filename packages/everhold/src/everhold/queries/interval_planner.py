@@ -370,7 +370,7 @@ class IntervalPlanner:
         return procedure_for(known, self.mechanism, self.schema, unseen=True)
 
     def _described(self, bound: BoundQuery, procedure: Procedure | None, estimate: int) -> Description | None:
-        """Return level and procedure that a text has by its length (S10), or None for any other query."""
+        """Return the level and procedure that a text gets by its length (S10), or None if it gets none."""
         if procedure is None or (nats := self.families.described_of(bound)) is None:
             return None
         if estimate < 0 and not procedure.width_is_known:

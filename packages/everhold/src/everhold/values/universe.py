@@ -368,7 +368,7 @@ def check_marginals(universe: Universe, width: int) -> None:
     """Raise QueryRejected if marginal counts would have too many values, before they are computed.
 
     Args:
-        universe: The cells.
+        universe: The universe.
         width: Number of columns at a time.
 
     Raises:
@@ -558,7 +558,7 @@ class WeightedCells(Display):
     """Public weights of the cells of a universe, which stand for a table of artificial rows.
 
     Attributes:
-        universe: The cells.
+        universe: The universe.
         weights: Shape (cells,), non-negative, summing to 1; read-only.
     """
 

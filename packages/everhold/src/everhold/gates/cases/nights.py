@@ -38,7 +38,7 @@ class World:
 
     Attributes:
         cases: Cases of the suite.
-        runs: Runs of each.
+        runs: Runs of each case.
         rng: The only source of randomness.
         others: Number of cases outside the suite, on which the true quality is measured.
         start: Log odds of the first version.
@@ -191,7 +191,7 @@ def compare_policies(
 
     Args:
         cases: Cases of the suite.
-        runs: Runs of each.
+        runs: Runs of each case.
         challenges: Changes that the optimiser tries in a night.
         confidence: Probability with which all promotions hold.
         nights: Simulated nights of each policy.

@@ -69,7 +69,7 @@ class CasePlan(Display):
 
     Attributes:
         cases: Cases of the suite.
-        runs: Runs of each.
+        runs: Runs of each case.
         challenges: Planned challenges.
         disagreement: Share of runs in which challenger and champion differ.
         confidence: Probability with which all promotions hold.
@@ -171,7 +171,7 @@ def step_with_power(*, cases: int, runs: int, nats: float, disagreement: float, 
 
     Args:
         cases: Independent cases.
-        runs: Runs of each.
+        runs: Runs of each case.
         nats: ln(1 / level).
         disagreement: Share of runs in which challenger and champion differ.
         new_runs: True for these cases and new runs; False for new cases.

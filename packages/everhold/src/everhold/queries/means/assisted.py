@@ -70,7 +70,7 @@ class AssistedMean(Query[Answer]):
     def of(
         cls, text: object, *, judge: object, pool: Any, low: float | None = None, high: float | None = None
     ) -> Self:  # fmt: skip
-        """Build the query, with the digest of the pool in place of its rows.
+        """Build the query. A pool given as rows is replaced by their digest.
 
         Raises:
             QueryRejected: If an argument is no text, or the pool cannot be read. Nothing is charged.
@@ -83,14 +83,14 @@ class AssistedMean(Query[Answer]):
         return cls(text, judge, pool, low, high)
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         details = {"low": self.low, "high": self.high, "assisted_by": self.judge, "pool": self.pool}
         return QuerySpec("mean", self.text, details)
 
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """Compile the mean, without the judge where no training rows say that it is worth its pool."""
+        """Compile the mean. The judge is left out if training rows do not show that it narrows the interval."""
         schema, mechanism, plain = compiler.schema, compiler.mechanism, MeanQuery(self.text, self.low, self.high)
         check_confirms_statistics(mechanism, "a mean that is assisted", instead="the mean without assisted_by")
         check_units(mechanism, "a mean that is assisted")
@@ -157,7 +157,7 @@ class AssistedMean(Query[Answer]):
 
 
 def key_of_judge(text: str, schema: Schema) -> str:
-    """Return what all spellings of a judge have in common: the column of verdicts, or the canonical expression."""
+    """Return the text that identifies a judge: its column of verdicts, or its expression in canonical form."""
     return text if schema.asked.get(text) is ColumnKind.STRING else parsed(text, schema).canonical()
 
 
@@ -186,7 +186,7 @@ def _ends_of(label: BoundQuery, compiler: CompileContext, training: StoredRows) 
 
 
 def _bets(compiler: CompileContext, training: StoredRows, grid: NDArray[np.int64]) -> Betting | GroupBetting:
-    """Return bets on a mean of which the training rows have these values."""
+    """Return bets on a mean, with stakes from these row values of the training rows."""
     mechanism = compiler.mechanism
     column, unit = mechanism.dependence.unit_column, mechanism.unit
     if mechanism.dependence.independent:
@@ -197,12 +197,12 @@ def _bets(compiler: CompileContext, training: StoredRows, grid: NDArray[np.int64
 
 @dataclass(frozen=True, slots=True)
 class _Strata:
-    """Strata of a condition by a yes-or-no judge, as they are read from rows.
+    """The strata of a condition that a yes-or-no judge defines, counted in rows.
 
     Attributes:
         label: The condition.
-        judge: The other condition, which divides rows into strata.
-        judged: What the pool says of it.
+        judge: The judge's condition, which divides rows into strata.
+        judged: Mean of the judge over the pool.
     """
 
     label: BoundQuery
@@ -223,16 +223,16 @@ class _Strata:
 
 @dataclass(frozen=True, slots=True)
 class _Residuals:
-    """What is left of a mean after public weights of what a judge says, as it is read from rows.
+    """The part of a mean that weighted verdicts of judges do not explain, computed from rows.
 
     The row value of a residual is ``(h - sum l_k t_k + sum max(l_k, 0)) / (1 + sum |l_k|)``.
 
     Attributes:
-        values: The human label h, and what the judge says t_k.
-        judged: What the pool says of each t_k.
-        weights: The l_k, in steps of 1/1,024.
+        values: The human label h, and the judge's values t_k.
+        judged: Mean of each t_k over the pool.
+        weights: The weights l_k, in steps of 1/1,024.
         need: Summary of rows that bets need.
-        mechanism: That of the holdout.
+        mechanism: The mechanism of the holdout.
     """
 
     values: Sequence[BoundQuery]
@@ -283,7 +283,7 @@ class _Residuals:
 def _residuals(
     values: Sequence[BoundQuery], judged: Sequence[JudgedMean], mechanism: Mechanism, training: StoredRows
 ) -> list[_Residuals]:
-    """Return residuals by the weights of least squares on the training rows, and by smaller ones."""
+    """Return candidates for the residuals, with the least-squares weights of training rows and smaller ones."""
     seen = np.stack([training.row_values(each, unit=mechanism.unit) for each in values], axis=1) / mechanism.unit
     centred = seen - seen.mean(axis=0)
     best = np.linalg.lstsq(centred[:, 1:], centred[:, 0], rcond=None)[0] * _STEPS
@@ -293,7 +293,7 @@ def _residuals(
 
 
 def read_pool(connection: duckdb.DuckDBPyConnection, rows: RowSource) -> dict[str, ColumnKind]:
-    """Create the view ``pool`` of a table, and return the kinds of its columns.
+    """Read a table into the view ``pool``, and return the kinds of its columns.
 
     Raises:
         QueryRejected: If the table cannot be read. Nothing is charged.
@@ -304,7 +304,7 @@ def read_pool(connection: duckdb.DuckDBPyConnection, rows: RowSource) -> dict[st
 
 
 def content_of(connection: duckdb.DuckDBPyConnection, kinds: Mapping[str, ColumnKind]) -> str:
-    """Return the SHA-256 of the rows of the view ``pool``, in any order, by which a recorded pool is found again."""
+    """Return the SHA-256 of the rows of the view ``pool``, whatever their order, which identifies the pool."""
     names = sorted(kinds)
     cells = ", ".join(f"coalesce(({as_value(name, kinds[name])})::VARCHAR, '')" for name in names)
     digested = f"SELECT sha256(concat_ws('\x1f', ?, {cells})) AS row FROM pool"

@@ -58,18 +58,18 @@ class CombinedQuery(RowwiseQuery):
 
     @abstractmethod
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
-        """Combine two queries, bound to the same rows, into one bound query.
+        """Return one bound query for two queries that are bound to the same rows.
 
         Raises:
             QueryRejected: If they do not fit together. Nothing is charged.
         """
 
     def needed(self, schema: Schema) -> frozenset[str]:
-        """See `RowwiseQuery.needed`."""
+        """Return the columns in which a row must have a value to count: those of both queries."""
         return self.first.needed(schema) | self.second.needed(schema)
 
     def tested(self, schema: Schema) -> frozenset[str]:
-        """See `RowwiseQuery.tested`."""
+        """Return the columns that either query tests for missing values."""
         return self.first.tested(schema) | self.second.tested(schema)
 
     def bind(self, schema: Schema) -> BoundQuery:
@@ -91,10 +91,10 @@ class CombinedQuery(RowwiseQuery):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DifferenceQuery(CombinedQuery):
-    """A query for the mean over rows of one row value minus another, made by `difference`."""
+    """A query for the mean over rows of the difference of two row values, made by `difference`."""
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         return QuerySpec("difference", (self.first, self.second))
 
     @property
@@ -103,12 +103,14 @@ class DifferenceQuery(CombinedQuery):
         return bool(getattr(self.first, "greater", True))
 
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
-        """See `CombinedQuery.combined`."""
+        """Return the bound query for the difference of two queries that are bound to the same rows."""
         return difference_of(first, second)
 
 
 def difference_of(first: BoundQuery, second: BoundQuery) -> BoundQuery:
-    """Return the query for the mean of the first row value minus the second, the same whichever is subtracted.
+    """Return the bound query for the mean of the first row value minus the second.
+
+    Differences with both queries exchanged have the same identity.
 
     Raises:
         QueryRejected: If their ranges do not have the same width. Nothing is charged.
@@ -143,7 +145,7 @@ def difference_of(first: BoundQuery, second: BoundQuery) -> BoundQuery:
 
 
 def _turned(bound: BoundQuery) -> BoundQuery:
-    """Return the difference a - b written as b - a, with the ends of its scale exchanged: the same query."""
+    """Return the bound query of a difference a - b as that of b - a, with the ends of its scale exchanged."""
     assert bound.pair is not None
     first, second = bound.pair.second, bound.pair.first
     described = {**bound.description, "of": [first.description, second.description]}
@@ -152,7 +154,7 @@ def _turned(bound: BoundQuery) -> BoundQuery:
 
 
 def _is_difference(bound: BoundQuery) -> bool:
-    """Return whether the query is a difference of two others."""
+    """Return whether a bound query is a difference of two queries."""
     return bound.pair is not None and bound.pair.how == "difference"
 
 
@@ -164,11 +166,11 @@ class WithinQuery(CombinedQuery):
     """
 
     def needed(self, schema: Schema) -> frozenset[str]:
-        """See `RowwiseQuery.needed`. A row without a value in v does not count, so only u's columns matter."""
+        """Return the columns in which a row must have a value to count: those of u. Without v a row does not count."""
         return self.first.needed(schema)
 
     def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
-        """Return one query whose row values are ``min(u, v)``."""
+        """Return the bound query with the row values ``min(u, v)``."""
         second = _as_answered(second)
         return BoundQuery(
             description={"kind": "within", "of": [first.description, second.description]},
@@ -209,11 +211,11 @@ class ShareQuery(DerivedQuery):
         return DerivedQuery.compile(asked, compiler, guess=guess, tolerance=tolerance)
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         return QuerySpec("ratio", self.part, {"denominator": self.whole})
 
     def placed(self, compiler: CompileContext) -> ShareQuery:
-        """Return the query with tables of predictions in the order of the rows, among rows that count.
+        """Return the query with predictions in the order of the rows, over rows with the needed values.
 
         Raises:
             QueryRejected: If it cannot be asked of these rows. Nothing is charged.
@@ -234,7 +236,7 @@ class ShareQuery(DerivedQuery):
         )
 
     def as_one(self, compiler: CompileContext) -> BoundQuery | None:
-        """Return the ratio as one bound query, or None if the mechanism has to answer it by two means.
+        """Return the ratio as one bound query, or None if the mechanism answers it only as two means.
 
         Raises:
             QueryRejected: If it cannot be asked, or has no value in some training rows. Nothing is charged.
@@ -250,7 +252,7 @@ class ShareQuery(DerivedQuery):
         return bound
 
     def combined(self, part: BoundQuery, whole: BoundQuery) -> BoundQuery:
-        """Combine numerator and denominator, bound to the same rows, into one bound ratio.
+        """Return the bound ratio of numerator and denominator that are bound to the same rows.
 
         Raises:
             QueryRejected: If the values of the denominator are other than yes or no. Nothing is charged.
@@ -268,7 +270,7 @@ class ShareQuery(DerivedQuery):
         )
 
     def bind(self, schema: Schema) -> BoundDerived:
-        """Return the ratio made of two means: the numerator within the denominator, and the denominator."""
+        """Return the ratio as a function of two means: numerator within denominator, and denominator."""
         self.check_texts(schema)
         part, whole = self.part.bind(schema), self.whole.bind(schema)
         self._check(whole)
@@ -294,10 +296,10 @@ class ShareQuery(DerivedQuery):
         return self.part if self.nested else WithinQuery(self.part, self.whole)
 
     def check_texts(self, schema: Schema) -> None:
-        """Check that the expressions can be numerator and denominator. By default nothing is checked."""
+        """Raise QueryRejected if texts cannot be numerator or denominator. By default none is refused."""
 
     def _check(self, whole: BoundQuery) -> None:
-        """Check that the denominator is 0 or 1 in every row, unless the numerator is known to be no larger."""
+        """Raise QueryRejected if the denominator is not 0 or 1 in every row and could be less than the numerator."""
         if not (self.nested or whole.yes_no):
             raise QueryRejected(
                 f"The denominator ({whole.shown}) is not yes or no in every row, so the numerator could exceed it. "
@@ -305,7 +307,7 @@ class ShareQuery(DerivedQuery):
             )
 
     def _in_words(self, part: BoundQuery, whole: BoundQuery) -> str:
-        """Return the ratio as people read it."""
+        """Return a short description of the ratio for people."""
         if self.shown is None:
             return f"{part.shown} over {whole.shown}"
         counted = part
@@ -315,7 +317,7 @@ class ShareQuery(DerivedQuery):
 
 
 def _as_answered(whole: BoundQuery) -> BoundQuery:
-    """Return a denominator with row value 1 in each row that counts, which for an error is turned round."""
+    """Return a denominator whose row value is 1 in each row that counts. For an error it is the complement."""
     if whole.at_one > whole.at_zero:
         return whole
     every = BoundQuery(
@@ -331,7 +333,7 @@ def _as_answered(whole: BoundQuery) -> BoundQuery:
 
 
 def _within(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
-    """Return the condition joined with the one it is asked within, so ``a`` and ``a and b`` given b are one query."""
+    """Return the numerator's condition joined by "and" with the denominator's, if both are conditions."""
     if part.row_value is None or whole.row_value is None or not (part.yes_no and whole.yes_no):
         return part
     root = Node.of(Operation.AND, part.row_value.expression.root, whole.row_value.expression.root)
@@ -356,12 +358,12 @@ def in_ends(share: Estimate, at_zero: float, at_one: float) -> Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConditionalMean(ShareQuery):
-    """A query for the mean among rows that meet a condition, made by ``mean(..., given=...)``."""
+    """A query for the mean over the rows that meet a condition, made by ``mean(..., given=...)``."""
 
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """Compile the mean, with bounds for missing values where the steward says so."""
+        """Compile the mean, with bounds for missing values if the steward's rules require them."""
         bounded = BoundedMean.of(self.part, compiler.schema, self.whole)
         return (
             ShareQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
@@ -371,13 +373,13 @@ class ConditionalMean(ShareQuery):
 
     @classmethod
     def of(cls, part: MeanQuery | StatisticalQuery, given: MeanQuery) -> ConditionalMean:
-        """Build the mean of one text or function among the rows that meet another text."""
+        """Return the query for the mean of a text or function over the rows that meet a condition."""
         what = part.shown if isinstance(part, StatisticalQuery) else in_words(part)
         shown = f"mean of {what} among rows with {in_words(given)}"
         return cls(part, given, name="a conditional mean", shown=shown)
 
     def check_texts(self, schema: Schema) -> None:
-        """Check that the text after ``given`` is a condition and not a number."""
+        """Raise QueryRejected if the text of ``given`` is a number and not a condition."""
         if isinstance(self.whole, MeanQuery) and not is_condition(self.whole, schema):
             raise QueryRejected(
                 f"given is {brief(self.whole.text)}, a number. Pass a condition that selects rows, as in "
@@ -413,18 +415,18 @@ class BoundedMean(DerivedQuery):
 
     @classmethod
     def of(cls, asked: object, schema: Schema, given: object = None) -> BoundedMean | None:
-        """Return the query in place of a mean that reads columns with this rule, or None of any other query."""
+        """Return the query with bounds for missing values, or None if no column that it reads has that rule."""
         if not (schema.missing and isinstance(asked, MeanQuery) and isinstance(given, MeanQuery | None)):
             return None
         columns = columns_needed(parse(asked.text, schema.columns), schema.missing, "bounds")
         return cls(asked, given, columns) if columns else None
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         return (self.asked if self.given is None else ConditionalMean.of(self.asked, self.given)).spec()
 
     def bind(self, schema: Schema) -> BoundDerived:
-        """See `DerivedQuery.bind`."""
+        """Return the query as a function of two means: with missing values at their lowest and highest."""
         text, low, high, known = self.asked.text, self.asked.low, self.asked.high, have_values(self.columns)
         if parse(text, schema.columns).kind is ColumnKind.BOOLEAN:
             texts = [f"({text}) and {known}", f"({text}) or not ({known})"]
@@ -458,7 +460,7 @@ class BoundedMean(DerivedQuery):
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """Compile both means into one plan."""
+        """Compile the means with missing values at their lowest and highest into one plan."""
         if guess is not None:
             raise QueryRejected(
                 f"Missing values of {in_words(self.asked)} are bounded, which takes two means. Leave guess out."

@@ -73,12 +73,12 @@ class ContrastQuery(Query["Answer"]):
     given: str | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         given = {"arm": self.arm, "treated": self.treated, "control": self.control, "given": self.given}
         return QuerySpec(f"risk_{self.how}", self.event, given)
 
     def parts(self, schema: Schema) -> tuple[ShareQuery, ShareQuery]:
-        """Return the conditional means of both arms. If both were asked before, with own guesses, the contrast is free.
+        """Return the conditional means of both arms. After both were asked with own guesses, the contrast is free.
 
         Raises:
             QueryRejected: If there is no such column or arm. Nothing is charged.
@@ -94,7 +94,7 @@ class ContrastQuery(Query["Answer"]):
         return ratio(self.event, conditions[0]), ratio(self.event, conditions[1])
 
     def check(self, compiler: CompileContext) -> None:
-        """See `Query.check`. Each arm has to occur in the training rows."""
+        """Raise QueryRejected if an arm does not occur in the training rows."""
         if compiler.training is None or compiler.training.whole is not None:
             return
         for value in (self.treated, self.control):
@@ -107,7 +107,7 @@ class ContrastQuery(Query["Answer"]):
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> OneMean | Contrast:
-        """Compile a difference as one query, with bets on both arms, if the mechanism takes it, else arm by arm."""
+        """Compile a difference as one query with bets on both arms where possible, else one arm at a time."""
         one = None
         if self.how == "difference" and tolerance is None and not self._with_bounds(compiler):
             shares = [share.placed(compiler) for share in self.parts(compiler.schema)]
@@ -118,7 +118,7 @@ class ContrastQuery(Query["Answer"]):
         return self.compile_apart(compiler, guess=guess, tolerance=tolerance) if one is None else one
 
     def _with_bounds(self, compiler: CompileContext) -> list[BoundedMean]:
-        """Return the mean of each arm with bounds for missing values, or an empty list if no rule asks for them."""
+        """Return the mean of each arm with bounds for missing values, or none if no rule requires bounds."""
         schema = compiler.schema
         arms = (
             [BoundedMean.of(share.part, schema, share.whole) for share in self.parts(schema)] if schema.missing else []
@@ -128,9 +128,9 @@ class ContrastQuery(Query["Answer"]):
     def compile_apart(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> Contrast:
-        """Compile the arms separately: one query for each arm if the mechanism takes ratios, else two means each.
+        """Compile the arms as separate queries: one ratio or two means for each arm.
 
-        With bounds for missing values it is three means each: the lowest, the highest, and the share of the arm.
+        With bounds for missing values each arm takes three means: the lowest, the highest, and the share of the arm.
         """
         schema, name = compiler.schema, WORDS[self.how][0]
         if arms := self._with_bounds(compiler):
@@ -180,7 +180,7 @@ class ContrastQuery(Query["Answer"]):
         return self._checked(event.shown, event.at_zero, event.at_one)
 
     def _checked(self, shown: str, at_zero: float, at_one: float) -> tuple[float, float]:
-        """Check both ends of an event, and return them.
+        """Return both ends of the event's range, after checking that a ratio is not of negative numbers.
 
         Raises:
             QueryRejected: If it is a ratio of what may be negative. Nothing is charged.
@@ -193,7 +193,7 @@ class ContrastQuery(Query["Answer"]):
         return at_zero, at_one
 
     def _of(self, treated: Estimate, control: Estimate, ends: tuple[float, float]) -> Estimate:
-        """Return the estimate of all differences or ratios of values in both intervals, rounded outwards."""
+        """Return the estimate of the difference or ratio of two numbers in these intervals, rounded outwards."""
         if self.how == "difference":
             low, high = treated.low - control.high, treated.high - control.low
             slack, width = 2.0 * max(math.ulp(low), math.ulp(high)), abs(ends[1] - ends[0])
@@ -206,7 +206,7 @@ class ContrastQuery(Query["Answer"]):
 
 @dataclass(frozen=True)
 class Contrast(Derived):
-    """A plan for one contrast whose arms are asked separately."""
+    """A plan for one contrast whose two arms are separate queries."""
 
     def present(self, result: ExecutionResult) -> Answer:
         """Return the answer that follows from the answers to both arms."""
@@ -222,7 +222,7 @@ class Contrast(Derived):
 
 
 def has_value(column: str, value: Value, schema: Schema) -> str:
-    """Return the text of the condition that a column has a value. The value may be given as text.
+    """Return the text of the condition that a column equals a value, which may be given as a text.
 
     Raises:
         QueryRejected: If the column has no such values. Nothing is charged.
@@ -257,7 +257,7 @@ _MOST_GROUPS = 50
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContrastsQuery(Query[Contrasts]):
-    """A query for the same contrast in each group, made by `risk_difference` and `risk_ratio` with ``by``.
+    """A query for the same contrast within each of several groups of rows.
 
     Attributes:
         by: The column whose values are the groups.
@@ -269,12 +269,12 @@ class ContrastsQuery(Query[Contrasts]):
     groups: tuple[Value, ...] | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         whole = self.whole.spec()
         return replace(whole, details={**whole.details, "by": self.by, "groups": self.groups})
 
     def check(self, compiler: CompileContext) -> None:
-        """See `Query.check`."""
+        """Raise QueryRejected if an arm does not occur in the training rows."""
         self.whole.check(compiler)
 
     def each(self, compiler: CompileContext) -> dict[str, ContrastQuery]:
@@ -293,7 +293,7 @@ class ContrastsQuery(Query[Contrasts]):
         return found
 
     def _values(self, compiler: CompileContext) -> Sequence[Value]:
-        """Return the values of the groups: the given ones, or those that occur in the training rows."""
+        """Return the values that define the groups: those given, or else those of the training rows."""
         kind = compiler.schema.columns.get(self.by)
         values: list[Value] = list(self.groups or ())
         if not values and compiler.training is not None and kind is not None:
@@ -309,7 +309,7 @@ class ContrastsQuery(Query[Contrasts]):
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Contrasts]:
-        """Compile the contrasts of all groups, which are answered together or not at all."""
+        """Compile the contrasts of all groups into one plan. It answers all of them or none."""
         queries = self.each(compiler)
         if guess is not None:
             raise QueryRejected(
@@ -338,7 +338,7 @@ class ContrastsQuery(Query[Contrasts]):
 
 @dataclass(frozen=True)
 class ByGroup(JointMeans[Contrasts]):
-    """A plan for the same contrast in several groups.
+    """A plan for the same contrast within each of several groups of rows.
 
     Attributes:
         each: One contrast for each group, by the group's name.
@@ -369,7 +369,7 @@ def _name(value: Value) -> str:
 
 
 def _in_groups(whole: ContrastQuery, by: str | None, groups: Sequence[Value] | None) -> ContrastQuery | ContrastsQuery:
-    """Return the contrast itself, or the query for it in each group if a column is named."""
+    """Return the contrast itself, or the query for the contrast in each group if ``by`` names a column."""
     if by is None:
         if groups is not None:
             raise QueryRejected("groups is given without by. Name the column of the groups with by=...")
@@ -380,7 +380,7 @@ def _in_groups(whole: ContrastQuery, by: str | None, groups: Sequence[Value] | N
 
 
 class Arms(TypedDict):
-    """The arguments that name both arms of a contrast, as `risk_difference` takes them."""
+    """The arguments that define the two arms of a contrast, as `risk_difference` takes them."""
 
     arm: str
     treated: Value
@@ -514,7 +514,7 @@ def difference_of_arms(
 
 @dataclass(frozen=True, slots=True)
 class ArmsReader:
-    """A reader of both arms of a contrast on sealed or training rows. The reader itself is public.
+    """Reads the two arms of a contrast from rows. The reader itself holds no sealed value.
 
     Attributes:
         treated: The ratio whose value is the mean of one arm.
@@ -536,7 +536,7 @@ class ArmsReader:
         return all(parts_of_ratio(arm)[0].yes_no for arm in (self.treated, self.control))
 
     def units(self, rows: StoredRows) -> SeenArms:
-        """Return the units of both arms, counted by an engine if rows are no groups. Secret for sealed rows."""
+        """Return the units of both arms: rows, or groups of rows. Secret for sealed rows."""
         rounded = 0.0 if self.of_rates else 1.0 / self.unit
         if self.group_column is None:
             _, seen = rows.evaluate([self.treated, self.control], ["pairs", "pairs"], unit=self.unit)
@@ -562,7 +562,7 @@ class ArmsReader:
         return SeenArms(treated, control, rounded)
 
     def sealed(self, rows: StoredRows) -> tuple[Fraction, SeenArms]:
-        """Return the sealed difference as a share of its range, and the units that are bet on. Secret."""
+        """Return the sealed difference as a share of its range, and the units for its interval. Secret."""
         seen = self.units(rows)
         return Fraction(seen.score), seen
 

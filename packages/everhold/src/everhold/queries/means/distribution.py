@@ -52,11 +52,11 @@ class HistogramQuery(Query[Shares]):
     missing: bool
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         return QuerySpec("histogram", self.text, {"bins": self.bins, "missing": self.missing})
 
     def shares(self, schema: Schema) -> dict[str, MeanQuery]:
-        """Return one query for each bin, by the bin's name.
+        """Return the query for the share of each bin, by the bin's name.
 
         Raises:
             QueryRejected: If the bins are no bins of this text. Nothing is charged.
@@ -86,7 +86,7 @@ class HistogramQuery(Query[Shares]):
         return tuple(self.shares(schema).values())
 
     def compile(self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None) -> Bins:
-        """Compile all bins into one plan, priced as the sum of the bins and as wide as the widest."""
+        """Compile the shares of all bins into one plan. Its price is that of all bins together."""
         shares = self.shares(compiler.schema)
         bound = BoundDerived("a histogram", {"kind": "histogram"}, tuple(shares.values()), widest)
         bound.check(compiler, guess=guess, tolerance=tolerance)
@@ -96,10 +96,10 @@ class HistogramQuery(Query[Shares]):
 
 @dataclass(frozen=True)
 class Bins(JointMeans[Shares]):
-    """A plan for the bins of one histogram, answered as far as the budget pays.
+    """A plan for the shares of a histogram's bins. Bins are answered as long as the budget pays for the next one.
 
     Attributes:
-        names: Of the bins, in order.
+        names: Names of the bins, in order.
         missing: Whether the bins hold all rows.
     """
 
@@ -107,7 +107,7 @@ class Bins(JointMeans[Shares]):
     missing: bool
 
     def present(self, result: ExecutionResult) -> Shares:
-        """Return one answer for each bin, with intervals narrowed because the shares sum to 1."""
+        """Return one answer for each bin. Intervals are narrowed because all shares sum to 1."""
         answers = self.answers(result)
         lows = [0.0 if answer.low is None else answer.low for answer in answers]
         highs = [1.0 if answer.high is None else answer.high for answer in answers]
@@ -121,7 +121,7 @@ class Bins(JointMeans[Shares]):
 
 
 def _intervals(inside: str, bins: Sequence[object]) -> dict[str, str]:
-    """Return a condition for each bin ``[a, b)``, the last one closed, and for values below and above all bins."""
+    """Return the condition of each bin, by its name, and of the values below and above all bins."""
     edges = [float(edge) for edge in bins if isinstance(edge, (int, float))]
     first, last = edges[0], edges[-1]
     texts = {} if first == -math.inf else {f"below {first:g}": f"{inside} < {first!r}"}
@@ -135,7 +135,7 @@ def _intervals(inside: str, bins: Sequence[object]) -> dict[str, str]:
 
 
 def summed_to_one(lows: Sequence[float], highs: Sequence[float], *, missing: bool) -> list[tuple[float, float]]:
-    """Narrow intervals of shares that sum to 1, or to at most 1, each by the ends of the others.
+    """Narrow intervals of shares by the fact that the shares sum to 1, or to at most 1.
 
     A share is at least 1 minus the upper ends of all others, and at most 1 minus their lower ends.
 
@@ -212,13 +212,13 @@ class ExpressionMean(RowwiseQuery):
     shown: str
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """Return the bound query, the same as for any text with this meaning."""
+        """Return the bound query. It equals that of a text with the same expression."""
         return bound_mean(self.row_value, shown=self.shown)
 
 
 @dataclass(frozen=True, slots=True)
 class _Variable:
-    """A condition or number u with its range, as the parts of a variance or covariance read it."""
+    """A condition or number u, rescaled to [0, 1], of which a variance or covariance is computed."""
 
     mean: MeanQuery
     value: RowValue
@@ -240,14 +240,14 @@ class _Variable:
 
     @property
     def rescaled(self) -> Node:
-        """The expression of a number rescaled to u in [0, 1], null where the number is null."""
+        """The expression of u: the number clipped and rescaled to [0, 1], null if the number is missing."""
         low, high, width = (Node.literal(end) for end in (self.value.low, self.value.high, self.value.width))
         clipped = Node.of(Operation.LEAST, Node.of(Operation.GREATEST, self.root, low), high)
         return Node.of(Operation.DIVIDE, Node.of(Operation.SUBTRACT, clipped, low), width)
 
     @property
     def centred(self) -> Node:
-        """The expression ``2u - 1`` of a condition or number, -1 where it is missing."""
+        """The expression ``2u - 1``, which is -1 for missing values."""
         if self.is_condition:
             return Node.of(Operation.CASE, self.root, Node.literal(1.0), Node.literal(-1.0))
         twice = Node.of(Operation.MULTIPLY, Node.literal(2.0), self.rescaled)
@@ -255,7 +255,7 @@ class _Variable:
         return Node.of(Operation.CASE, Node.of(Operation.IS_NULL, self.root), Node.literal(-1.0), inside)
 
     def spread(self) -> tuple[ExpressionMean, ...]:
-        """Return the query for the mean of ``u (1 - u)`` on [0, 1/4], none for a condition, where it is 0."""
+        """Return the query for the mean of ``u (1 - u)``; none for a condition, for which it is 0."""
         if self.is_condition:
             return ()
         rest = Node.of(Operation.SUBTRACT, Node.literal(1.0), self.rescaled)
@@ -274,12 +274,12 @@ def _product(one: _Variable, other: _Variable) -> ExpressionMean:
 
 @dataclass(frozen=True, slots=True)
 class MomentQuery(DerivedQuery):
-    """A query for a statistic of one or two conditions or clipped numbers, made of a few of their means.
+    """A query for a statistic, such as a variance, that is computed from the means of a few row values.
 
     Attributes:
         name: Name of the function that makes it, such as ``"variance"``.
         of: The mean of the first text.
-        and_of: The mean of the second text; None for a statistic of one.
+        and_of: The mean of the second text; None for a statistic of one text.
     """
 
     name: str
@@ -287,7 +287,7 @@ class MomentQuery(DerivedQuery):
     and_of: MeanQuery | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         given: dict[str, Any] = {"low": self.of.low, "high": self.of.high}
         other = self.and_of
         if other is not None:
@@ -295,7 +295,7 @@ class MomentQuery(DerivedQuery):
         return QuerySpec(self.name, self.of.text, given)
 
     def bind(self, schema: Schema) -> BoundDerived:
-        """Return the statistic made of its parts: the means, of two the mean product, and the spreads of numbers."""
+        """Return the statistic as a function of means: of each text, of their product, and of each spread."""
         means = (self.of,) if self.and_of is None else (self.of, self.and_of)
         variables = [_Variable.read(mean, schema) for mean in means]
         parts: list[RowwiseQuery] = [*means]
@@ -322,7 +322,7 @@ class MomentQuery(DerivedQuery):
 
         Args:
             variables: The conditions or numbers that it is about.
-            area: What the product of two rescaled numbers is worth in the analyst's units.
+            area: Product of the widths of the two ranges, in the analyst's units.
             told: The estimates, in the order of the parts.
         """
         if self.name == "variance":
@@ -342,7 +342,7 @@ class MomentQuery(DerivedQuery):
 
 
 def _variance(mean: Estimate, spread: Estimate = _NO_SPREAD) -> Estimate:
-    """Estimate ``var(u) = a (1 - a) - s / 4``, a the mean of u and s that of ``4 u (1 - u)``, over both intervals."""
+    """Estimate ``var(u) = a (1 - a) - s / 4`` from intervals of a, the mean of u, and s, that of ``4 u (1 - u)``."""
     middle = min(max(0.5, mean.low), mean.high)
     return estimate_between(
         mean.value * (1.0 - mean.value) - spread.value / 4.0,
@@ -355,7 +355,7 @@ def _variance(mean: Estimate, spread: Estimate = _NO_SPREAD) -> Estimate:
 
 
 def _sharpe_ratio(zero: float, mean: Estimate, spread: Estimate = _NO_SPREAD) -> Estimate:
-    """Estimate ``(E u - zero) / sqrt(var u)`` over all cells of the mean; infinite where the variance may be 0."""
+    """Estimate ``(E u - zero) / sqrt(var u)`` from intervals. It is infinite where the variance may be 0."""
     cells = _cells(mean)
     least_square, most_square = _cell_variances(cells, spread)
     smallest, largest, possible = np.sqrt(least_square), np.sqrt(np.maximum(most_square, 0.0)), most_square >= 0.0
@@ -370,7 +370,7 @@ def _sharpe_ratio(zero: float, mean: Estimate, spread: Estimate = _NO_SPREAD) ->
 
 
 def _covariance(x: Estimate, y: Estimate, product: Estimate) -> Estimate:
-    """Estimate ``cov(u, v)`` over all cells of the box of means that some law on the unit square can have."""
+    """Estimate ``cov(u, v)`` from intervals of the means of u, of v and of their product."""
     low, high = _cell_covariances(_cells(x)[:, :, None], _cells(y)[:, None, :], product)
     possible = low <= high + _SLACK
     value = _centred_covariance(x.value, y.value, product.value)
@@ -384,13 +384,13 @@ def _centred_covariance(a: float, b: float, product: float) -> float:
 
 
 def _cells(mean: Estimate) -> Floats:
-    """Divide an interval into pieces that share their ends, and return the ends, shape (2, pieces)."""
+    """Return the ends of equal pieces of an interval, shape (2, pieces)."""
     edges = np.linspace(mean.low, mean.high, _CELLS + 1)
     return np.stack([edges[:-1], edges[1:]])
 
 
 def _cell_covariances(a: Floats, b: Floats, product: Estimate) -> tuple[Floats, Floats]:
-    """Return bounds of ``cov(u, v)`` in each cell, cut to what 0 <= u, v <= 1 allows.
+    """Return bounds of ``cov(u, v)`` for each pair of pieces of the two means' intervals.
 
     As ``u v <= min(u, v)`` and ``u v >= max(0, u + v - 1)``, the covariance is at most ``min(a (1-b), b (1-a))`` and at
     least ``-min(a b, (1-a)(1-b))``.
@@ -409,14 +409,14 @@ def _cell_covariances(a: Floats, b: Floats, product: Estimate) -> tuple[Floats, 
 
 
 def _cell_variances(a: Floats, spread: Estimate) -> tuple[Floats, Floats]:
-    """Return bounds of ``var(u)`` in each cell, moved outwards. An upper one below 0 means that no law fits."""
+    """Return bounds of ``var(u)`` for each piece of the mean's interval; an upper one below 0 is impossible."""
     middle = np.clip(0.5, a[0], a[1])
     low = np.minimum(a[0] * (1.0 - a[0]), a[1] * (1.0 - a[1])) - spread.high / 4.0
     return np.maximum(low - _SLACK, 0.0), middle * (1.0 - middle) - spread.low / 4.0 + _SLACK
 
 
 def _correlation(x: Estimate, y: Estimate, product: Estimate, spread_x: Estimate, spread_y: Estimate) -> Estimate:
-    """Estimate ``cov / sqrt(var var)`` over all cells that some law can have, where ``cov^2 <= var var``."""
+    """Estimate ``cov / sqrt(var var)`` from intervals, over all pieces of the means that are possible."""
     a, b = _cells(x)[:, :, None], _cells(y)[:, None, :]
     low, high = _cell_covariances(a, b, product)
     (least_x, most_x), (least_y, most_y) = _cell_variances(a, spread_x), _cell_variances(b, spread_y)
@@ -434,13 +434,13 @@ def _correlation(x: Estimate, y: Estimate, product: Estimate, spread_x: Estimate
 
 
 def _quotient(covariances: Floats, deviations: Floats, *, otherwise: float) -> Floats:
-    """Return ``covariances / deviations`` cut to [-1, 1], and `otherwise` where the divisor is 0."""
+    """Return ``covariances / deviations`` clipped to [-1, 1], with ``otherwise`` where the divisor is 0."""
     divisors = np.where(deviations > 0.0, deviations, 1.0)
     return np.clip(np.where(deviations > 0.0, covariances / divisors, otherwise), -1.0, 1.0)
 
 
 def _scaled(unit: Estimate, area: float, *, least: float) -> Estimate:
-    """Multiply an estimate for numbers rescaled to [0, 1] by the width of their ranges, and round its ends outwards."""
+    """Return an estimate for rescaled numbers in the analyst's units, multiplied by ``area`` and rounded outwards."""
     low, high = (
         math.nextafter(math.nextafter(end * area, towards), towards)  # for the rounding of the area and of the product
         for end, towards in ((unit.low, -math.inf), (unit.high, math.inf))

@@ -28,7 +28,7 @@ _WORDS = re.compile(r"""(?:'[^']*'|"[^"]*"|\S)+""")  # with the spaces inside qu
 
 
 def parsed(text: str, schema: Schema) -> Expression:
-    """Parse a text over the columns of a holdout, without the row ids and with its rules for missing values.
+    """Return a text as an expression over the columns of a holdout, under its rules for missing values.
 
     Raises:
         QueryRejected: If it is none, or reads the row ids. Nothing is charged.
@@ -52,7 +52,7 @@ def parsed(text: str, schema: Schema) -> Expression:
 
 
 def not_too_long(root: Node, what: str) -> Expression:
-    """Return a node that was made of several expressions as an expression.
+    """Return a node as an expression, after checking its size. It was joined from several expressions.
 
     Args:
         root: The node.
@@ -90,11 +90,11 @@ class MeanQuery(RowwiseQuery):
     high: float | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         return QuerySpec("mean", self.text, {"low": self.low, "high": self.high})
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """Parse the text over these columns and return the bound query."""
+        """Return the bound query for the mean of the text's expression over these columns."""
         expression = parsed(self.text, schema)
         low, high = 0.0 if self.low is None else self.low, 1.0 if self.high is None else self.high
         if (self.low is None) != (self.high is None):
@@ -109,11 +109,11 @@ class MeanQuery(RowwiseQuery):
         return bound_mean(RowValue(expression, low, high), shown=f"mean of {in_one_line(self.text)}")
 
     def needed(self, schema: Schema) -> frozenset[str]:
-        """See `RowwiseQuery.needed`."""
+        """Return the columns in which a row must have a value to count, by the steward's rules."""
         return columns_needed(parsed(self.text, schema), schema.missing) if schema.missing else frozenset()
 
     def tested(self, schema: Schema) -> frozenset[str]:
-        """See `RowwiseQuery.tested`."""
+        """Return the columns that the text itself tests for missing values."""
         return tested(parsed(self.text, schema))
 
 
@@ -123,12 +123,12 @@ def is_condition(asked: MeanQuery, schema: Schema) -> bool:
 
 
 def in_words(asked: MeanQuery) -> str:
-    """Return the text of a query for people, also if it is not valid."""
+    """Return the text of a query as one line for people. It does not have to be valid."""
     return in_one_line(asked.text) if isinstance(asked.text, str) else brief(asked.text)
 
 
 def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
-    """Return the bound query for the mean of an expression, the same however the expression was written."""
+    """Return the bound query for the mean of an expression. Its identity is the expression in canonical form."""
     return BoundQuery(
         description={
             "kind": "mean",
@@ -145,7 +145,7 @@ def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
 
 
 def only_zero_to_one(expression: Expression) -> bool:
-    """Return whether an expression can only give literals from 0 to 1, by choosing among them."""
+    """Return whether all results of an expression are numbers from 0 to 1 that are written in it."""
     choices = {Operation.CASE, Operation.LEAST, Operation.GREATEST}
     inside: dict[Node, bool] = {}
     for node in expression.nodes:
@@ -171,7 +171,7 @@ class StatisticalQuery(RowwiseQuery):
         return f"the function {self.name or 'without a name'}"
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """Return the bound query, which applies the function to sealed and training rows alike."""
+        """Return the bound query, which applies the function to sealed rows and to training rows."""
         if self.name is not None and not is_text(self.name, longest=_LONGEST_NAME):
             raise QueryRejected(
                 f"name is {brief(self.name)}. Pass a text of at most {_LONGEST_NAME:,} characters, or None."
@@ -190,7 +190,7 @@ class StatisticalQuery(RowwiseQuery):
 
 
 def name_of(query: object) -> str:
-    """Return a short name of a query for messages, from its text or its maker and arguments.
+    """Return a short name of a query for messages, made from its text, or from its kind and first argument.
 
     Examples:
         >>> name_of(MeanQuery("delay > 15"))
@@ -214,13 +214,13 @@ _HALF = 0.5
 
 
 def check_where(where: object) -> None:
-    """Check that a condition is given as a text."""
+    """Raise QueryRejected if a condition is not given as a text."""
     if not isinstance(where, str):
         raise QueryRejected(f"where is {brief(where)}. Pass a condition over the columns, such as \"region = 'N'\".")
 
 
 def condition(where: str, schema: Schema) -> BoundQuery:
-    """Parse a condition over the columns of one holdout and return it as a bound query."""
+    """Return a condition over the columns of a holdout as a bound query."""
     check_where(where)
     bound = MeanQuery(where, 0.0, 1.0).bind(schema)
     if not bound.yes_no:
@@ -229,7 +229,7 @@ def condition(where: str, schema: Schema) -> BoundQuery:
 
 
 def among(bound: BoundQuery, inside: BoundQuery | None, where: str | None, schema: Schema) -> BoundQuery:
-    """Return the query identified as asked among rows that meet a condition, or unchanged without one."""
+    """Return the query with a condition on rows as a part of its identity, or unchanged without one."""
     if inside is None:
         return bound
     reads = (*(bound.reads or schema.asked), *(inside.reads or schema.asked))
@@ -245,7 +245,10 @@ def rows_that_meet(rows: StoredRows, condition: BoundQuery) -> NDArray[np.bool_]
 
 
 def share_that_meets(training: StoredRows | None, condition: BoundQuery | None) -> float:
-    """Return the planned share of rows that meet a condition, from training rows and never 0, or 1 without one."""
+    """Return the planned share of rows that meet a condition, from training rows; 1 if there is none.
+
+    It is never 0.
+    """
     if condition is None or training is None:
         return 1.0
     counting = rows_that_meet(training, condition)

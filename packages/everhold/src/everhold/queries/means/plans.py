@@ -80,8 +80,8 @@ class Means(QueryPlan[Result]):
         schema: What is known of the rows.
         mechanism: The mechanism that answers.
         silent: Whether nothing is told before the study is unsealed.
-        keeping: For so many silent queries there has to be room afterwards.
-        full_release: Whether everything is told, by labels for which later queries pay.
+        keeping: Number of silent queries for which the budget must have room afterwards.
+        full_release: Whether all values are told, by labels for which later queries pay.
     """
 
     prepared: Sequence[Prepared]
@@ -92,7 +92,7 @@ class Means(QueryPlan[Result]):
     full_release: bool = field(default=False, kw_only=True)
 
     def silently(self) -> Self:
-        """See `QueryPlan.silently`."""
+        """Return the plan as a silent one."""
         return replace(self, silent=True)
 
     @cached_property
@@ -110,17 +110,17 @@ class Means(QueryPlan[Result]):
 
     @property
     def is_free(self) -> bool:
-        """Whether all means are members of declared families and are told at once."""
+        """Whether all means are members of declared families, so that they are free."""
         return not self.silent and all(mean.declared == mean.declared for mean in self.prepared)  # no nan
 
     @property
     def members(self) -> Sequence[BoundQuery]:  # type: ignore[override]
-        """See `QueryPlan.members`."""
+        """The bound queries of all means if they are members of declared families, else none."""
         return [mean.bound for mean in self.prepared] if self.is_free else []
 
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """The pricing of the entries, each at the price of the dearest one."""
+        """The pricing of the entries. Each one has the price of the most expensive mean."""
         if self.is_free:
             return Pricing.free()
         finest = min((mean.tolerance for mean in self.prepared if mean.tolerance == mean.tolerance), default=None)
@@ -145,16 +145,16 @@ class Means(QueryPlan[Result]):
         return frozenset("total" if mean.procedure is None else mean.procedure.needs for mean in self.prepared)
 
     def is_short(self, rows: int) -> bool:
-        """See `QueryPlan.is_short`: a few expressions or arrays, each summed in one pass over not too many rows."""
+        """Return whether all means are a few expressions or arrays in memory over not too many rows."""
         count = len(self.prepared)
         if rows * count > _SHORT or count > _MOST_SHORT or not self._needs <= _AT_ONCE.keys():
             return False
         return all(_is_plain(mean.bound) for mean in self.prepared)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
-        """Evaluate the means at these places on the sealed rows. Return the secret sums and the means evaluated.
+        """Evaluate the means at these positions on the sealed rows.
 
-        Both are secret, with whatever else the procedures need.
+        Returns sums with all that the interval procedures need, and the means. The sums are secret.
         """
         means, unit = [self.prepared[place] for place in places], self.mechanism.unit
         tolerances, described = np.array([mean.tolerance for mean in means]), [*map(attrgetter("described"), means)]
@@ -199,7 +199,7 @@ class Means(QueryPlan[Result]):
     def answer(
         self, state: State, seen: tuple[Evaluations, list[Prepared]], rows: list[int], noise: Noise
     ) -> tuple[State, list[Outcome]]:
-        """Return the new state and the outcomes for the means at these positions of `seen`."""
+        """Return the new state and the outcomes of the means at these positions of ``seen``."""
         every, means = seen
         some = every if rows == [*range(len(means))] else every.some(rows)
         if self.is_free:
@@ -216,7 +216,7 @@ class Means(QueryPlan[Result]):
         return state, [self._outcome(means[row], replies, place) for place, row in enumerate(rows)]
 
     def _outcome(self, mean: Prepared, replies: Replies, place: int) -> Outcome:
-        """Build one ledger entry from an answer, with the level and stakes that make its interval."""
+        """Return the outcome of one mean: its answer, with the level and stakes of its interval, and its charge."""
         source, nats = Source(int(replies.sources[place])), float(replies.nats[place])
         trained = source is Source.GUESS and mean.from_training
         told = [float(numbers[place]) for numbers in (replies.values, replies.lows, replies.highs)]
@@ -288,7 +288,7 @@ class Means(QueryPlan[Result]):
         )  # fmt: skip
 
     def failing_rows(self, description: Any, *answers: Mapping[str, Any]) -> FailingRows | None:
-        """Return what answers tell about failing rows, by the largest share, or None without models."""
+        """Return what the answers tell about failing rows, or None if the query runs no model."""
         tried = failing_in_words(
             description, training_rows=self.schema.training_rows, classes=bool(self.schema.label_classes)
         )
@@ -310,7 +310,7 @@ class OneMean(Means[Answer]):
 
     @property
     def is_number(self) -> bool:
-        """Whether the plan is for a number of all rows together, which is no mean of row values."""
+        """Whether the plan is for a number that is computed from all rows together, not from row values."""
         return self.prepared[0].number is not None
 
     def present(self, result: ExecutionResult) -> Answer:
@@ -347,9 +347,9 @@ class Batch(Means["list[Answer]"]):
     """A plan for several means that do not depend on each other's answers."""
 
     def parts(self) -> list[tuple[Batch, list[int]]]:
-        """Split the batch into members of declared families and others, each with their places.
+        """Split the batch into members of declared families and all others, each with their positions.
 
-        Empty parts are left out.
+        A part without queries is left out.
         """
         apart = [
             [place for place, mean in enumerate(self.prepared) if mean.is_member is free] for free in (True, False)
@@ -361,7 +361,7 @@ class Batch(Means["list[Answer]"]):
         return self.answers(result)
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Raise NotImplementedError, because the queries of a batch are quoted one by one."""
+        """Raise NotImplementedError, because queries of a batch are quoted one at a time."""
         raise NotImplementedError
 
 
@@ -395,13 +395,13 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class BoundDerived:
-    """A derived query bound to a schema: its parts, and how their means give the parameter.
+    """A derived query bound to a schema: the means it is made of, and the function from them to its value.
 
     Attributes:
-        name: What kind of parameter it is, with its article.
-        description: Public and canonical, together with those of the parts.
+        name: Name of the kind of parameter, with its article.
+        description: Public description, canonical together with those of the parts.
         parts: The queries that it is made of, in the order in which they are asked.
-        combine: From the means of the parts' row values, each in [0, 1], to the parameter; pure.
+        combine: Pure function from the means of the parts' row values, each in [0, 1], to the parameter.
     """
 
     name: str
@@ -415,7 +415,7 @@ class BoundDerived:
         return digest({**self.description, "parts": list(parts)})
 
     def check(self, compiler: CompileContext, *, guess: float | None, tolerance: float | None) -> None:
-        """Check that no tolerance and no guess is given, and that the mechanism can answer the parts."""
+        """Raise QueryRejected if a guess or tolerance is given, or the mechanism cannot answer the parts."""
         if tolerance is not None:
             raise QueryRejected("A query that is made of several queries takes no tolerance. Leave tolerance out.")
         counted = _COUNTS.get(len(self.parts), f"{len(self.parts)} queries")
@@ -445,7 +445,7 @@ class DerivedQuery(Query[Answer]):
         """
 
     def parts(self, schema: Schema) -> tuple[RowwiseQuery, ...]:
-        """Return the plain queries. If all were asked before, with own guesses, the derived query is free.
+        """Return the means it is made of. After all were asked with own guesses, the derived query is free.
 
         Raises:
             QueryRejected: If it cannot be asked of such rows. Nothing is charged.
@@ -455,7 +455,7 @@ class DerivedQuery(Query[Answer]):
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """Compile all parts into one plan."""
+        """Compile the means that the query is made of into one plan."""
         bound = self.bind(compiler.schema)
         bound.check(compiler, guess=guess, tolerance=tolerance)
         parts = compiler.prepare(bound.parts, None, together=True)
@@ -464,10 +464,10 @@ class DerivedQuery(Query[Answer]):
 
 @dataclass(frozen=True)
 class JointMeans(Means[Result]):
-    """A plan for means that are asked together as the parts of one query.
+    """A plan for several means that are the parts of one query.
 
     Attributes:
-        bound: The query that they are parts of.
+        bound: The query that the means are parts of.
     """
 
     bound: BoundDerived
@@ -478,7 +478,7 @@ class JointMeans(Means[Result]):
         return self.bound.query([line.fingerprint for line in self.asked])
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Return the price of all new parts, and how far the value can be from the value that the guesses give."""
+        """Return the price of all new parts, and how far the derived value can be from that of the guesses."""
         known = {line.fingerprint: entry for line, entry in zip(self.asked, stored, strict=True)}
         parts = {line.fingerprint: part for line, part in zip(self.asked, self.prepared, strict=True)}
         new = [fingerprint for fingerprint, entry in known.items() if entry is None]
@@ -531,10 +531,10 @@ class JointMeans(Means[Result]):
 
 @dataclass(frozen=True)
 class Derived(JointMeans[Answer]):
-    """A plan for one derived number: all of its parts are answered or none.
+    """A plan for one number that is derived from several means. All of the means are answered or none.
 
-    To wait and see whether the budget ends between them, and to take everything back if it does, would tell for nothing
-    that a guess was wrong. So all parts have to be sure of an answer before the first one is looked at.
+    If some were answered and then taken back when the budget ends, it would be told for free that a guess was wrong. So
+    the budget must be certain to pay for all parts before the first one is evaluated.
     """
 
     whole = True
@@ -571,7 +571,7 @@ class Derived(JointMeans[Answer]):
         )
 
     def _whole(self, parts: list[Estimate]) -> tuple[float | None, float | None, float | None]:
-        """Return the value and both ends that follow from the parts, or three None if they are unknown."""
+        """Return value, lower and upper end computed from the parts, or three None if there are no parts."""
         if not parts:
             return None, None, None
         whole = self.bound.combine(parts)
@@ -584,7 +584,7 @@ def _stored(answer: Mapping[str, Any]) -> Estimate:
 
 
 def estimate_between(value: float, low: float, high: float, *, least: float, most: float, slack: float) -> Estimate:
-    """Build an estimate whose ends are moved outwards by a rounding error but stay in the possible range.
+    """Build an estimate whose ends are moved outwards by the rounding error, within the possible range.
 
     Args:
         value: The estimate; moved into the interval where it is outside.
@@ -608,7 +608,7 @@ def widest(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def share_of(part: Estimate, whole: Estimate) -> Estimate:
-    """Return the estimate of the ratio of a part to the whole that contains it, from all quotients up to 1.
+    """Return the estimate of the ratio of two means, of which the first is a part of the second.
 
     Examples:
         >>> share_of(Estimate(0.2, 0.1, 0.3), Estimate(0.5, 0.4, 0.6)).value

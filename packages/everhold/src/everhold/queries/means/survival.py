@@ -41,11 +41,11 @@ class SurvivalQuery(Query[Answer]):
     """A query for survival at a time, or the mean time up to it, made by `survival` or `restricted_mean_survival`.
 
     Attributes:
-        how: Which of them.
+        how: Name of the function that made the query.
         time: Text of a number: the time of the event, or of the end of follow-up if that comes first.
         event: Text of a condition: whether the event was seen.
         at: The time that is asked about.
-        steps: Number of intervals of time; None for what suits the rows.
+        steps: Number of intervals of time; None for a default.
         given: Only rows that meet this condition; None for all.
     """
 
@@ -57,7 +57,7 @@ class SurvivalQuery(Query[Answer]):
     given: str | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         return QuerySpec(self.how, self.time, {
             "event": self.event, "at": self.at, "steps": self.steps, "given": self.given,
         })  # fmt: skip
@@ -65,7 +65,7 @@ class SurvivalQuery(Query[Answer]):
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """Compile the query as one number, with bets on all intervals of time."""
+        """Compile the query as one number of all rows, with bets on all intervals of time."""
         if tolerance is not None:
             raise QueryRejected("Survival takes no tolerance. Leave tolerance out.")
         mechanism, schema, training = compiler.mechanism, compiler.schema, compiler.training
@@ -97,7 +97,7 @@ class SurvivalQuery(Query[Answer]):
         return OneMean([prepared], schema, mechanism)
 
     def _check_rows(self, compiler: CompileContext) -> None:
-        """Refuse rows, or rules for missing values, under which nothing is proved."""
+        """Raise QueryRejected for rows, or rules for missing values, for which survival has no interval."""
         mechanism, schema = compiler.mechanism, compiler.schema
         check_confirms_statistics(mechanism, "survival", instead="the share of rows with the event")
         dependence = mechanism.dependence
@@ -127,7 +127,7 @@ class SurvivalQuery(Query[Answer]):
                 )
 
     def _edges(self, usual: int) -> tuple[float, ...]:
-        """Return the ends of all intervals of time.
+        """Return the ends of the intervals of time, which are equally long.
 
         Raises:
             QueryRejected: If there can be none. Nothing is charged.
@@ -189,17 +189,17 @@ class SurvivalReader:
 
     @property
     def described(self) -> tuple[BoundQuery, ...]:
-        """The conditions that tell this query from others: which rows count, and those of the last edge."""
+        """The conditions that identify the query: which rows count, and those at the last edge."""
         return self.conditions[:1] + self.conditions[-3:]
 
     def unknown(self, rows: int, largest: float | None) -> SeenSurvival:
-        """Return what is expected where no training row shows it."""
+        """Return units to plan with if no training row counts."""
         return SeenSurvival.expected(
             len(self.conditions) // 3, rows=float(rows), largest=largest or 1.0, widths=self.widths
         )
 
     def seen(self, rows: RowStore) -> SeenSurvival:
-        """Return the events by interval, of all rows or of each group. Secret for sealed rows."""
+        """Return rows at risk, events and survivors by interval, of all rows or by group. Secret for sealed rows."""
         if self.group_column is None:
             found = rows.totals(self.conditions, unit=1)[:, :1].astype(np.float64)
             counts = np.ones(1)
@@ -214,12 +214,12 @@ class SurvivalReader:
         return SeenSurvival(at_risk, events, later + tied, counts, self.widths)
 
     def residuals(self, training: StoredRows) -> NDArray[np.float64]:
-        """Return by how much each training row moves the share of events up to the last edge, shape (rows,)."""
+        """Return each training row's deviation from the share of rows with the event, shape (rows,)."""
         counting, event = (training.row_values(each, unit=1) for each in (self.conditions[0], self.conditions[-2]))
         return np.asarray(event - counting * (event.sum() / max(counting.sum(), 1)), dtype=np.float64)
 
     def sealed(self, rows: RowStore) -> tuple[Fraction, SeenSurvival]:
-        """Return the sealed number as a share of its range, and the events by interval. Secret."""
+        """Return the sealed estimate as a share of its range, and the counts by interval. Secret."""
         seen = self.seen(rows)
         return Fraction(seen.score), seen
 

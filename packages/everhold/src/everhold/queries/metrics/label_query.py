@@ -108,7 +108,7 @@ class LabelQuery(RowwiseQuery):
         )  # fmt: skip
 
     def _check_labels(self, schema: Schema) -> None:
-        """Check that the query can be about the label column. By default nothing is checked."""
+        """Raise QueryRejected if the query does not suit the label column. By default no column is refused."""
 
     def check_positive(self, schema: Schema) -> None:
         """Check that the label has the positive class."""
@@ -128,7 +128,7 @@ class LabelQuery(RowwiseQuery):
         raise NotImplementedError
 
     def _ends(self, schema: Schema) -> tuple[float, float]:
-        """Return what row values of 0 and 1 stand for."""
+        """Return the analyst's numbers for row values of 0 and 1."""
         return 0.0, 1.0
 
     def _of_rule(self, text: str, schema: Schema) -> RowValue | None:
@@ -136,7 +136,7 @@ class LabelQuery(RowwiseQuery):
         return None
 
     def _training_values(self, training: RowFunction, schema: Schema) -> RowFunction:
-        """Return the row values of training predictions that were handed in, checked where needed."""
+        """Return the row function for predictions of training rows, with a check of values where needed."""
         return training
 
     def _label_node(self, schema: Schema) -> Node:
@@ -161,11 +161,11 @@ class LabelQuery(RowwiseQuery):
         return self.positive is not None and predictions.dtype.kind == "b"
 
     def _two_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """Return labels as they are, or as 1 for the positive class and 0 for the rest."""
+        """Return labels unchanged, or with a positive class as 1 for this class and 0 for all others."""
         return labels if self.positive is None else (np.asarray(labels) == self.positive).astype(np.float64)
 
     def bound_to(self, compiler: CompileContext, *, part: bool = False) -> BoundQuery:
-        """Return the bound query about the holdout's rows, with predictions put in their order."""
+        """Return the query bound to the holdout's rows, with predictions in the order of these rows."""
         return compiler.checked(self.placed(compiler).bind(compiler.schema), part=part)
 
     def placed(self, compiler: CompileContext) -> Self:
@@ -193,17 +193,17 @@ class LabelQuery(RowwiseQuery):
 
     @property
     def _of_numbers(self) -> bool:
-        """Whether predictions are numbers whatever the labels are, such as probabilities and scores."""
+        """Whether predictions are numbers even if the labels are texts, such as probabilities and scores."""
         return self._of_probabilities
 
     @property
     def _by_position(self) -> bool:
-        """Whether predictions come as one for each sealed row, and not from an estimator or a rule."""
+        """Whether there is one prediction for each sealed row, and not an estimator or a rule."""
         return not (isinstance(self.predictions, str) or hasattr(self.predictions, "predict"))
 
     @property
     def _bounded(self) -> bool:
-        """Whether predictions have a range of their own."""
+        """Whether predictions must lie in a range that does not depend on the labels."""
         return True
 
     @abstractmethod
@@ -211,11 +211,11 @@ class LabelQuery(RowwiseQuery):
         """Return the function from a table to the row values of checked predictions."""
 
     def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """Return the row values of rows with these labels if the model fails on them, by default the worst one."""
+        """Return the row values of rows on which the model fails, given their labels; by default the worst value."""
         return np.full(len(labels), self._at_fault)
 
     def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
-        """Return which checked predictions are no answer, such as a class that the label does not have."""
+        """Return which predictions cannot be compared with labels, such as a class that the label does not have."""
         if self._of_classes and not self._says_positive(predictions):
             return are_no_class(predictions, schema)
         return np.zeros(len(predictions), dtype=bool)
@@ -249,7 +249,7 @@ class LabelQuery(RowwiseQuery):
     def _of_engine(
         self, column: JoinedColumn, schema: Schema
     ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
-        """Return what `_row_values` returns, for predictions in a table of the engine."""
+        """Return identity, row functions and columns read, for predictions in a table of the engine."""
         prediction, label = prediction_node(column), self._label_node(schema)
         if self.positive is not None and not self._of_numbers:
             prediction = one_if(prediction, self.positive)
@@ -273,15 +273,15 @@ class LabelQuery(RowwiseQuery):
         return None
 
     def meant(self, prediction: Node, schema: Schema) -> tuple[Node, str, str]:
-        """Return how to check predictions in the engine: a condition, what others are, and what is expected.
+        """Return a condition that valid predictions in the engine meet, and two texts for an error message.
 
         Returns:
-            A condition, what all others are, and what is expected.
+            The condition, what is wrong with other predictions, and what to pass.
         """
         return sensible_classes(prediction, schema)
 
     def _judged(self, given: Any, checked: NDArray[Any], schema: Schema) -> RowFunction:
-        """Return the row values of checked predictions, which stay on disk if they were stored there."""
+        """Return the row function of checked predictions, which stay on disk if they are stored there."""
         if not isinstance(given, Placed):
             function = self._against if self.positive is None else self._row_function
             return GivenValues(checked, function(checked, schema.label or ""))
@@ -296,7 +296,7 @@ class LabelQuery(RowwiseQuery):
         return self._judged(self.training, known, schema)
 
     def given(self, schema: Schema) -> NDArray[Any] | None:
-        """Return checked predictions for the sealed rows, as numbers or text, or None if a model makes them."""
+        """Return the checked predictions for sealed rows as an array, or None for an estimator or a rule."""
         if not self._by_position:
             return None
         if isinstance(self.predictions, JoinedColumn):
@@ -308,14 +308,14 @@ class LabelQuery(RowwiseQuery):
         return self._checked(predictions, schema.rows, schema, what=what)
 
     def _usable(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
-        """Check predictions and return them as an array of numbers or texts, one for each row."""
+        """Return predictions as an array of numbers or texts, one for each row, after all checks."""
         predictions, what = _named(predictions, what)
         checked = self._checked(predictions, rows, schema, what=what)
         self._check(checked, schema, what=what)
         return checked
 
     def _of_estimator(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction, tuple[str, ...] | None]:
-        """Return what `_row_values` returns, for a fitted estimator."""
+        """Return identity, row functions and columns read, for a fitted estimator."""
         label, estimator = schema.label or "", self.predictions
         named = getattr(estimator, "feature_names_in_", None)
         features = schema.features if named is None else tuple(str(name) for name in named)
@@ -365,7 +365,7 @@ class LabelQuery(RowwiseQuery):
         return self.predictions.predict(features)
 
     def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
-        """Check that there is one prediction of the right type for each row, and return them as an array."""
+        """Return predictions as an array, after checking that there is one of the right type for each row."""
         if isinstance(predictions, PredictionTable):
             raise TypeError("The table of predictions was not put in the order of the rows.")
         missing = int(np.count_nonzero(np.ma.getmaskarray(predictions))) if np.ma.isMaskedArray(predictions) else 0
@@ -408,13 +408,13 @@ def _in_order(
 def shares_of_classes(
     compiler: CompileContext, query: LabelQuery, classes: Sequence[Any], inside: BoundQuery | None = None
 ) -> tuple[float, ...]:
-    """Return the planned share of each class among training rows that count, never 0 or 1.
+    """Return the planned share of each class among the training rows that count, never 0 or 1.
 
-    Where no training row counts, all of them decide.
+    If no training row counts, the shares are those of all training rows.
 
     Args:
-        compiler: Knows the training rows.
-        query: Says which class is label 1.
+        compiler: The compiler of the holdout.
+        query: The query, which defines the class that is label 1.
         classes: The classes.
         inside: The condition of rows that count.
     """
@@ -429,10 +429,10 @@ def shares_of_classes(
 
 
 def dealt_by(mechanism: Mechanism, *, known: bool) -> Literal["blocks", "ranks", "groups"]:
-    """Return what an AUC of these rows bets on: blocks of rows, ranks, or blocks of groups.
+    """Return the kind of units that the interval of an AUC is made from: blocks of rows, ranks, or blocks of groups.
 
     Args:
-        mechanism: Says how the rows depend on each other.
+        mechanism: The mechanism, with the dependence of the rows.
         known: Whether the scores of the sealed rows are known.
     """
     if mechanism.dependence.group_column is not None:
@@ -441,7 +441,7 @@ def dealt_by(mechanism: Mechanism, *, known: bool) -> Literal["blocks", "ranks",
 
 
 def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
-    """Check that the split left class shares, or rows, to chance where the proof of a metric needs that."""
+    """Raise QueryRejected if the metric's proof needs random class shares, or rows, that the split has fixed."""
     if schema.stratified is None or (schema.stratified == schema.label) is not by_rank:
         return
     raise QueryRejected(
@@ -471,10 +471,10 @@ _NAMES: ContextVar[Mapping[int, str]] = ContextVar("names of models", default={}
 
 @contextmanager
 def naming(models: Sequence[Any], names: Any) -> Iterator[None]:
-    """Context in which queries about these models are shown with the names that the analyst gives them.
+    """Context in which queries about these models are shown with names that the analyst chose.
 
     Args:
-        models: One or two.
+        models: One model, or two.
         names: A text; for two models two texts, one for each. None for no names.
 
     Raises:
@@ -516,12 +516,12 @@ def subject_of(predictions: Any, kind: str, digest: str) -> str:
 
 
 def _named(predictions: Any, otherwise: str) -> tuple[Any, str]:
-    """Return predictions with their name for messages, for a column of a file that of the column."""
+    """Return predictions and their name for messages. For a column of a file it is the name of the column."""
     return (predictions.values, predictions.what) if isinstance(predictions, Placed) else (predictions, otherwise)
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of objects as numbers or text if all are of one kind, else unchanged."""
+    """Return an array of Python objects as an array of numbers or texts if they are all of one kind."""
     if array.dtype.kind not in "OT":
         return array
     items = array.tolist()
@@ -532,7 +532,7 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _digest(array: NDArray[Any]) -> str:
-    """Return the SHA-256 of predictions, which is the same for equal numbers of any type."""
+    """Return the SHA-256 of predictions. Equal numbers have the same digest, whatever their types."""
     if array.dtype.kind == "U":
         content = "text" + "".join(f"{len(text)}:{text}" for text in array.tolist())
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
@@ -592,7 +592,7 @@ def rule_is_right(text: str, schema: Schema) -> RowValue:
 
 
 def distance_of(given: Node, truth: Node) -> RowValue:
-    """Return the row value of the squared distance of a probability from the label, 1 where either is missing."""
+    """Return the row value of the squared difference of probability and label, 1 where either is missing."""
     apart = Node.of(Operation.SUBTRACT, given, truth)
     return RowValue(Expression(known_or(Node.of(Operation.MULTIPLY, apart, apart), 1.0)))
 
@@ -607,7 +607,7 @@ def rule_node(text: str, schema: Schema) -> Node:
 
 
 def class_node(text: str, label: Node, schema: Schema) -> Node:
-    """Return the node of the class 0 or 1 that a rule predicts, the wrong one where it predicts none.
+    """Return the node of the class 0 or 1 that a rule predicts, or of the wrong class where it predicts neither.
 
     Args:
         text: The rule.
@@ -628,12 +628,12 @@ def class_node(text: str, label: Node, schema: Schema) -> Node:
 
 
 def one_if(node: Node, value: str | float) -> Node:
-    """Return the node that is 1 where another node has this value, and 0 elsewhere."""
+    """Return the node that is 1 where another node has a value, and 0 elsewhere."""
     return Node.of(Operation.CASE, Node.of(Operation.EQUAL, node, Node.literal(value)), _MOST, _LEAST)
 
 
 def known_or(loss: Node, worst: float) -> Node:
-    """Return the node of a loss that is the worst one where the loss is missing."""
+    """Return the node of a loss, with the worst loss in place of a missing one."""
     known = Node.of(Operation.NOT, Node.of(Operation.IS_NULL, loss))
     return Node.of(Operation.CASE, known, loss, Node.literal(worst))
 
@@ -655,7 +655,7 @@ def label_node(schema: Schema) -> Node:
 
 
 def sensible_classes(prediction: Node, schema: Schema) -> tuple[Node, str, str]:
-    """Return the condition that a prediction can be a label, and words for other predictions and the expected ones."""
+    """Return a condition that valid predicted classes meet, and two texts for an error message."""
     expected, advice = known_classes(schema)
     said = "are no labels", f"{expected} {advice}"
     if schema.label_classes is not None:
@@ -678,7 +678,7 @@ def between(node: Node, low: float, high: float) -> Node:
 
 
 def _rule(text: str, schema: Schema) -> Node:
-    """Return the node of a rule, after checking that it does not read the label."""
+    """Return the root node of a rule, after checking that the rule does not read the label."""
     expression = parsed(text, schema)
     if schema.label in expression.columns():
         raise QueryRejected(
@@ -695,7 +695,7 @@ def _label(schema: Schema) -> Node:
 
 
 def _spelled(node: Node) -> list[Any]:
-    """Return the numbers that a rule spells out as its results, none if it computes them."""
+    """Return the numbers that a rule has as its possible results, or an empty list if it computes them."""
     if node.operation is Operation.NUMBER:
         return [node.value]
     if node.operation is not Operation.CASE:

@@ -158,42 +158,42 @@ class Measure:
     def see_difference(
         self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
     ) -> Any:
-        """Summarise the difference of two models on the same rows. A value of 1/2 means no difference."""
+        """Summarise the difference of two models on the same rows, on a scale where 1/2 is no difference."""
         raise NotImplementedError
 
     def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
-        """Return the farthest that one row can move the difference of two public predictions, for any label."""
+        """Return a bound of how far one row, with any label, can move the difference of two public predictions."""
         return 1.0
 
     def is_known(self, rows: Judged, seen: Any) -> bool:
-        """Return whether some of these rows count, so that their metric estimates that of other rows."""
+        """Return whether enough of these rows count to compute the metric from them."""
         return True
 
     def thinned(self, seen: Any, share: float) -> Any:
-        """Return the summary as if only a share of these rows counted."""
+        """Return the summary with all counts multiplied by ``share``, as if fewer rows counted."""
         return seen
 
     @abstractmethod
     def procedure(self, planned: Any, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
-        """Build the interval procedure from public rows, for a difference if a reach is given."""
+        """Return the interval procedure, planned from public rows; for a difference if a reach is given."""
 
 
 @cache
 def measure_of(metric: Metric) -> Measure:
-    """Return the computation of a metric: everhold's own by name, another one from where the metric says it is."""
+    """Return the computation of a metric: one of everhold's own, or the one that an extension names."""
     made: Measure = imported(metric.measure_at)(metric) if metric.measure_at else _OWN[metric.name](metric)
     return made
 
 
 @dataclass(frozen=True, slots=True)
 class PartsMeasure(Measure):
-    """The computation of a metric that follows from parts, each with an interval of its own.
+    """The computation of a metric as a function of parts, each of which has an interval of its own.
 
     Attributes:
-        parts: From rows and the setting to the parts.
-        bounds: From the setting to the bounds of the score on the scale [0, 1].
+        parts: Function from rows and the setting to the parts.
+        bounds: Function from the setting to the bounds of the score on the scale [0, 1].
         weights: Function from the setting to each part's share of the level; by default all alike.
-        compared: Parts of the difference of two models; None where none is promised.
+        compared: Parts of the difference of two models; None if a difference has no interval.
         of_classes: From the number of independent rows to bets on the gain in each class, where a gate makes such.
     """
 
@@ -206,7 +206,7 @@ class PartsMeasure(Measure):
     weighs: ClassVar[bool] = True
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenParts:
-        """Summarise each part of the metric by its units."""
+        """Return for each part of the metric its sums in each independent unit, a row or a group."""
         return _seen(self.parts(rows, setting), rows, self.bounds(setting), largest)
 
     @property
@@ -215,26 +215,26 @@ class PartsMeasure(Measure):
         return self.compared is not None
 
     def is_known(self, rows: Judged, seen: SeenParts) -> bool:
-        """See `Measure.is_known`. Some part has to have a denominator above 0."""
+        """Return whether some part has a unit with a denominator above 0."""
         return any(len(units.sizes) for units in seen.parts)
 
     def thinned(self, seen: SeenParts, share: float) -> SeenParts:
-        """See `Measure.thinned`."""
+        """Return the summary with all counts multiplied by ``share``."""
         return replace(seen, parts=tuple(replace(units, counts=share * units.counts) for units in seen.parts))
 
     def see_difference(
         self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
     ) -> SeenParts:
-        """See `Measure.see_difference`. Each part's difference is summarised by its units."""
+        """Return for each part of the difference of two models its sums in each independent unit."""
         assert self.compared is not None
         apart = self.compared.parts(first, second, setting, reach)
         return _seen(apart, first, self.compared.bounds(setting, reach), largest)
 
     def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
-        """See `Measure.reach`.
+        """Return a bound of how far one row, with any label, can move the difference of two public predictions.
 
-        A difference of squared or absolute errors is monotone in the label, so the ends of its range decide, and
-        clipping brings losses nearer to each other.
+        A difference of squared or absolute errors is monotone in the label, so it is largest at an end of the labels'
+        range. Clipping only makes differences of losses smaller.
         """
         if self.outputs == "numbers":
             wide = replace(setting, clip=max((setting.high - setting.low) ** 2, setting.high - setting.low))
@@ -249,7 +249,7 @@ class PartsMeasure(Measure):
         return min(max(max(found) * (1.0 + _ROUNDING), _LEAST_REACH), 1.0)
 
     def procedure(self, planned: SeenParts, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
-        """See `Measure.procedure`."""
+        """Return the interval procedure of the score, or of a difference, from procedures of its parts."""
         empty = self.no_rows(setting)
         if self.compared is None or reach is None:
             parts, bounds = self.parts(empty, setting), self.bounds(setting)
@@ -285,7 +285,7 @@ def _shares(weights: Sequence[float] | None, parts: int) -> tuple[float, ...]:
 
 
 def _seen(parts: Sequence[RowPart], rows: Judged, bounds: Bounds, largest: float) -> SeenParts:
-    """Return each part's value on these rows, with its sums in each independent unit: a row, or a group of rows."""
+    """Return each part's value on these rows and its sums in each independent unit, a row or a group of rows."""
     units, means = [], []
     for row_part in parts:
         part = row_part.among(rows.counting)
@@ -315,22 +315,22 @@ class CalibrationMeasure(Measure):
         return seen_bins(rows.outputs, rows.labels, setting.bins)
 
     def procedure(self, planned: SeenBins, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
-        """See `Measure.procedure`."""
+        """Return the interval procedure of the calibration error, planned from public rows."""
         return CalibrationBets(planned, sized.sealed, sized.training)
 
 
 @dataclass(frozen=True, slots=True)
 class RecallAtRate(Measure):
-    """The computation of the largest recall at a threshold with at most a given false positive rate."""
+    """The computation of the largest recall among thresholds whose false positive rate is at most a given one."""
 
     by_rank: ClassVar[bool] = True
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenRules:
-        """Summarise rows by counts at each threshold."""
+        """Return the numbers of positive and negative rows predicted as 1 at each threshold."""
         return seen_rules(worst_ranks(rows.outputs, rows.labels), rows.labels == 1.0, setting.rate)
 
     def procedure(self, planned: SeenRules, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
-        """See `Measure.procedure`."""
+        """Return the interval procedure of the recall, planned from public rows."""
         return OperatingPoint(planned, sized.sealed, sized.training, setting.rate, sized.unlike)
 
 
@@ -339,7 +339,7 @@ class MedianMeasure(Measure):
     """The computation of the median distance of predicted numbers from labels."""
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenLosses:
-        """Summarise rows by their losses, of which units lie up to each."""
+        """Return the losses of the rows, with the units that count rows up to a given loss."""
         (losses,) = (part.numerators for part in loss(rows, setting, of="absolute"))
         counting = losses if rows.counting is None else losses[rows.counting]
 
@@ -350,11 +350,11 @@ class MedianMeasure(Measure):
         return SeenLosses(float(np.median(counting)) if len(counting) else 0.5, np.unique(counting), up_to)
 
     def is_known(self, rows: Judged, seen: SeenLosses) -> bool:
-        """See `Measure.is_known`. Some row has to count."""
+        """Return whether at least one row counts."""
         return len(seen.edges) > 0
 
     def thinned(self, seen: SeenLosses, share: float) -> SeenLosses:
-        """See `Measure.thinned`."""
+        """Return the summary with all counts multiplied by ``share``."""
 
         def up_to(edge: float) -> Units:
             units = seen.up_to(edge)
@@ -365,17 +365,17 @@ class MedianMeasure(Measure):
     def procedure(
         self, planned: SeenLosses, setting: Setting, sized: Sized, *, reach: float | None = None
     ) -> Procedure:
-        """See `Measure.procedure`. One procedure with fixed stakes tests all edges."""
+        """Return the interval procedure of the median. It tests all losses by one procedure with fixed stakes."""
         likely = self.thinned(planned, sized.sealed / max(sized.planned, 1))
         return MedianOfLosses(likely, sized.sealed, _interval_of("share", planned.up_to(planned.score), sized))
 
 
 def average_of(metric: Metric, parts: Parts, *, compared: bool = True, **more: Any) -> PartsMeasure:
-    """Build the computation of a metric that averages its parts and by default compares models part by part.
+    """Return the computation of a metric that is the average of its parts.
 
     Args:
         metric: The metric.
-        parts: From rows and the setting to the parts.
+        parts: Function from rows and the setting to the parts.
         compared: Whether no model decides a denominator, so that two models can be compared part by part.
         **more: Other attributes of `PartsMeasure`.
     """
@@ -393,12 +393,12 @@ _EVEN, _UNEXPLAINED = 0.5, 0.5
 
 
 class RowsWanted(NamedTuple):
-    """What made-up rows are wanted for.
+    """Properties that artificial rows should have.
 
     Attributes:
         metric: The metric.
         setting: Numbers that define it.
-        at: The metric that the rows have about, on the scale [0, 1].
+        at: The value that the metric should have on the rows, on the scale [0, 1].
         labels: Public labels of the rows.
         rng: Randomness.
     """
@@ -471,7 +471,7 @@ def with_errors(size: Callable[[float, NDArray[np.float64]], float]) -> Likely:
 
 
 def unexplained(told: float, labels: NDArray[np.float64]) -> float:
-    """Return the size of errors that leave the share `told` of the labels' variance explained."""
+    """Return the standard deviation of errors with which the share ``told`` of the labels' variance is explained."""
     return float(np.sqrt(max(1.0 - told, _FEW) * max(float(np.var(labels)), _FEW**2)))
 
 
@@ -483,7 +483,7 @@ def near_labels(wanted: RowsWanted) -> Judged:
 
 
 def _uncalibrated(wanted: RowsWanted) -> Judged:
-    """Return probabilities with about the wanted calibration error, and labels drawn by shifted ones."""
+    """Return artificial probabilities and labels with about the wanted calibration error."""
     told = wanted.rng.random(len(wanted.labels))
     chances = np.clip(told + wanted.at * np.sign(told - 0.5), 0, 1)
     return Judged(told, (wanted.rng.random(len(told)) < chances).astype(float))
@@ -497,7 +497,7 @@ def _shifted(wanted: RowsWanted) -> Judged:
 
 
 def _distributions(wanted: RowsWanted) -> Judged:
-    """Return probabilities of each class with about the wanted logarithmic loss."""
+    """Return artificial probabilities of all classes with about the wanted logarithmic loss."""
     setting, labels = wanted.setting, wanted.labels
     chance = np.exp(-wanted.at * setting.clip * wanted.rng.exponential(size=len(labels)))
     told = np.repeat(((1.0 - chance) / max(setting.classes - 1, 1))[:, None], setting.classes, axis=1)
@@ -507,7 +507,7 @@ def _distributions(wanted: RowsWanted) -> Judged:
 
 
 def probabilities_apart(wanted: RowsWanted) -> Judged:
-    """Return probabilities of each class with about the wanted AUC against the rest."""
+    """Return artificial probabilities of all classes with about the wanted AUC of each class against all others."""
     classes, labels = wanted.setting.classes, wanted.labels
     apart = float(np.sqrt(2.0) * scipy.special.ndtri(min(max(wanted.at, _FEW), 1.0 - _FEW)))
     scores = wanted.rng.normal(size=(len(labels), classes)) + apart * (labels[:, None] == np.arange(classes))
@@ -547,7 +547,7 @@ def likely_labels(
 
 
 def _rate(metric: Metric) -> PartsMeasure:
-    """Build the computation of precision, recall or F1 of label 1, a ratio of counts."""
+    """Return the computation of precision, recall or F1 of label 1, which are ratios of counts."""
     return PartsMeasure(
         metric, parts=lambda rows, _: [rate_part(rows, 1, metric.name)], bounds=lambda _: composites.itself,
         likely=exchanged(lambda labels, _: float(np.mean(labels == 1.0))),

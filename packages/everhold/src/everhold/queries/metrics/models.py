@@ -51,7 +51,7 @@ ModelQuery: TypeAlias = LabelQuery | RankingQuery | MetricQuery
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A metric applied to models, for the labels of one holdout.
+    """A metric that is applied to models of one holdout's label.
 
     Attributes:
         metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``, or a
@@ -107,7 +107,7 @@ class Judge:
         return np.asarray(query.outputs(features))
 
     def score(self, outputs: NDArray[Any], labels: NDArray[Any]) -> float:
-        """Compute the metric on training rows in its own units, nan if it has none, as a precision without positives.
+        """Return the metric on training rows in its own units, or nan if it is undefined there.
 
         Args:
             outputs: Shape (rows,), as `outputs` gives them.
@@ -164,7 +164,7 @@ class CrossValidated:
 
     @property
     def score(self) -> float:
-        """The metric averaged over all rows that were left out, in its own units."""
+        """The average of the folds' scores, weighted by their numbers of rows."""
         return float(np.average(self.scores, weights=self.sizes))
 
 
@@ -172,7 +172,7 @@ Splits: TypeAlias = "Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]"
 
 
 def splits_of(cv: Any, features: Any, labels: Any, *, groups: Any = None, classifier: bool) -> Splits:
-    """Return the folds as scikit-learn makes them, with whole groups if groups and a number of folds are given.
+    """Return the folds of a cross-validation, made by scikit-learn. Groups are kept whole if they are given.
 
     Args:
         cv: A number of folds, a splitter, pairs of arrays, or None for five folds.
@@ -228,7 +228,7 @@ def cross_validate(
 
 
 def _in_order(told: Sequence[tuple[NDArray[np.intp], NDArray[Any]]], rows: int) -> NDArray[Any] | None:
-    """Return one out-of-fold prediction for each row, or None unless the folds hold each row once."""
+    """Return the out-of-fold prediction of each row, or None unless each row is in exactly one fold."""
     places = np.concatenate([np.arange(rows)[outside] for outside, _ in told])
     if len(places) != rows or len(np.unique(places)) != rows:
         return None
@@ -287,16 +287,16 @@ def classifies(estimator: Any) -> bool:
 
 
 def groups_of(compiler: CompileContext) -> NDArray[Any] | None:
-    """Return the group or unit of each training row, or None if the dependence names no column for it."""
+    """Return the group of each training row, or None if the rows are in no named groups."""
     column = compiler.mechanism.dependence.unit_column
     return None if column is None or compiler.training is None else compiler.training.table((column,))[column]
 
 
 @contextmanager
 def no_false_alarms() -> Iterator[None]:
-    """Silence warnings of dependence in a block, where differences between models would cause them.
+    """Context without warnings of dependence, which differences between models would cause needlessly.
 
-    What the columns say of the rows themselves was told when they were sealed; see `Holdout.diagnose`.
+    Dependence that the columns show was already reported when the rows were sealed; see `Holdout.diagnose`.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DependenceWarning)
@@ -319,11 +319,11 @@ _OF_SEVERAL = "Pass a metric that is a mean of rows ('accuracy', 'error', 'brier
 
 @dataclass(frozen=True, slots=True)
 class SliceAnswers(Display, Mapping[tuple[Any, ...], Answer]):
-    """The answers of several slices, one for each by its values. All intervals hold at once.
+    """The answers about several slices, which are subsets of the rows. All intervals hold at once.
 
     Attributes:
-        by: Columns that name slices.
-        answers: One for each slice, by the values of these columns.
+        by: Columns whose values define the slices.
+        answers: The answer of each slice, by the values of these columns.
     """
 
     by: tuple[str, ...]
@@ -353,14 +353,14 @@ class SliceAnswers(Display, Mapping[tuple[Any, ...], Answer]):
 
 
 def metric_by(metric: Any) -> str | Callable[..., Any]:
-    """Return a metric as `Judge` takes it, with ``{"loss": ..., "high": ...}`` turned into a function."""
+    """Return a metric in the form that `Judge` takes. A mapping with a loss and its range becomes a function."""
     return partial(risk, **metric) if isinstance(metric, Mapping) else metric
 
 
 def evaluation(
     compiler: CompileContext, estimator: Any, metric: Any, *, cv: Any, features: Sequence[str] | None, sliced: bool
 ) -> tuple[Any, float | None]:
-    """Fit an estimator, and return the query about it with a guess if the query brings none itself.
+    """Fit an estimator, and return the query for its metric with a guess, or None if the query has its own guess.
 
     Args:
         compiler: What is known of the holdout.
@@ -444,10 +444,10 @@ def of_predictions(metric: Any, predictions: Any) -> Any:
 
 
 def in_slice(query: Any, where: str | None, *, guessed: bool = False) -> Any:
-    """Return the query among rows that meet a condition, or the query itself without one.
+    """Return the query limited to rows that meet a condition, or unchanged if ``where`` is None.
 
     Args:
-        query: A metric, or a difference of two.
+        query: A metric of one model, or a difference of two models.
         where: The condition.
         guessed: Whether the analyst has an own guess, so that a difference has to be one query without training
             predictions, too.
@@ -477,7 +477,7 @@ def in_slice(query: Any, where: str | None, *, guessed: bool = False) -> Any:
 
 
 def slices_of(compiler: CompileContext, by: Sequence[str]) -> list[tuple[tuple[Any, ...], str]]:
-    """Return the slices in the training rows: values of the columns, and the condition that selects them.
+    """Return the slices that occur in the training rows: the values of the columns, and the condition for each.
 
     Raises:
         QueryRejected: If a column is missing or is no category, or there are too many slices. Nothing is charged.
@@ -515,12 +515,12 @@ def slices_of(compiler: CompileContext, by: Sequence[str]) -> list[tuple[tuple[A
 def plans_of_slices(
     compiler: CompileContext, queries: Mapping[str, Any], *, guess: float | None
 ) -> list[QueryPlan[Any]]:
-    """Compile the queries of all slices before the first one is asked.
+    """Compile the queries of all slices, so that none is asked if one cannot be compiled.
 
     Args:
         compiler: The compiler of the holdout.
-        queries: By the condition of each slice.
-        guess: The analyst's own, for slices whose training rows make none.
+        queries: Queries by the condition of the slice.
+        guess: The analyst's guess for slices in which the training rows give none.
     """
     plans = []
     for where, query in queries.items():
@@ -535,7 +535,7 @@ def plans_of_slices(
 
 
 def as_one_step(compiler: CompileContext, queries: Sequence[Any], plans: Sequence[QueryPlan[Any]]) -> Batch | None:
-    """Return queries of slices as one step (S9), or None for metrics that are asked one by one.
+    """Return the queries of all slices as one batch (S9), or None for metrics that have to be asked one by one.
 
     Raises:
         QueryRejected: If one of them is not one query here. Nothing is charged.
@@ -552,7 +552,7 @@ def as_one_step(compiler: CompileContext, queries: Sequence[Any], plans: Sequenc
 
 
 def _as_metric(query: Any) -> MetricQuery | None:
-    """Return a query as a named metric, or None if it is none."""
+    """Return a query as a `MetricQuery`, or None if it is not about a named metric."""
     if isinstance(query, AccuracyQuery | LossQuery) and query.score in METRICS.own:
         return MetricQuery.of(METRICS[query.score], query.predictions, query.training, positive=query.positive)
     return query if isinstance(query, MetricQuery) else None
@@ -584,7 +584,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _literal(value: Any) -> str:
-    """Return a value as expressions read it."""
+    """Return a value as it is written in expressions."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -47,11 +47,11 @@ _WIDEST = 1e150  # range of labels, so that squares of losses are finite
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricQuery(Query["Answer"]):
-    """A query for a metric of one model or of two minus each other, made by `metric`, `auc` and `difference`.
+    """A query for a metric of one model, or for the difference of two models, on all rows or on some of them.
 
     Attributes:
-        models: Predictions of the model, or of both.
-        given: Numbers that define it, as far as they were given.
+        models: Predictions of the model, or of both models.
+        given: Numbers that define the metric, as far as the analyst gave them.
         where: A condition: the number of the rows that meet it. None for all rows.
         weight: A number of each row, from 0 to the cap, that says how much it counts. None where all count alike.
         cap: The largest weight; larger ones of sealed rows count as this.
@@ -69,7 +69,7 @@ class MetricQuery(Query["Answer"]):
         cls, metric: Metric, predictions: Any, training: Any = None, given: Mapping[str, float] | None = None,
         where: str | None = None, positive: Any = None,
     ) -> MetricQuery:  # fmt: skip
-        """Build the query about one model."""
+        """Build the query for a metric of one model."""
         rows = ScoredRows(metric.outputs, predictions, training, positive=positive)
         return cls(metric, (rows,), given or {}, where)
 
@@ -80,12 +80,12 @@ class MetricQuery(Query["Answer"]):
 
     @property
     def positive(self) -> Any:
-        """The class that counts as label 1, or None for label 1 itself."""
+        """The class that counts as label 1, or None if the labels are 0 and 1."""
         return self.models[0].positive
 
     @property
     def simplest(self) -> MetricQuery | LabelQuery:
-        """This query as a mean over all rows if the metric is one, so that every engine and mechanism can answer it."""
+        """The query as a mean of row values if the metric is such a mean, else unchanged."""
         if not self.metric.mean or self.where is not None or self.weight is not None or len(self.models) > 1:
             return self
         (model,) = self.models
@@ -93,7 +93,7 @@ class MetricQuery(Query["Answer"]):
         return mean if self.positive is None else replace(mean, positive=self.positive)  # type: ignore[type-var]
 
     def share(self) -> ShareQuery | None:
-        """Return the same query as a ratio of two means, which every mechanism answers, or None if it is no ratio."""
+        """Return the query as a ratio of two means, which every mechanism answers, or None if it is not one."""
         of_some = self.metric.mean and self.where is not None
         if len(self.models) > 1 or self.weight is not None or not (self.metric.rate or of_some):
             return None
@@ -135,11 +135,11 @@ class MetricQuery(Query["Answer"]):
         return replace(self, models=(*self.models, *other.models))
 
     def among(self, where: str) -> MetricQuery:
-        """Return the same query about the rows that also meet a condition."""
+        """Return the query limited to rows that also meet a condition."""
         return replace(self, where=where if self.where is None else f"({self.where}) and ({where})")
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         if len(self.models) > 1:
             return QuerySpec("difference", tuple(replace(self, models=(model,)) for model in self.models))
         (model,) = self.models
@@ -153,7 +153,7 @@ class MetricQuery(Query["Answer"]):
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """Compile the metric as one query with its guess.
+        """Compile the metric, with its guess: as one query where possible, else by means.
 
         Raises:
             QueryRejected: If the metric has no interval here. Nothing is charged.
@@ -189,7 +189,7 @@ class MetricQuery(Query["Answer"]):
         return OneMean([compiler.planner.of_statistic(bound, guess, known, procedure, sealed)], schema, mechanism)
 
     def _weighed(self, bound: BoundQuery, weights: BoundQuery | None) -> BoundQuery:
-        """Return the query identified as one of weighted rows, or unchanged without weights."""
+        """Return the query with the weights as a part of its identity, or unchanged if there are none."""
         if weights is None:
             return bound
         return replace(
@@ -226,7 +226,7 @@ class MetricQuery(Query["Answer"]):
         return MeanQuery(self.weight, 0.0, cap).bind(compiler.schema)
 
     def reader(self, compiler: CompileContext) -> ModelsReader:
-        """Return a reader of predictions, labels and the condition for one holdout.
+        """Return the reader of predictions, labels and the condition in one holdout, after checks.
 
         Raises:
             QueryRejected: If nothing is promised about them. Nothing is charged.
@@ -301,7 +301,7 @@ class MetricQuery(Query["Answer"]):
         return zero + (one - zero) * measure.value(seen)
 
     def check_labels(self, schema: Schema) -> None:
-        """Check that the label column and its classes suit the metric."""
+        """Raise QueryRejected if the label column or its classes do not suit the metric."""
         name, outputs = self.metric.title or self.metric.name, self.metric.outputs
         if self.positive is not None and schema.label is not None:
             if not self.metric.takes_positive:
@@ -324,7 +324,7 @@ class MetricQuery(Query["Answer"]):
             )
 
     def setting(self, schema: Schema, labels: NDArray[Any] | None) -> Setting:
-        """Return the numbers that define the metric for one holdout, from public facts.
+        """Return the numbers that define the metric in one holdout, such as ranges, from public facts.
 
         Raises:
             QueryRejected: If one is missing or cannot be used. Nothing is charged.
@@ -365,7 +365,7 @@ class MetricQuery(Query["Answer"]):
 
 
 def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArray[Any] | None) -> tuple[float, float]:
-    """Return the least and the largest label: those that were given, else those of the training rows."""
+    """Return the least and the largest label, as given, or else those of the training rows."""
     if schema.label_kind == "binary":
         known: tuple[float, float] | None = (0.0, 1.0)
     else:
@@ -387,7 +387,7 @@ def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArra
 
 
 def open_labels(compiler: CompileContext) -> NDArray[Any] | None:
-    """Return the labels of the training rows, or None if there are none."""
+    """Return the labels of the training rows, or None without training rows or a label column."""
     schema, training = compiler.schema, compiler.training
     if training is None or schema.label is None:
         return None
@@ -395,25 +395,25 @@ def open_labels(compiler: CompileContext) -> NDArray[Any] | None:
 
 
 def _classes(schema: Schema, positive: Any) -> Sequence[str | float]:
-    """Return the classes that a metric tells apart: those of the label, or 0 for the rest and 1 for the positive."""
+    """Return the classes that a metric distinguishes: those of the label, or 0 and 1 with a positive class."""
     return (schema.label_classes or ()) if positive is None else (0.0, 1.0)
 
 
 def _coded(kind: Metric, labels: NDArray[Any], classes: Sequence[str | float] | None) -> NDArray[np.float64]:
-    """Return labels as the metric reads them: numbers of classes, or the numbers themselves."""
+    """Return labels as numbers for the metric: the number of the class, or the label itself."""
     if kind.outputs in ("classes", "probabilities"):
         return codes_of(np.asarray(labels), tuple(classes or ()))
     return np.asarray(labels, dtype=np.float64)
 
 
 def largest_group(mechanism: Mechanism, rows: Judged | None = None) -> float:
-    """Return the size of the largest group, declared or among these rows, 1 if rows are independent."""
+    """Return the number of rows of the largest group, declared or among these rows; 1 for independent rows."""
     declared = float(mechanism.dependence.largest_unit)
     return declared if rows is None or rows.groups is None else max(declared, float(np.bincount(rows.groups).max()))
 
 
 def _title(metric: Metric, models: int) -> str:
-    """Return the name of a metric, or of its difference, for messages."""
+    """Return the name of a metric for messages, or that of a difference in it."""
     name = metric.title or metric.name
     return name if models == 1 else f"a difference of {name}s" if metric.title else f"a difference in {name}"
 
@@ -454,7 +454,7 @@ def check_compared(metric: Metric, *, weighted: bool = False) -> None:
 
 
 def check_ordered(metric: Metric) -> None:
-    """Check that models are ordered by the metric, so that its highest or lowest number is best.
+    """Raise QueryRejected for a metric that is best at 0, because it does not order models.
 
     Raises:
         QueryRejected: Nothing is charged.
@@ -466,7 +466,7 @@ def check_ordered(metric: Metric) -> None:
 
 
 def _see(reader: ModelsReader, rows: Sequence[Judged], largest: float, reach: float | None) -> Any:
-    """Summarise the rows of one model, or the difference of two models."""
+    """Return the summary of the rows for one model, or for the difference of two models."""
     measure = measure_of(reader.metric)
     if len(rows) == 1:
         return measure.see(rows[0], reader.setting, largest)
@@ -476,15 +476,15 @@ def _see(reader: ModelsReader, rows: Sequence[Judged], largest: float, reach: fl
 
 @dataclass(frozen=True, slots=True)
 class ModelsReader:
-    """A reader of labels and of the predictions of one or two models. The reader itself is public.
+    """Reads labels and the predictions of one or two models. The reader itself holds no sealed value.
 
     Attributes:
-        setting: Numbers that define the metric.
-        group_column: Names groups of rows; None of independent ones.
+        setting: The numbers that define the metric in this holdout.
+        group_column: Column with the group of each row; None for independent rows.
         unlike: Whether scores are known and labels are drawn anew on these rows.
         inside: The condition of rows that count; None for all rows.
         positive: The class that counts as label 1; None for label 1 itself.
-        weights: Of each row, as a share of their cap; None where all count alike.
+        weights: Weight of each row as a share of the cap; None if all rows count equally.
     """
 
     metric: Metric
@@ -504,7 +504,7 @@ class ModelsReader:
 
     @property
     def reach(self) -> float | None:
-        """The farthest that one row can move the difference of two models, or None for one model."""
+        """A bound of how far one row can move the difference of two models, or None for one model."""
         if len(self.models) == 1:
             return None
         told = [model.public() for model in self.models]
@@ -544,13 +544,13 @@ class ModelsReader:
         return tuple(self.judged(each[0], training) for each in found if each is not None)
 
     def given_values(self, training: StoredRows | None) -> NDArray[Any] | None:
-        """Return training predictions that were handed in with sealed ones, or None if there are none."""
+        """Return training predictions that came with arrays of predictions, or None if there are none."""
         found = [model.open(training) for model in self.models if model.bound.by_position]
         given = [each[0].ravel() for each in found if each is not None]
         return np.concatenate(given) if given else None
 
     def clips(self, compiler: CompileContext) -> list[Clip]:
-        """Return the clips of the metric, with the share of training rows beyond."""
+        """Return notes about ranges at which the metric clips, with the share of training rows outside."""
         labels = open_labels(compiler)
         coded, clips = None if labels is None else self.coded(labels), list[Any]()
         for model in self.models:
@@ -564,17 +564,17 @@ class ModelsReader:
         return tuple(self.judged(model.sealed(rows)[0], rows, dealt=True) for model in self.models)
 
     def coded(self, labels: NDArray[Any]) -> NDArray[np.float64]:
-        """Return labels as the metric reads them."""
+        """Return labels as numbers for the metric: the number of the class, or the label itself."""
         labels = labels if self.positive is None else np.asarray(labels == self.positive, dtype=np.float64)
         return _coded(self.metric, labels, self.classes)
 
     def judged(self, outputs: NDArray[np.float64], rows: StoredRows, *, dealt: bool = False) -> Judged:
-        """Return predictions and labels of these rows, with -1 for an unknown class.
+        """Return predictions with the labels, groups and weights of these rows. A label of no class is -1.
 
         Args:
             outputs: Predictions.
             rows: The rows.
-            dealt: Whether they are sealed ones, which are dealt to blocks in a secret order.
+            dealt: Whether they are sealed rows, which are assigned to blocks in a secret order.
         """
         label = self.models[0].label
         labels = rows.table((label,))[label]
@@ -621,7 +621,7 @@ class ModelsReader:
     def _stand_in(
         self, compiler: CompileContext, found: tuple[Judged, ...] | None, guess: float | None
     ) -> tuple[Judged, ...] | None:
-        """Return public rows that show the spread of values if no training row with known predictions counts."""
+        """Return artificial or other public rows to plan with if no training row gives the spread, or None."""
         measure, labels = measure_of(self.metric), open_labels(compiler)
         coded = None if labels is None else self.coded(labels)
         if not measure.needs_rows:
@@ -705,7 +705,7 @@ def difference_of_outcomes(
 
 
 def _planned(both: Sequence[OutcomeQuery], compiler: CompileContext) -> tuple[float, ...] | None:
-    """Return the likely pairs of outcomes of public predictions, or None if predictions are not public."""
+    """Return the expected counts of outcome pairs for two public arrays of predictions, or None for models."""
     first, second = (query.given(compiler.schema) for query in both)
     if first is None or second is None:
         return None
@@ -715,6 +715,6 @@ def _planned(both: Sequence[OutcomeQuery], compiler: CompileContext) -> tuple[fl
 
 
 def _codes(rows: StoredRows, bound: BoundQuery, inside: BoundQuery | None, *, unit: int) -> NDArray[np.int64]:
-    """Return codes of the outcomes of the rows that count. Bets are made on these rows only."""
+    """Return the outcome codes of the rows that count."""
     codes = outcome_codes(rows.row_values(bound, unit=unit), unit)
     return codes if inside is None else codes[rows_that_meet(rows, inside)]

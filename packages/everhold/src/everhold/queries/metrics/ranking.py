@@ -57,7 +57,7 @@ class Area(Measure):
     needs_rows: ClassVar[bool] = False
 
     def value(self, seen: SeenScores | SeenBlocks) -> float:
-        """See `Measure.value`."""
+        """Return the AUC of the rows in a summary, or the difference of two on the scale [0, 1]."""
         return seen.area
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenScores | SeenBlocks:
@@ -67,24 +67,24 @@ class Area(Measure):
     def see_difference(
         self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
     ) -> SeenScores | SeenBlocks:
-        """See `Measure.see_difference`."""
+        """Return the summary of the differences of two models on the same rows."""
         return _seen((first, second), setting, reach)
 
     def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
-        """See `Measure.reach`. It is the largest difference of a row's two ranks."""
+        """Return the largest difference of the two ranks of a row, which bounds the effect of one row."""
         if setting.dealt == "groups":
             return 1.0
         return max(float(np.max(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))
 
     def is_known(self, rows: Judged, seen: SeenScores | SeenBlocks) -> bool:
-        """See `Measure.is_known`. Both labels have to occur, and in two groups if rows are in groups."""
+        """Return whether both labels occur, and in two different groups if rows are in groups."""
         if isinstance(seen, SeenBlocks):
             return seen.units.total > 0.0
         positive = _counting(rows, rows.labels == 1.0)
         return 0 < int(np.count_nonzero(positive)) < len(positive)
 
     def procedure(self, planned: Any, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
-        """See `Measure.procedure`."""
+        """Return the interval procedure of the AUC, or of a difference of two AUCs if a reach is given."""
         if setting.dealt == "groups":
             return GroupBlockBetting.planned_by(planned, sealed=sized.sealed, planned=sized.planned, guess=sized.guess)
         rarer, guess = min(setting.share, 1.0 - setting.share), sized.guess
@@ -106,7 +106,7 @@ def roc_auc(metric: Metric) -> Area:
 
 @dataclass(frozen=True, slots=True)
 class MacroArea(Measure):
-    """The computation of the average AUC of each class against the rest, with shares of the level (C1).
+    """The computation of the average AUC of each class against all others. The AUCs share the level (C1).
 
     Attributes:
         of_one: The AUC of one class.
@@ -118,13 +118,13 @@ class MacroArea(Measure):
     compares: ClassVar[bool] = True
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenParts:
-        """See `Measure.see`. Each class is summarised by the numbers that are bet on."""
+        """Return the summary of the rows for each class against all others."""
         return self._seen((rows,), setting, 1.0)
 
     def see_difference(
         self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
     ) -> SeenParts:
-        """See `Measure.see_difference`."""
+        """Return the summary of the differences of two models for each class against all others."""
         return self._seen((first, second), setting, reach)
 
     def _seen(self, models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenParts:
@@ -135,16 +135,16 @@ class MacroArea(Measure):
         return SeenParts(math.fsum(part.area for part in parts) / len(parts), parts)
 
     def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
-        """See `Measure.reach`. It is the largest one of all classes."""
+        """Return the largest difference of the two ranks of a row in any class."""
         columns = zip(first.T, second.T, strict=True)
         return max(self.of_one.reach(one, other, setting) for one, other in columns)
 
     def is_known(self, rows: Judged, seen: SeenParts) -> bool:
-        """See `Measure.is_known`. Every class and its rest have to occur."""
+        """Return whether each class occurs, and so do rows of other classes."""
         return all(self.of_one.is_known(_of_class(rows, number), part) for number, part in enumerate(seen.parts))
 
     def procedure(self, planned: SeenParts, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
-        """See `Measure.procedure`."""
+        """Return the interval procedure of the average AUC, from that of each class."""
         alone = replace(sized, guess=None)
         parts = [
             AreaPart(self.of_one.procedure(part, own, alone, reach=reach))
@@ -160,26 +160,26 @@ def roc_auc_ovr(metric: Metric) -> MacroArea:
 
 
 def _settings(setting: Setting) -> list[Setting]:
-    """Return the setting of each class against the rest, with any share if none is planned."""
+    """Return the setting of each class against all others, with its planned share."""
     return [replace(setting, share=share) for share in setting.shares or (setting.share,) * setting.classes]
 
 
 def _of_class(rows: Judged, number: int) -> Judged:
-    """Return the rows with one class as label 1 and its probabilities as scores."""
+    """Return the rows with labels 1 for one class and 0 for others, and the probability of the class as score."""
     return replace(rows, outputs=rows.outputs[:, number], labels=(rows.labels == number).astype(np.float64))
 
 
 def _counting(rows: Judged, values: NDArray[Number]) -> NDArray[Number]:
-    """Return the values of the rows that count, or all values if all rows count."""
+    """Return the values of the rows that count, or unchanged if all rows count."""
     return values if rows.counting is None else values[rows.counting]
 
 
 def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenScores | SeenBlocks:
-    """Summarise one model, or the difference of two, by the numbers that are bet on.
+    """Summarise one model, or the difference of two, by the units that the interval is made from.
 
     Args:
-        models: The same rows as each model scores them, nan where it fails.
-        setting: Planned share of label 1, and what is bet on.
+        models: The same rows with the scores of each model, nan where it fails.
+        setting: Planned share of label 1, and the kind of units.
         reach: The largest difference of two ranks of a row that is possible.
     """
     rows = models[0]
@@ -249,7 +249,7 @@ def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int,
 
 
 def _auc(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> Fraction:
-    """Return the same number as `auc_of` as an exact fraction."""
+    """Return the AUC of `auc_of` as an exact fraction."""
     positive = labels == 1
     upper, lower = scores[positive][:positives], np.sort(scores[~positive][:negatives])
     below = np.searchsorted(lower, upper, side="left").sum(dtype=np.int64)
@@ -259,7 +259,7 @@ def _auc(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, n
 
 
 def auc_sensitivity(*, positives: int, negatives: int) -> float:
-    """Return ``1/N+ + 1/N- - 1/(N+ N-)`` rounded up, as one row replaces at most one of either kind."""
+    """Return the largest effect of one row on `auc_of`, ``1/N+ + 1/N- - 1/(N+ N-)``, rounded up."""
     return math.nextafter((positives + negatives - 1) / (positives * negatives), math.inf)
 
 
@@ -279,7 +279,7 @@ def f1_of(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> f
 
 
 def _f1(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> Fraction:
-    """Return the same number as `f1_of` as an exact fraction."""
+    """Return the F1 score of `f1_of` as an exact fraction."""
     predicted = says(np.asarray(predictions, dtype=np.float64), labels, 1.0)
     counts = np.bincount(predicted + 2 * (labels == 1), minlength=4).tolist()
     top, bottom = (
@@ -290,7 +290,7 @@ def _f1(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> Fra
 
 
 def f1_sensitivity(*, least: float) -> float:
-    """Return ``2 / least`` rounded up, the farthest that one row can move the F1."""
+    """Return the largest effect of one row on `f1_of`, ``2 / least``, rounded up."""
     return math.nextafter(2.0 / least, math.inf)
 
 
@@ -315,14 +315,14 @@ class RankingQuery(StatisticQuery):
     tolerance: float | None
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         given = {**self.numbers, "tolerance": self.tolerance, "training": self.model.training}
         return QuerySpec(self.name, self.model.predictions, given)
 
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """Compile the statistic, for an AUC over all pairs and without counts where that is promised."""
+        """Compile the statistic. An AUC without counts is compiled as a metric where it has an interval."""
         if self.name == "auc" and tolerance is None and self.tolerance is None:
             area = MetricQuery(METRICS["roc_auc"], (self.model,))
             if area.is_promised(compiler):
@@ -330,7 +330,7 @@ class RankingQuery(StatisticQuery):
         return StatisticQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
 
     def bound_to(self, compiler: CompileContext) -> Statistic:
-        """Return the statistic for one holdout."""
+        """Return the statistic bound to the rows of one holdout."""
         MetricQuery(METRICS["f1" if self.name == "f1" else "roc_auc"], (self.model,)).check_labels(compiler.schema)
         rows, trained = BoundRows.of(self.model, compiler), None
         opened = rows.open(compiler.training)
@@ -338,7 +338,7 @@ class RankingQuery(StatisticQuery):
             outputs, labels = opened
 
             def trained(places: NDArray[np.intp]) -> Fraction:
-                """Return the statistic of some training rows, with its numbers in proportion."""
+                """Return the statistic of some training rows, with its counts scaled to their number."""
                 return self.of_rows(outputs[places], labels[places], Fraction(len(places), compiler.schema.rows))
 
         return Statistic(
@@ -352,7 +352,7 @@ class RankingQuery(StatisticQuery):
         )
 
     def of_rows(self, outputs: NDArray[Any], labels: NDArray[Any], share: Fraction = _ALL) -> Fraction:
-        """Return the statistic of predictions and labels, with its numbers scaled to a share of the rows."""
+        """Return the statistic of predictions and labels, with its counts scaled to a share of the rows."""
         numbers = {
             name: max(round(number * share), 1) if isinstance(number, int) else number * float(share)
             for name, number in self.numbers.items()
@@ -466,7 +466,7 @@ def f1(
 
 
 def whole_count(name: str, count: int) -> int:
-    """Check that a value is a whole number of rows, and return it as an int.
+    """Return a number of rows as an int, after checking that it is whole and at least 1.
 
     Raises:
         ValueError: If it is none of at least 1.

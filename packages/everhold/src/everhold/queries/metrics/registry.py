@@ -38,7 +38,7 @@ def _signed(_: Setting) -> tuple[float, float]:
 
 
 def _cost(setting: Setting) -> tuple[float, float]:
-    """Return the ends of the scale of a loss that is told as it is."""
+    """Return the ends of the scale of a loss for which lower is better: 0 and its clip."""
     return 0.0, setting.clip
 
 
@@ -48,7 +48,7 @@ def _benefit(setting: Setting) -> tuple[float, float]:
 
 
 def _loss(setting: Setting) -> tuple[float, float]:
-    """Return the ends of the scale of a loss that is told with a minus sign."""
+    """Return the ends of the scale of a negated loss: 0 and minus its clip."""
     return 0.0, -setting.clip
 
 
@@ -107,12 +107,12 @@ class Metric:
 
     @property
     def takes_positive(self) -> bool:
-        """Whether the metric needs labels 0 and 1, so that any class can be asked about against the rest."""
+        """Whether the metric is about two classes, so that one class can be named as the positive one."""
         return self.labels == _TWO
 
     @property
     def compares_two_classes(self) -> bool:
-        """Whether two models are compared only where labels are 0 and 1, though it takes other labels of one model."""
+        """Whether two models can be compared only for labels 0 and 1, though one model can have other labels."""
         return bool(self.outcomes) and self.two == "independent" and self.labels != _TWO
 
     def promised(self, *, models: int = 1, where: bool = False, gate: bool = False) -> Rows:
@@ -131,7 +131,7 @@ class Metric:
 
     @property
     def as_mean(self) -> str | Mapping[str, Any] | None:
-        """The mean over rows that equals this metric or ranks models in the same order; None without a known range."""
+        """A mean of row values that equals the metric or orders models in the same way, or None if there is none."""
         if self.mean or isinstance(self.like, str):
             return self.name if self.mean else self.like
         return self.like if self.like is not None and "high" in self.like else None
@@ -220,7 +220,7 @@ REFUSED_FUNCTIONS: Mapping[str, str] = {"fbeta_score": "f1", "average_precision_
 
 
 def _wrong_with(name: str, metric: Any) -> str:
-    """Return what is wrong with a metric that an extension adds, or an empty text."""
+    """Return what makes an extension's metric unusable, in words, or an empty text if it is usable."""
     if not isinstance(metric, Metric):
         return "It is no everhold.queries.metrics.registry.Metric."
     if metric.name != name:
@@ -233,13 +233,13 @@ def _wrong_with(name: str, metric: Any) -> str:
 
 
 class MetricRegistry(Mapping[str, Metric]):
-    """A registry of metrics by name: everhold's own in the order of the help, then those of extensions.
+    """All metrics by name: first those of everhold, then those of extensions.
 
     The metadata of installed distributions are read when another name is first looked up, and not before.
 
     Attributes:
-        own: Those that everhold brings itself.
-        extensions: Those that other distributions add.
+        own: Metrics of everhold.
+        extensions: Metrics of other distributions.
     """
 
     def __init__(self, own: tuple[Metric, ...]) -> None:
@@ -274,7 +274,7 @@ _CELLS = {"any": "groups", "independent": "independent", "none": "no"}
 
 
 def promises_table() -> str:
-    """Return the Markdown table of docs/guides/metrics.md, with a line for each metric and rows in its cells.
+    """Return the Markdown table of docs/guides/metrics.md: for each metric, the rows for which it has intervals.
 
     Examples:
         >>> print(promises_table().splitlines()[3])

@@ -76,7 +76,7 @@ class AccuracyQuery(LabelQuery):
         return not self.missed
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         return QuerySpec(self.score, self.predictions, {"training": self.training})
 
     def _check_labels(self, schema: Schema) -> None:
@@ -100,7 +100,7 @@ class AccuracyQuery(LabelQuery):
         return rule_is_right(text, schema)
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
-        """See `LabelQuery.in_engine`."""
+        """Return the row value that is true where prediction and label are equal, for the engine to compute."""
         return RowValue(Expression(Node.of(Operation.EQUAL, prediction, label)))
 
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
@@ -132,7 +132,7 @@ class OutcomeQuery(LabelQuery):
 
     @classmethod
     def codes(cls, score: str, predictions: Any, training: Any = None, positive: Any = None) -> OutcomeQuery:
-        """Build the query whose row values encode outcomes as ``code / 4``, in the order of `gains.OUTCOMES`.
+        """Build the query whose row values are ``code / 4``, where the codes number `gains.OUTCOMES`.
 
         Args:
             score: The metric that is compared by them.
@@ -167,7 +167,7 @@ class OutcomeQuery(LabelQuery):
 
     @property
     def yes_no(self) -> bool:  # type: ignore[override]
-        """See `LabelQuery`."""
+        """Whether each row value is 0 or 1."""
         return set(self.values) <= {0.0, 1.0}
 
     def _of_rule(self, text: str, schema: Schema) -> RowValue:
@@ -175,7 +175,7 @@ class OutcomeQuery(LabelQuery):
         return self.in_engine(class_node(text, label, schema), label, schema)
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
-        """See `LabelQuery.in_engine`. It is never None here."""
+        """Return the row value by the outcome of each row, for the engine to compute."""
         both = [Node.of(Operation.EQUAL, node, Node.literal(1.0)) for node in (prediction, label)]
         nothing, alarm, miss, _ = self.values
         if not (nothing or alarm or miss):
@@ -231,11 +231,11 @@ class LossQuery(LabelQuery):
 
     @property
     def score(self) -> str:
-        """The name of the metric, or that of `everhold.risk` for a loss with a range."""
+        """The name of the metric: ``"brier"``, or ``"risk"`` for any other loss."""
         return _BRIER if self.loss == _BRIER else "risk"
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         if not isinstance(self.loss, str):
             return LabelQuery.spec(self)
         ranged = {} if self.loss == _BRIER else {"loss": self.loss, "low": self.low, "high": self.high}
@@ -265,7 +265,7 @@ class LossQuery(LabelQuery):
         return {"kind": "risk", **loss, "low": low, "high": high}
 
     def _identified(self, loss: Loss) -> dict[str, str]:
-        """Return what identifies a loss function: its name or a token, its content, and its values on made-up rows."""
+        """Return the identity of a loss function: its name or a token, its code, and values on artificial rows."""
         named = {"name": self.name} if self.name is not None else {"token": self._token}
         predictions, labels = (axis.ravel() for axis in np.meshgrid(np.linspace(-3.0, 3.0, 25), [0.0, 1.0, 2.5]))
         found = _losses(loss, predictions, labels)
@@ -315,7 +315,7 @@ class LossQuery(LabelQuery):
         return array
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue | None:
-        """See `LabelQuery.in_engine`. It is None for a loss that is a function."""
+        """Return the row value of a named loss, for the engine to compute, or None for a loss function."""
         if not isinstance(self.loss, str):
             return None
         if self.loss == _BRIER:
@@ -333,7 +333,7 @@ class LossQuery(LabelQuery):
         return RowValue(Expression(known_or(loss, high)), low, high)
 
     def meant(self, prediction: Node, schema: Schema) -> tuple[Node, str, str]:
-        """See `LabelQuery.meant`."""
+        """Return a condition that valid predictions in the engine meet, and two texts for an error message."""
         if self._of_probabilities:
             return between(prediction, 0.0, 1.0), "are not all in [0, 1]", "Pass probabilities of label 1."
         return finite(prediction), "are not all finite", "Pass a number for each row."
@@ -368,7 +368,7 @@ def _losses(loss: Loss, predictions: NDArray[Any], labels: NDArray[Any]) -> NDAr
 
 
 def _judged(function: RowFunction, *, low: float, high: float) -> RowFunction:
-    """Return the row function for training rows, which refuses losses outside their range."""
+    """Return the row function for training rows with a check that no loss is outside the declared range."""
 
     def values(table: Table) -> NDArray[Any]:
         found = function(table)
@@ -384,7 +384,7 @@ def _judged(function: RowFunction, *, low: float, high: float) -> RowFunction:
 
 
 def _try_on_made_up_rows(loss: Loss) -> None:
-    """Check that a loss takes arrays and gives one number per row, each from its own row alone."""
+    """Raise QueryRejected unless a loss maps arrays to one number per row that depends on this row alone."""
     predictions, labels = np.array([0.0, 1.0, 0.25, 0.5]), np.array([0.0, 1.0, 1.0, 1.0])
     try:
         with np.errstate(all="ignore"):
@@ -496,7 +496,7 @@ _SUM_OF_PROBABILITIES = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredRows(LabelQuery):
-    """Predictions of all rows in the form that a metric reads.
+    """Predictions of a model for all rows, in the form that a metric reads.
 
     Attributes:
         outputs_are: The kind of predictions that the metric reads.
@@ -526,7 +526,7 @@ class ScoredRows(LabelQuery):
         return not self._of_classes
 
     def bind(self, schema: Schema) -> BoundQuery:
-        """Return a bound query that identifies the predictions and computes them from a table."""
+        """Return a bound query whose row values are the predictions, with their identity."""
         known = replace(self, classes=schema.label_classes)
         identity, sealed, training, reads = known._row_values(schema)
         return BoundQuery(
@@ -535,7 +535,7 @@ class ScoredRows(LabelQuery):
         )  # fmt: skip
 
     def outputs(self, features: Any) -> Any:
-        """See `LabelQuery.outputs`."""
+        """Return the estimator's outputs that the metric reads: classes, probabilities, scores or numbers."""
         model = self.predictions
         if self.outputs_are == "probability":
             return probabilities(model, features, self.positive)
@@ -562,7 +562,7 @@ class ScoredRows(LabelQuery):
         return array
 
     def coded(self, predictions: NDArray[Any]) -> NDArray[np.float64]:
-        """Return checked predictions as metrics read them: numbers of classes, or the numbers themselves."""
+        """Return checked predictions as numbers for the metric: the number of the class, or the number itself."""
         if self.outputs_are != "classes":
             return np.asarray(predictions, dtype=np.float64)
         if self._says_positive(predictions):
@@ -584,7 +584,7 @@ class ScoredRows(LabelQuery):
 
 
 def codes_of(values: NDArray[Any], classes: tuple[str | float, ...]) -> NDArray[np.float64]:
-    """Return the number of each value's class, from 0, or -1 for a value that is no class.
+    """Return the number of each value's class, counted from 0, or -1 for a value that is no class.
 
     Examples:
         >>> codes_of(np.array(["b", "a", "z"]), ("a", "b")).tolist()
@@ -595,7 +595,7 @@ def codes_of(values: NDArray[Any], classes: tuple[str | float, ...]) -> NDArray[
 
 
 def _of_class(found: NDArray[Any], model: Any, positive: Any) -> NDArray[Any]:
-    """Return the decision values for one class, from those of all classes or of two.
+    """Return decision values for one class, from those of all classes or of two classes.
 
     Raises:
         QueryRejected: If the model does not know it. Nothing is charged.
@@ -630,7 +630,7 @@ def _of_each_class(model: Any, features: Any, classes: tuple[str | float, ...] |
 
 
 def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[np.float64]:
-    """Check and return probabilities of each class, shape (rows, classes)."""
+    """Return probabilities of all classes, shape (rows, classes), after checking them."""
     check_known(schema)
     count = len(schema.label_classes or ())
     try:
@@ -654,11 +654,11 @@ def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) ->
 
 @dataclass(frozen=True, slots=True)
 class BoundRows:
-    """Predictions bound to the rows of one holdout.
+    """The predictions of one model, bound to the rows of one holdout.
 
     Attributes:
-        given: The predictions as they were handed in.
-        bound: Identity, and functions from a table to predictions.
+        given: The predictions or the model as passed.
+        bound: A query with the identity of the predictions and functions from a table to them.
         width: Shape of the prediction of one row.
     """
 
@@ -702,13 +702,13 @@ class BoundRows:
         return np.asarray(found, dtype=np.float64), rows.table((self.label,))[self.label]
 
     def public(self) -> NDArray[np.float64] | None:
-        """Return the predictions for sealed rows if they were handed in as an array, or None for an estimator."""
+        """Return the predictions for sealed rows if they were passed as an array, or None for an estimator."""
         if not self.bound.by_position or self.bound.sealed is None:
             return None
         return np.asarray(self.bound.sealed({}), dtype=np.float64)
 
     def open(self, training: StoredRows | None) -> tuple[NDArray[np.float64], NDArray[Any]] | None:
-        """Return predictions and labels of the training rows, or None if they are unknown."""
+        """Return predictions and labels of the training rows, or None if the predictions are unknown."""
         if self.bound.training is None or training is None:
             return None
         table = training.table(self.names)

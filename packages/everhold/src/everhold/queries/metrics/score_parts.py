@@ -115,17 +115,17 @@ class RowPart(NamedTuple):
 
     @property
     def whole(self) -> Floats:
-        """The denominators of all rows, 1 for a mean."""
+        """The denominator of each row, which is 1 for a mean."""
         return np.ones(len(self.numerators)) if self.denominators is None else self.denominators
 
     def minus(self, other: RowPart, reach: float) -> RowPart:
-        """Return the part (1 + difference / reach) / 2, from two parts with the same denominators."""
+        """Return the part ``(1 + difference / reach) / 2`` of two parts with equal denominators."""
         apart = np.clip((self.numerators - other.numerators) / reach, -1.0, 1.0)
         how = "mean" if self.how == "share" else self.how
         return self._replace(numerators=(self.whole + apart) / 2.0, how=how, empty=0.5)
 
     def among(self, counting: NDArray[Any] | None) -> RowPart:
-        """Return the part among the rows that count, by their weights. A mean becomes a ratio."""
+        """Return the part over the rows that count, by their weights. A mean becomes a ratio."""
         if counting is None:
             return self
         how = "free" if self.how == "free" else "ratio"
@@ -133,9 +133,9 @@ class RowPart(NamedTuple):
 
 
 def rate_part(rows: Judged, number: float, rate: str) -> RowPart:
-    """Return ``"precision"``, ``"recall"`` or ``"f1"`` of one class as a ratio, by the outcomes of rows.
+    """Return precision, recall or F1 of one class as a ratio, from the outcome of each row.
 
-    Numerator and denominator are those by which two models are compared (`ratio_gain.RATIOS`).
+    Numerators and denominators are those of `RATIOS`, by which two models are compared.
     """
     predicted, actual = says(rows.outputs, rows.labels, number), rows.labels == number
     top, bottom = (np.array(of)[1 + predicted + 2 * actual] for of in RATIOS[rate])
@@ -143,12 +143,12 @@ def rate_part(rows: Judged, number: float, rate: str) -> RowPart:
 
 
 def class_parts(rows: Judged, setting: Setting, *, rate: str) -> list[RowPart]:
-    """Return one rate of each class, as `rate_part` makes it."""
+    """Return precision, recall or F1 of each class, as `rate_part` makes it."""
     return [rate_part(rows, number, rate) for number in range(setting.classes)]
 
 
 def weighted_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """Return F1 of each class, 0 for labels of no class, followed by the shares of these labels."""
+    """Return F1 of each class and 0 for labels of no class, followed by the shares of these labels."""
     none = ~np.isin(rows.labels, np.arange(setting.classes))
     shares = [rows.labels == number for number in range(setting.classes)] + [none]
     nothing = RowPart(np.zeros(len(none)), none.astype(np.float64), "ratio")
@@ -183,7 +183,7 @@ def loss(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
 
 
 def losses_of(rows: Judged, setting: Setting, *, of: str) -> Floats:
-    """Return the loss of each row before it is clipped, infinite where there is no prediction. See `loss`."""
+    """Return each row's loss without clipping, which is infinite where there is no prediction."""
     with np.errstate(divide="ignore", invalid="ignore"):
         if of == "log":
             return largest_losses(-np.log(_of_what_happened(rows)))
@@ -194,7 +194,7 @@ def losses_of(rows: Judged, setting: Setting, *, of: str) -> Floats:
 
 
 def benefit_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """Return the net benefit of rows on [0, 1]: 1 of a true positive, minus the odds of a false one."""
+    """Return the net benefit of each row on [0, 1]: 1 for a true positive, minus the odds for a false positive."""
     odds = setting.threshold / (1.0 - setting.threshold)
     positive, told = rows.labels == 1.0, rows.outputs >= setting.threshold
     told = np.where(np.isnan(rows.outputs), ~positive, told)  # a failing row is a false alarm, or a missed positive
@@ -203,7 +203,7 @@ def benefit_parts(rows: Judged, setting: Setting) -> list[RowPart]:
 
 
 def excess_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """Return (1 + probability - label) / 2 of each row, at the farthest end where the model fails."""
+    """Return ``(1 + probability - label) / 2`` of each row, which is 0 or 1 where the model fails."""
     apart = np.where(np.isnan(rows.outputs), 1.0 - 2.0 * (rows.labels == 1.0), rows.outputs - (rows.labels == 1.0))
     return [RowPart((1.0 + apart) / 2.0)]
 
@@ -217,12 +217,12 @@ def _of_what_happened(rows: Judged) -> Floats:
 
 
 def _labels(rows: Judged, setting: Setting) -> Floats:
-    """Return the labels clipped to their range, with the lower end for a missing one, shape (rows,)."""
+    """Return the labels clipped to their range, with the lower end in place of missing ones, shape (rows,)."""
     return np.clip(np.nan_to_num(rows.labels, nan=setting.low), setting.low, setting.high)
 
 
 def explained_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """Return the parts of R2: errors over squares about the centre, labels, and these squares."""
+    """Return the parts of R2: squared errors over squares of labels less a centre, labels, and these squares."""
     width = setting.high - setting.low
     labels = (_labels(rows, setting) - setting.low) / width
     (errors,), squares = loss(rows, setting, of="squared"), (labels - setting.centre) ** 2
@@ -230,12 +230,12 @@ def explained_parts(rows: Judged, setting: Setting) -> list[RowPart]:
 
 
 def failing_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """Return the share of rows on which the model fails, as one part."""
+    """Return the share of rows on which the model fails, as the only part."""
     return [RowPart(np.isnan(rows.outputs).astype(np.float64), None, "share")]
 
 
 def right_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """Return the share of rows whose class is predicted, as one part."""
+    """Return the share of rows whose class is predicted, as the only part."""
     known = (rows.labels >= 0.0) & (rows.labels < setting.classes)
     return [RowPart(((rows.outputs == rows.labels) & known).astype(np.float64), None, "share")]
 
@@ -263,7 +263,7 @@ class PairedScores:
 
 
 def part_by_part(parts: Parts, bounds: Bounds) -> PairedScores:
-    """Return the comparison by a metric that averages parts with the same denominators for all predictions."""
+    """Return the comparison of two models by the differences of their parts, which have equal denominators."""
 
     def apart(first: Judged, second: Judged, setting: Setting, reach: float) -> list[RowPart]:
         pairs = zip(parts(first, setting), parts(second, setting), strict=True)
@@ -273,7 +273,7 @@ def part_by_part(parts: Parts, bounds: Bounds) -> PairedScores:
 
 
 def _stretched(bounds: Bounds, reach: float, low: Floats, high: Floats) -> tuple[float, float]:
-    """Convert bounds of a difference divided by its reach to bounds of the difference itself."""
+    """Return bounds of a difference, from bounds of the difference divided by its reach."""
     least, most = bounds(low, high)
     return (1.0 + reach * (2.0 * least - 1.0)) / 2.0, (1.0 + reach * (2.0 * most - 1.0)) / 2.0
 
@@ -289,7 +289,7 @@ def of_root() -> PairedScores:
 
 
 def of_explained() -> PairedScores:
-    """Return the comparison by R2, from the difference of errors, the mean label and its mean square."""
+    """Return the comparison by R2: the difference of errors, the mean label and the mean square of labels."""
 
     def apart(first: Judged, second: Judged, setting: Setting, reach: float) -> list[RowPart]:
         (own, labels, squares), (other, _, _) = (explained_parts(rows, setting) for rows in (first, second))
@@ -320,10 +320,10 @@ def of_correlation() -> PairedScores:
 def _signed(
     gain: Bounds, reach: float, differences: int, scale: float, low: Floats, high: Floats
 ) -> tuple[float, float]:
-    """Return bounds of (1 + gain) / 2, from parts whose first ones are differences divided by the reach.
+    """Return bounds of ``(1 + scale gain) / 2``, from parts of which the first are differences over their reach.
 
     Args:
-        gain: From ends of signed differences and of other parts to the least and the largest gain.
+        gain: Function from the ends of differences and of other parts to the least and the largest gain.
         reach: Reach of the differences.
         differences: Number of them.
         scale: Factor by which the gain is multiplied.
@@ -352,7 +352,7 @@ def _squared(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _log(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
-    """Return minus the logarithm of the probability that was given to each label 0 or 1."""
+    """Return the logarithmic loss of each row: minus the log probability of its label, 0 or 1."""
     with np.errstate(divide="ignore"):  # a probability of 0 for what happened costs inf, which is clipped
         return np.asarray(-np.log(np.where(labels == 1, predictions, 1.0 - predictions)))
 
@@ -362,7 +362,7 @@ LOSSES: dict[str, Loss] = {"absolute": _absolute, "squared": _squared, "log": _l
 
 
 def named_values(description: Mapping[str, Any]) -> Loss | None:
-    """Return the function from predictions and labels to row values of a named metric, or None if it is none.
+    """Return the function from predictions and labels to row values of a named metric, or None for other queries.
 
     Args:
         description: The public description of the query.

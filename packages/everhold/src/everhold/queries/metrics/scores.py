@@ -102,11 +102,11 @@ def metric(
 
 @dataclass(frozen=True)
 class AtThreshold:
-    """A classifier that says the positive class where a model's score reaches a threshold.
+    """A classifier that predicts the positive class where a model's score is at least a threshold.
 
     Attributes:
         model: A fitted estimator.
-        threshold: Of its probability of the positive class, or of its decision function.
+        threshold: Threshold of the probability of the positive class, or of the decision function.
         positive: The positive class; None for label 1 of labels 0 and 1.
     """
 
@@ -120,7 +120,7 @@ class AtThreshold:
         return said.astype(np.int64) if self.positive is None else said
 
     def predict_proba(self, features: Any) -> NDArray[np.float64]:
-        """Return probabilities 0 and 1 of both classes, shape (rows, 2)."""
+        """Return the predicted classes as probabilities 0 and 1, shape (rows, 2)."""
         said = np.asarray(self.predict(features), dtype=np.float64)
         return np.column_stack([1.0 - said, said])
 
@@ -253,7 +253,7 @@ def recall(predictions: Any, *, training: Any = None) -> MetricQuery:
 
 
 def scored(name: str) -> Callable[..., Any]:
-    """Return the function from a model, or predictions, to the query about its metric.
+    """Return the function that builds the query for a named metric from a model or from predictions.
 
     Raises:
         QueryRejected: If there is no such score. Nothing is charged.
@@ -310,7 +310,7 @@ def _listed() -> str:
 def _is(
     scorer: Any, function: Callable[..., Any], sign: int, settings: Mapping[str, Any], responses: tuple[str, ...] | None
 ) -> bool:
-    """Return whether a scikit-learn scorer has this function, sign and settings, and reads these responses."""
+    """Return whether a scikit-learn scorer has this function, sign and settings, and reads these outputs."""
     if scorer._score_func is not function or scorer._sign != sign:
         return False
     usual = {

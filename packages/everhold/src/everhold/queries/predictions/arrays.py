@@ -89,7 +89,7 @@ class PredictionTable:
     def order(
         self, row_id: str, ids: Sequence[Any], *, rows_are: str, others: Callable[[], Sequence[Any]] = tuple
     ) -> NDArray[np.intp] | None:
-        """Return the position of each row's prediction, or None if the table has the order of the rows.
+        """Return the position in the table of each row's prediction, or None if the order is the same.
 
         Raises:
             QueryRejected: If an id is missing, twice or unknown. Nothing is charged.
@@ -127,7 +127,7 @@ class PredictionTable:
             )
 
     def _values_column(self, row_id: str | None) -> str:
-        """Return the name of the column of predictions: the one that was named, or the only one beside the ids."""
+        """Return the name of the column of predictions: the named one, or the only one besides the ids."""
         others = [name for name in self.columns if name != row_id]
         if self.column is not None:
             if self.column not in others:
@@ -146,7 +146,7 @@ class PredictionTable:
         )
 
     def _check_cells(self, column: str, values: NDArray[Any], *, numbers: bool) -> None:
-        """Check that no prediction is missing, and that all are numbers where they have to be.
+        """Raise QueryRejected if a prediction is missing, or is not a number where it must be one.
 
         Raises:
             QueryRejected: If one is not. Names its row in the table, and quotes it.
@@ -168,7 +168,7 @@ class PredictionTable:
             )
 
     def _ids(self, row_id: str, *, text: bool) -> list[Any]:
-        """Return the ids as text or as numbers: 7 and 7.0 are one id, "7" and "07" are two."""
+        """Return the ids as text or as numbers. As numbers 7 and 7.0 are equal; as text "7" and "07" differ."""
         column = self.columns[row_id]
         missing = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else np.zeros(0, dtype=bool)
         array = np.asarray(column)
@@ -215,7 +215,7 @@ def ids_refused(
 
 
 def prediction_table(predictions: object) -> PredictionTable | None:
-    """Return predictions as a table if they are a mapping, data frame or Arrow table, or None for arrays.
+    """Return predictions as a `PredictionTable` if they have columns, or None for arrays.
 
     Raises:
         QueryRejected: If columns share a name. Nothing is charged.
@@ -243,7 +243,7 @@ def prediction_table(predictions: object) -> PredictionTable | None:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Write the names of columns as a list for messages, shortened if there are many.
+    """Return names of columns as a text for messages, shortened if there are many.
 
     Examples:
         >>> listed(["id", "p"]), listed(map(str, range(2_000)))[-14:]
@@ -267,7 +267,7 @@ def _is_missing(value: object) -> bool:
 
 
 def _is_finite(value: object) -> bool:
-    """Return whether a value is a finite number, or a text that is one."""
+    """Return whether a value is a finite number, or a text that spells one."""
     try:
         return math.isfinite(float(value))  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -275,7 +275,7 @@ def _is_finite(value: object) -> bool:
 
 
 def _example(row_id: str | None) -> str:
-    """Return words that show what a file of predictions may look like."""
+    """Return an example of a file of predictions in words."""
     if row_id is None:
         return 'a column "prediction" with "1", "0", ... in the order of the rows'
     return f'a table such as "{row_id},prediction", "17,1", "18,0"'
@@ -336,7 +336,7 @@ def are_no_class(predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]
 
 
 def check_known(schema: Schema) -> None:
-    """Check that the classes of the label are known, as a comparison with predicted classes needs.
+    """Raise QueryRejected if the classes of the label are unknown, so that no class can be compared with them.
 
     Raises:
         QueryRejected: If no class is known. Nothing is charged.
@@ -350,7 +350,7 @@ def check_known(schema: Schema) -> None:
 
 
 def known_classes(schema: Schema) -> tuple[str, str]:
-    """Return the sentences of a message that name the expected classes and say what to do about other values."""
+    """Return two sentences for a message: which classes are expected, and what to do about other values."""
     classes, hint = schema.label_classes, "Check their spelling."
     if classes is None:
         expected = "Pass a class for each row, a whole number or a text."
@@ -366,7 +366,7 @@ def known_classes(schema: Schema) -> tuple[str, str]:
 
 
 def _look_alike(unknown: Sequence[Any], classes: Sequence[Any] | None) -> str:
-    """Return how an unknown class differs from a known one that looks like it, or an empty text."""
+    """Return advice if an unknown class differs from a known one only in case or blanks, else an empty text."""
     alike = {each.strip().casefold(): each for each in classes or () if isinstance(each, str)}
     for text in unknown:
         known = alike.get(text.strip().casefold()) if isinstance(text, str) else None
@@ -376,7 +376,7 @@ def _look_alike(unknown: Sequence[Any], classes: Sequence[Any] | None) -> str:
 
 
 def check_lengths(texts: Iterable[str]) -> None:
-    """Check that texts are short enough to be predictions, before an array is made of them."""
+    """Raise QueryRejected if a text is too long to be a prediction, before an array is made of the texts."""
     longest = max(map(len, texts), default=0)
     if longest > MOST_CHARACTERS:
         raise QueryRejected(f"A prediction has {longest:,} characters, more than {MOST_CHARACTERS:,}. Shorten it.")
@@ -388,7 +388,7 @@ def _shown(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a class as people write it: 1 for 1.0, and a long text shortened."""
+    """Return a class as people write it, with 1 for 1.0. A long text is shortened."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value[: 2 * _LONGEST_CLASS] if isinstance(value, str) else value
@@ -439,13 +439,13 @@ def is_mixed(predictions: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RowSpan:
-    """The place of a query's rows among all sealed rows. It is public.
+    """The position of a query's rows among all sealed rows, in order of arrival. It is public.
 
     Attributes:
-        start: Number of sealed rows before them; negative where some of them are retired.
+        start: Number of sealed rows before the query's rows; negative if some of these are retired.
         rows: Number of rows of the query.
         total: Number of all sealed rows.
-        ids: Reads the public ids of all rows that were ever sealed; only where rows have ids.
+        ids: Function that reads the public ids of all rows ever sealed; empty if rows have no ids.
     """
 
     start: int
@@ -454,7 +454,7 @@ class RowSpan:
     ids: Callable[[], Sequence[Any]]
 
     def cut(self, predictions: Any, *, what: str = "The predictions") -> Any:
-        """Return predictions for the query's rows, cut from those for all sealed rows in order of arrival.
+        """Return the predictions for the query's rows, selected from those for all sealed rows.
 
         Args:
             predictions: An array, a list or a series; anything else, and one of the query's rows alone, stays as it is.

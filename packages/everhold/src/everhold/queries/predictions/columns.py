@@ -35,7 +35,7 @@ _MOST_CELLS = 2**23  # that are read at a time
 
 
 class PredictionsFile(Mapping[str, "PredictionColumn"]):
-    """A mapping from names to the columns of a predictions file, made by `predictions_in` and read only when asked.
+    """A mapping from names to the columns of a file of predictions, each read when a query needs it.
 
     Args:
         path: The file.
@@ -86,10 +86,10 @@ class PredictionColumn:
     reading: ColumnReading | None = field(default=None, repr=False)
 
     def placed(self, schema: Schema, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None = None) -> Placed:
-        """Read the column and return its predictions in the order of the rows.
+        """Read the column, and return its predictions in the order of the rows.
 
         Args:
-            schema: The rows.
+            schema: The public facts about the rows.
             ids: As for `PredictionTable.in_order`.
             rows_are: The same.
             span: Place of the rows among all sealed rows; None where they are all.
@@ -119,18 +119,18 @@ class Placed:
     def until_asked(
         self, checked: NDArray[Any], against: Callable[[NDArray[Any], str], RowFunction], label: str
     ) -> RowFunction:
-        """Return the row values of checked predictions, which stay on disk if there is a cache."""
+        """Return the row function of checked predictions. With a cache they wait on disk."""
         if self.cache is None:
             return GivenValues(checked, against(checked, label))
         return KeptValues(self.cache.keep(checked), against, label)
 
 
 class ColumnReading:
-    """A reader of several columns of one file, which matches row ids once.
+    """Reads several columns of one file. Row ids are matched once for all columns.
 
     Args:
         file: The file.
-        names: Columns in the order in which they will be asked about.
+        names: Names of the columns, in the order in which queries need them.
     """
 
     def __init__(self, file: PredictionsFile, names: Sequence[str]) -> None:
@@ -173,7 +173,7 @@ class ColumnReading:
     def _order(
         self, row_id: str | None, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None
     ) -> NDArray[np.intp] | None:
-        """Return the position of each row's line, found once, or None for lines in the order of the rows."""
+        """Return the position of each row's line in the file, or None if the order is the same. Found once."""
         if rows_are not in self._orders:
             assert self._source is not None
             file = self._file
@@ -208,7 +208,7 @@ class PredictionCache:
         weakref.finalize(self, self._file.close)
 
     def keep(self, array: NDArray[Any]) -> Callable[[], NDArray[Any]]:
-        """Store an array of numbers or fixed-width texts, and return the function that reads it again."""
+        """Write an array of numbers or texts to the file, and return a function that reads it again."""
         if array.dtype.kind in "iu" and len(array):  # whole numbers take the smallest type that holds them
             small = np.result_type(*(np.min_scalar_type(int(end)) for end in (array.min(), array.max())))
             array = array.astype(small) if small.kind in "iu" else array
@@ -264,7 +264,7 @@ class KeptValues:
         return self.read()
 
     def in_memory(self) -> RowFunction:
-        """Return the same row function with its predictions in memory."""
+        """Return an equal row function that holds its predictions in memory."""
         return self.against(self.read(), self.label)
 
     def __call__(self, table: Table) -> NDArray[Any]:
@@ -273,9 +273,9 @@ class KeptValues:
 
 
 def read_together(queries: Sequence[Any], rows: RowStore | None, schema: Schema) -> list[Any]:
-    """Return the queries, with all columns of one file read together.
+    """Return the queries with shared readers, so that columns of one file are read together.
 
-    Predictions that stay where the sealed rows are were found and checked there.
+    Predictions that are in the engine with the sealed rows are replaced by checked references to their columns.
 
     Raises:
         QueryRejected: If predictions beside the rows cannot be used. Nothing is charged.
@@ -298,7 +298,7 @@ def read_together(queries: Sequence[Any], rows: RowStore | None, schema: Schema)
 
 
 def _columns_of(query: Any) -> Iterator[tuple[str, PredictionColumn | LocatedPredictions]]:
-    """Yield the columns of files that a query and its parts have as predictions, with the names of the arguments."""
+    """Yield the predictions of a query and of its parts that are columns, each with the name of its argument."""
     for role, value in parts_of(query):
         if isinstance(value, PredictionColumn | LocatedPredictions):
             yield role, value
@@ -307,7 +307,7 @@ def _columns_of(query: Any) -> Iterator[tuple[str, PredictionColumn | LocatedPre
 
 
 def _sharing(query: Any, readings: Mapping[tuple[int, str], ColumnReading]) -> Any:
-    """Return the query with the readers that its columns share with those of other queries."""
+    """Return the query with a shared reader for each of its columns of predictions."""
     changes: dict[str, Any] = {}
     for role, value in parts_of(query):
         if isinstance(value, PredictionColumn):

@@ -42,15 +42,15 @@ _DELIMITERS = {CSV: ",", TSV: "\t"}
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The public facts that decide how a file of predictions is read and how large it may be.
+    """The public facts that decide how a file of predictions is read and how large it can be.
 
     Attributes:
         rows: Number of sealed rows.
         training_rows: Number of training rows.
         row_id: Name of the column of row ids; None where rows have none.
-        ids_are_text: Whether ids are read as they are written.
-        labels_are_text: Whether all else is.
-        most_columns: More columns than this are no predictions.
+        ids_are_text: Whether ids are read as texts.
+        labels_are_text: Whether all other columns are read as texts.
+        most_columns: Largest number of columns.
     """
 
     rows: int
@@ -69,12 +69,12 @@ class Wanted:
 
     @property
     def most_lines(self) -> int:
-        """The largest number of lines that a file of predictions for these rows may have."""
+        """Largest number of lines that a file of predictions for these rows can have."""
         return 2 * self.rows + self.training_rows
 
     @property
     def most_bytes(self) -> int:
-        """The largest number of bytes that such a file may have, packed or unpacked."""
+        """Largest number of bytes that a file of predictions for these rows can have, also when unpacked."""
         return max(_LEAST_BYTES, _MOST_OF_A_LINE * (self.rows + self.training_rows))
 
     def as_text(self, names: list[str]) -> dict[str, str]:
@@ -99,7 +99,7 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
 
 
 def _form_of(path: Path) -> str:
-    """Return the form of a file by its name's ending, after checking that there is one."""
+    """Return the form of a file from the ending of its name, after checking that the file exists."""
     if not path.is_file():
         raise QueryRejected(f"There is no file {str(path)!r}. Check the path.")
     form = path.suffix.lower().removeprefix(".")
@@ -166,12 +166,12 @@ class SomeColumns:
         return dict(zip(names, columns.values(), strict=True))
 
     def close(self) -> None:
-        """Delete the rewritten file, if there is one."""
+        """Delete the Parquet copy of the file, if there is one."""
         if self._folder is not None:
             self._folder.cleanup()
 
     def _now(self) -> tuple[int, ...]:
-        """Return what changes when the file is changed."""
+        """Return facts about the file, such as size and time, that differ after it is changed."""
         found = self._given.stat()
         return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
@@ -182,7 +182,7 @@ def read_columns(path: Path, form: str, wanted: Wanted, *, name: str) -> dict[st
     Args:
         path: The file; the engine can open no other one meanwhile.
         form: `CSV`, `TSV`, `PARQUET` or `ARROW`.
-        wanted: What it is read for.
+        wanted: The facts that decide how it is read.
         name: The name of the file in messages.
 
     Raises:
@@ -201,7 +201,7 @@ def read_columns(path: Path, form: str, wanted: Wanted, *, name: str) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A reader of one file, with its checks of size and content."""
+    """Reads one file of predictions, with checks of its size and content."""
 
     path: Path
     form: str
@@ -219,7 +219,7 @@ class _Reading:
 
     @contextmanager
     def errors_hidden(self) -> Iterator[None]:
-        """Return a context in which errors of the engine are replaced by one general error."""
+        """Return a context in which an error of the engine becomes a QueryRejected that quotes nothing."""
         try:
             yield
         except duckdb.Error:
@@ -229,7 +229,7 @@ class _Reading:
             ) from None
 
     def connected(self, *others: Path) -> duckdb.DuckDBPyConnection:
-        """Return a new engine that can open this file, and others that are named, and nothing else."""
+        """Return a new engine that can open only this file and the others that are given."""
         connection = duckdb.connect(":memory:", config={"temp_directory": ""})
         allowed = ", ".join(("'" + str(path.resolve()).replace("'", "''") + "'") for path in (self.path, *others))
         connection.execute(f"SET allowed_paths = [{allowed}]")
@@ -253,7 +253,7 @@ class _Reading:
         return self._written_relation(connection, pattern)
 
     def _written_relation(self, connection: duckdb.DuckDBPyConnection, pattern: str) -> duckdb.DuckDBPyRelation:
-        """Return the table in a text file, with ids and labels as they are written where these are texts."""
+        """Return the table in a text file. Ids and labels that are texts are read as they are written."""
         written: dict[str, Any] = {"header": True, "delimiter": _DELIMITERS[self.form]}
         names = connection.read_csv(pattern, all_varchar=True, sample_size=_LINES_FOR_NAMES, **written).columns
         text = self.wanted.as_text(names)
@@ -261,19 +261,19 @@ class _Reading:
         return connection.read_csv(pattern, dtype=text, **written) if text else connection.read_csv(pattern, **written)
 
     def write_parquet(self, into: Path) -> None:
-        """Rewrite a text file as Parquet, with groups of few lines so that many columns take little memory."""
+        """Write the table as a Parquet file with small row groups, so that few columns take little memory."""
         with self.connected(into) as connection, self.errors_hidden():
             rows = self._written_relation(connection, file_pattern(self.path.resolve()))
             group = max(_MOST_CELLS // max(len(rows.columns), 1), _LEAST_GROUP)
             rows.write_parquet(str(into.resolve()), row_group_size=group)
 
     def check_parquet_lines(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Check the number of lines of a Parquet file, as its metadata state it."""
+        """Raise QueryRejected if a Parquet file has too many lines by its metadata."""
         lines = "SELECT coalesce(sum(num_rows), 0) FROM parquet_file_metadata(?)"
         self._check_lines(connection.execute(lines, [file_pattern(self.path.resolve())]).fetchall()[0][0])
 
     def _arrow(self) -> Any:
-        """Read an Arrow table batch by batch, and stop if there are too many lines."""
+        """Return the table in an Arrow file, read batch by batch. Too many lines raise QueryRejected."""
         try:
             import pyarrow
         except ModuleNotFoundError:
@@ -318,14 +318,14 @@ class _Reading:
             )
 
     def _check_columns(self, count: int) -> None:
-        """Check that there are not far too many columns."""
+        """Raise QueryRejected if there are more columns than the file can have."""
         if count > (most := self.wanted.most_columns):
             raise QueryRejected(
                 f"{self.name} has more than {most:,} columns. Pass row ids and one column of predictions."
             )
 
     def _check_lines(self, count: int) -> None:
-        """Check that there are not far too many lines."""
+        """Raise QueryRejected if there are more lines than the file can have."""
         if count > self.wanted.most_lines:
             raise self.too_long()
 
@@ -371,7 +371,7 @@ def read_untrusted(path: Path, schema: Schema, *, name: str) -> PredictionTable:
 
 
 def limits_for(wanted: Wanted) -> ReadingLimits:
-    """Return what the reading process may use, in proportion to the holdout's rows."""
+    """Return the limits of memory, time and size for the process that reads a file of predictions."""
     return ReadingLimits(
         content=wanted.most_bytes, memory=_MEMORY + _MEMORY_OF_A_LINE * wanted.most_lines,
         seconds=_SECONDS + wanted.most_lines // _LINES_A_SECOND, written=4 * wanted.most_bytes,
@@ -385,7 +385,7 @@ def listed_columns(path: Path, *, name: str, wanted: dict[str, Any]) -> dict[str
 
 
 def _form_by_content(path: Path, name: str) -> str:
-    """Return the form of a file, judged by its first bytes and, for text, by its first line."""
+    """Return the form of a file, recognised by its first bytes and, for text, by its first line."""
     with path.open("rb") as file:
         head = file.read(2**16)
     for beginning, form in _BEGINNINGS.items():
@@ -404,7 +404,7 @@ def _form_by_content(path: Path, name: str) -> str:
 
 
 def _listed(column: NDArray[Any]) -> dict[str, Any]:
-    """Convert a column to plain JSON data, with text for what is neither a number nor a truth value."""
+    """Return a column as plain JSON data. Values other than numbers and truth values become texts."""
     missing = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
     values = np.ma.getdata(column)
     numbers = values.dtype.kind in _KINDS

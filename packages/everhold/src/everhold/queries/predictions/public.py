@@ -49,10 +49,10 @@ _UNCLEAR = 0.25
 
 
 def set_apart(bound: BoundQuery, schema: Schema, mechanism: Mechanism) -> BoundQuery:
-    """Return a difference of two arrays with the rows on which they differ, and other queries unchanged.
+    """Return a difference of two arrays with the rows on which they differ; other queries are unchanged.
 
-    It is left as it is where rows depend on each other, where the split fixed the classes of the labels, where
-    predictions stay in an engine, and where the loss is a function, whose values of equal rows may differ.
+    A difference is unchanged, too, where rows depend on each other, where the split fixed the classes of the labels,
+    where predictions stay in an engine, and where the loss is a function, whose values for equal rows can differ.
     """
     pair, unit = bound.pair, mechanism.unit
     if pair is None or pair.how != "difference" or pair.first.pair is not None or pair.second.pair is not None:
@@ -113,10 +113,10 @@ def apart_procedure(
 
 
 def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, guess: float | None) -> Cells:
-    """Return the likely spread of sealed row values if no training rows show it.
+    """Return a histogram of row values to plan with if no training rows show their spread.
 
-    For an array of probabilities, labels are imagined as drawn with these probabilities; for numbers, with logistic
-    residuals. For other queries each row value is imagined as 0 or 1.
+    For an array of probabilities, labels are taken to be drawn with these probabilities; for numbers, to have logistic
+    residuals. For other queries each row value is taken to be 0 or 1.
 
     Args:
         bound: The query, which is no yes-or-no query.
@@ -137,13 +137,13 @@ def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, g
 
 
 def _given(bound: BoundQuery) -> NDArray[Any] | None:
-    """Return the predictions that an analyst handed in, or None if something else makes them."""
+    """Return the array of predictions that an analyst passed, or None if a model or rule makes them."""
     handed_in = bound.by_position and bound.pair is None and isinstance(bound.sealed, Given)
     return bound.sealed.predictions() if handed_in and isinstance(bound.sealed, Given) else None
 
 
 def _alike(pair: Pair) -> bool:
-    """Return whether both queries of a pair are the same named metric."""
+    """Return whether both queries of a difference have the same named metric."""
     kinds = [{name: of for name, of in each.description.items() if name != "predictions"} for each in
              (pair.first, pair.second)]  # fmt: skip
     return kinds[0] == kinds[1] and named_values(kinds[0]) is not None
@@ -178,7 +178,7 @@ def _range(
 
 
 def _likely_shares(pair: Pair, apart: Apart, schema: Schema, labels: Floats | None) -> Cells:
-    """Return the likely spread of values on the rows on which two arrays differ."""
+    """Return a histogram of values to plan with, for the rows on which two arrays differ."""
     kind, first, second = pair.first.description, _given(pair.first), _given(pair.second)
     values_of = named_values(kind)
     assert first is not None
@@ -199,10 +199,10 @@ def _likely_shares(pair: Pair, apart: Apart, schema: Schema, labels: Floats | No
 
 
 def _imagined(predictions: Floats, schema: Schema, labels: Floats | None, spread: float) -> tuple[Floats, Floats]:
-    """Return labels that rows may have and their chances, both broadcasting to (rows, labels).
+    """Return possible labels of rows and their probabilities, both broadcasting to (rows, labels).
 
     Args:
-        predictions: Shape (rows,): probabilities of label 1, or numbers.
+        predictions: Probabilities of label 1, or numbers; shape (rows,).
         schema: The rows.
         labels: Labels of the training rows; None where there are none.
         spread: Standard deviation of all predictions.
@@ -219,12 +219,12 @@ def _imagined(predictions: Floats, schema: Schema, labels: Floats | None, spread
 
 
 def _clipped(values: Floats) -> Floats:
-    """Return row values clipped to [0, 1], with 1 for what is no number."""
+    """Return row values clipped to [0, 1], with 1 in place of nan."""
     return np.clip(np.nan_to_num(values, nan=1.0), 0.0, 1.0)
 
 
 def _planned(values: Floats, chances: Floats, *, rows: int) -> Cells:
-    """Return the histogram of `rows` rows with these values, weighted by their chances."""
+    """Return the histogram of these values with these probabilities, scaled to ``rows`` rows."""
     every, weights = (each.ravel() for each in np.broadcast_arrays(values, chances))
     weights = weights * (rows / float(np.sum(weights)))
     cell = np.minimum((every * CELLS).astype(np.int64), CELLS - 1)

@@ -121,7 +121,7 @@ class ChoiceQuery(Query[Choice]):
     loss: Callable[[Any], RowwiseQuery | str] | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         return QuerySpec("choose", self._queries(), {"best": self.best, "most": self.most if self.most != 1 else None})
 
     def _queries(self) -> list[RowwiseQuery | MetricQuery]:
@@ -155,11 +155,11 @@ def _outwards(low: float, high: float, *, turned: bool) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class ChoicePlan(OneEntry[Choice]):
-    """A plan for one choice, with one ledger entry and the events of corollary M1.
+    """A plan for one choice among candidates, with one ledger entry (corollary M1).
 
     Attributes:
         best: Whether the lowest or the highest mean is best.
-        pairs: The chosen one against the others, pair by pair; None where pairs are not compared.
+        pairs: Differences between the chosen candidate and all others; None if they are not computed.
     """
 
     compared: Compared
@@ -190,7 +190,7 @@ class ChoicePlan(OneEntry[Choice]):
 
     @property
     def by_position(self) -> bool:
-        """See `OneEntry.by_position`."""
+        """Whether a candidate reads predictions by the position of rows."""
         return self.compared.by_position
 
     @property
@@ -199,7 +199,7 @@ class ChoicePlan(OneEntry[Choice]):
         return self.compared.rises == (self.best == "lowest")
 
     def evaluate(self, sealed: StoredRows, places: Any) -> tuple[list[int], SealedValues, list[Any]]:
-        """Return the positions of the best, all sealed values, and the pairs of each chosen one. Secret."""
+        """Return positions of the best candidates, all sealed values, and pairs of each best one. Secret."""
         bound = self.compared.evaluate(sealed)
         totals = bound.totals if self._turned else -bound.totals
         chosen = np.argsort(totals, kind="stable")[: self.most].tolist()
@@ -207,7 +207,7 @@ class ChoicePlan(OneEntry[Choice]):
         return chosen, bound, pairs
 
     def release(self, nats: float, seen: tuple[list[int], SealedValues, list[Any]]) -> Released:
-        """Return what is told: positions, an interval around the best value, and the regret."""
+        """Return the answer: positions of the best, an interval that holds the best value, and the regret."""
         chosen, bound, pairs = seen
         levels = ChoiceLevels.of(nats, candidates=len(self.compared), paired=bool(pairs))
         procedures = self.compared.procedures(levels.lower)
@@ -235,11 +235,11 @@ class ChoicePlan(OneEntry[Choice]):
 
     @property
     def _goodness(self) -> Any:
-        """Training estimates, turned so that larger is better."""
+        """Training estimates of all candidates, mirrored if lower is better, so that larger is better."""
         return 1.0 - self.compared.estimates if self._turned else self.compared.estimates
 
     def _around(self, winner: int, levels: ChoiceLevels) -> Around:
-        """Return the public expectation of the interval that is told of a winner."""
+        """Return the expected interval of the best value, from public facts, around which its label is coded."""
         guess = float(self.compared.estimates[winner])
         guess = 0.5 if math.isnan(guess) else guess
         procedure = self.compared.procedures(levels.lower)[winner]
@@ -250,7 +250,7 @@ class ChoicePlan(OneEntry[Choice]):
     def _regret(
         self, chosen: list[int], pairs: list[Any], levels: ChoiceLevels, ends: tuple[float, float]
     ) -> tuple[float, float]:
-        """Return the regret that is told, in units of a mean, and ln(1 / prior) of its label."""
+        """Return the regret to tell, in units of a mean, and ln(1 / prior) of its label."""
         whole = ends[1] - ends[0]
         if self.pairs is None or not pairs:
             return whole, 0.0
@@ -261,9 +261,9 @@ class ChoicePlan(OneEntry[Choice]):
         return min(told, whole), cost
 
     def bound(self, nats: float) -> float:
-        """Return the largest regret that can be told, in the candidates' units.
+        """Return the largest regret that the answer can have, in the candidates' units.
 
-        Of several of the best it is the whole range.
+        If several of the best are told, it is the whole range.
         """
         if self.most > 1:
             return self.compared.width
@@ -273,11 +273,11 @@ class ChoicePlan(OneEntry[Choice]):
         return self.compared.width * min(WIDENED * reach, 1.0)
 
     def released_width(self, answer: Mapping[str, Any]) -> float:
-        """Return the regret that was told, in the candidates' units."""
+        """Return the regret of a stored answer, in the candidates' units."""
         return self.compared.width * float(answer["regret"])
 
     def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Choice:
-        """Build the result with the chosen candidates and their regret in the candidates' units."""
+        """Return the result with the chosen candidates and the regret in the candidates' units."""
         if answer is None:
             return Choice(index=None, candidate=None, value=None, low=None, high=None, regret=None, **paid)
         value, low, high = MeanUnits.of(self.compared.bound[0]).in_units(
@@ -327,13 +327,13 @@ LEAST_REGRET = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class CandidatePairs:
-    """Pairwise differences of the candidates of one choice, evaluated only for the chosen ones.
+    """The differences between pairs of candidates. Only those with a chosen candidate are evaluated.
 
-    Every pair has its interval procedure by public facts, whichever candidate will be chosen.
+    The interval procedure of each pair is decided by public facts, whichever candidate is chosen.
 
     Attributes:
-        compiler: What is known of the holdout, and its training rows.
-        prepare: From the position of a candidate to the differences between all others and it, in their order.
+        compiler: The compiler of the holdout.
+        prepare: Function from a candidate's position to the differences between each other one and it, in order.
     """
 
     compiler: CompileContext
@@ -341,7 +341,7 @@ class CandidatePairs:
 
     @classmethod
     def of(cls, compiler: CompileContext, compared: Compared, queries: Sequence[Query[Any]]) -> CandidatePairs | None:
-        """Return the pairs of a choice, or None if the difference of two candidates has no narrow interval here."""
+        """Return the pairs of a choice, or None if differences of candidates have no narrow interval."""
         dependence = compiler.mechanism.dependence
         if all(isinstance(query, RowwiseQuery) for query in queries):
             known = dependence.independent or dependence.unit_column is not None
@@ -363,18 +363,18 @@ class CandidatePairs:
         return self.compiler.mechanism  # type: ignore[return-value]  # checked by `checks_guesses`
 
     def evaluate(self, sealed: StoredRows, one: int) -> PairsOfOne:
-        """Evaluate the differences to one candidate on the sealed rows. The result is secret."""
+        """Evaluate the differences between all others and one candidate on the sealed rows. Secret."""
         prepared = self.prepare(one)
         return PairsOfOne(one, prepared, evaluate_sealed(prepared, sealed, self.compiler.schema, self.mechanism))
 
     def largest(self, pairs: PairsOfOne, nats: float, *, lowest: bool) -> float:
-        """Return the most by which any other candidate may be better than one, in units of a mean (Lemma M).
+        """Return an upper limit of how much better any other candidate is, in units of a mean (Lemma M).
 
-        Only the largest limit is told, so a pair of means whose limit one test shows to be smaller is not looked at
-        further.
+        Only the largest limit is told. So the exact limit of a pair is not computed if one test shows that it is
+        smaller.
 
         Args:
-            pairs: What `evaluate` returned for the candidate.
+            pairs: The result of `evaluate` for the candidate.
             nats: ln(1 / level) of a two-sided procedure.
             lowest: Whether lower values are better.
         """
@@ -419,11 +419,11 @@ class CandidatePairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairsOfOne:
-    """Differences between all other candidates and one, with their secret sealed values.
+    """The differences between all other candidates and one of them, with secret sealed values.
 
     Attributes:
         one: Position of the candidate.
-        prepared: The differences, in the order of the others.
+        prepared: The differences, in the order of the other candidates.
     """
 
     one: int
@@ -437,7 +437,7 @@ class PairsOfOne:
 
 
 def _differences_of_means(compiler: CompileContext, compared: Compared, one: int) -> list[Prepared]:
-    """Prepare the differences between all other means and one, with bets on their spread over training rows."""
+    """Return the differences between all other means and one, with bets on them planned from training rows."""
     mechanism, training, bound = compiler.mechanism, compiler.training, compared.bound
     differences = [difference_of(bound[other], bound[one]) for other in range(len(bound)) if other != one]
     units, none = mechanism.dependence, np.zeros(0, dtype=np.int64)
@@ -460,7 +460,7 @@ def _differences_of_means(compiler: CompileContext, compared: Compared, one: int
 
 
 def _differences_of_metrics(compiler: CompileContext, queries: Sequence[MetricQuery], one: int) -> list[Prepared]:
-    """Prepare the differences between all other metrics and one, as far as each is one number of all rows."""
+    """Return the differences between all other metrics and one that are single numbers of all rows."""
     plans = [query.minus(queries[one]).compile(compiler) for place, query in enumerate(queries) if place != one]
     return [plan.prepared[0] for plan in plans if isinstance(plan, OneMean) and plan.is_number]
 

@@ -91,7 +91,7 @@ class QuantileQuery(Query[Quantile]):
     bins: int | None = None
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         given = {name: getattr(self, name) for name in ("quantile", "low", "high", "bins")}
         return QuerySpec("quantile", self.text, given)
 
@@ -123,7 +123,7 @@ class QuantileQuery(Query[Quantile]):
         return QuantilePlan(compiler.schema, mechanism, self.text, level, edges, below, prepared, silent)
 
     def _training_values(self, compiler: CompileContext) -> NDArray[np.float64] | None:
-        """Return the sorted training values of a column, missing ones last, or None if they are unknown."""
+        """Return the sorted values of a column in training rows, missing ones last, or None if not a column."""
         name = self.text.strip().strip('"')
         if compiler.training is None or name not in compiler.schema.asked:
             return None
@@ -173,10 +173,10 @@ class _CountedUpTo:
 
 @dataclass(frozen=True)
 class QuantilePlan(OneEntry[Quantile]):
-    """A plan for one quantile, which tests all edges with one procedure (corollary M3).
+    """A plan for one quantile: one interval procedure tests the share of rows up to each edge (corollary M3).
 
     Attributes:
-        edges: Public edges, shape (edges,).
+        edges: Public values between which the quantile is searched, rising, shape (edges,).
         below: Shares of training rows up to each edge, shape (edges,); nan where unknown.
         prepared: The share of rows up to the edge where the training quantile lies; its procedure tests all edges.
     """
@@ -202,7 +202,7 @@ class QuantilePlan(OneEntry[Quantile]):
         return f"quantile {self.level:g} of {in_one_line(self.text)}"
 
     def evaluate(self, sealed: StoredRows, places: Any) -> _CountedUpTo:
-        """Count sealed rows up to coarse edges, and up to finer ones near the quantile. The result is secret."""
+        """Count the sealed rows up to coarsely spaced edges, and up to finer ones near the quantile. Secret."""
         every = len(self.edges)
         coarse = np.unique(np.linspace(0, every - 1, min(every, _COARSE)).astype(np.int64))
         counted = self._look(sealed, coarse)
@@ -215,7 +215,7 @@ class QuantilePlan(OneEntry[Quantile]):
         return self._look(sealed, np.union1d(coarse, fine))
 
     def _look(self, sealed: StoredRows, edges: NDArray[np.int64]) -> _CountedUpTo:
-        """Count the sealed rows with values up to each of these edges. The result is secret."""
+        """Count the sealed rows with values up to each of these edges. Secret."""
         prepared = [
             Prepared(
                 _up_to(self.text, self.edges[edge]).bound_to(self.compiler), -1, from_training=False,
@@ -231,7 +231,7 @@ class QuantilePlan(OneEntry[Quantile]):
         return self.mechanism.procedure_at(self.prepared.procedure, self.level, nats)
 
     def release(self, nats: float, seen: _CountedUpTo) -> Released:
-        """Return what is told: the last edge that is surely below the quantile, and the first that is surely not."""
+        """Return the answer: the last edge proved to be below the quantile, and the first proved not to be."""
         procedure = self._procedure(nats)
         last = len(self.edges)
 
@@ -254,7 +254,7 @@ class QuantilePlan(OneEntry[Quantile]):
         return {**told, **numbers}, label, None
 
     def _expected(self, nats: float) -> tuple[int, int, float]:
-        """Return the expected lower edge, the steps to the upper edge, and their scatter, from public facts."""
+        """Return expected lower edge, distance to the upper edge, and standard error, from public facts."""
         if np.any(np.isnan(self.below)):
             return -1, len(self.edges) + 1, len(self.edges) / 2.0
         low, high = self._procedure(nats).expected(self.level, nats)
@@ -268,17 +268,17 @@ class QuantilePlan(OneEntry[Quantile]):
         return max(self.level - low, high - self.level) + self.mechanism.rounding
 
     def _numbers(self, low: int, high: int) -> tuple[float, float, float]:
-        """Return the value, the lower and the upper end for edges at these positions."""
+        """Return the value, the lower end and the upper end for edges at these two positions."""
         ends = np.concatenate([[-math.inf], self.edges, [math.inf]])
         middle = min(max((low + high) // 2, 0), len(self.edges) - 1)
         return float(self.edges[middle]), float(ends[low + 1]), float(ends[high + 1])
 
     def released_width(self, answer: Mapping[str, Any]) -> float:
-        """Return the half-width that was told, as a difference in the quantile's level."""
+        """Return the half-width of a stored answer, as a difference in the quantile's level."""
         return float(answer["within"])
 
     def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Quantile:
-        """Build the result with the quantile in its own units."""
+        """Return the result with the quantile in its own units."""
         if answer is None:
             return Quantile(value=None, low=None, high=None, level=self.level, level_error=None, **paid)
         value, low, high = self._numbers(*answer["edges"])

@@ -54,13 +54,13 @@ CHOSEN = "chosen"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryResult(Display):
-    """Fields that the result of a query has beside its own findings.
+    """The fields that every result of a query has, such as its charge and the remaining budget.
 
     Attributes:
-        charged: What it cost; 0 for a refusal and a repeated query.
-        remaining: What is left of the budget, by name.
+        charged: Charge of the query; 0 for a refusal and a repeated query.
+        remaining: The budget that is left, by name.
         query: SHA-256 of the query.
-        repeated: Whether it had been answered before.
+        repeated: Whether the query had been answered before.
         confidence: Probability with which all statements of the holdout hold together.
         about: What it is about, where that is not the population: labels drawn anew on these very rows.
     """
@@ -79,7 +79,7 @@ class QueryResult(Display):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paid(QueryResult):
-    """A result that is charged in credits, with its finding in words.
+    """Base of results that explain their finding in words and state by how much later intervals widen.
 
     Attributes:
         widens: About how many times wider the intervals of later queries are because of it; 1 where it costs them
@@ -105,7 +105,7 @@ class Paid(QueryResult):
 
     @abstractmethod
     def _meaning(self) -> str:
-        """Return sentences on what the answer says about the population, and on how to make its interval narrower."""
+        """Return sentences about what the answer says about the population, and what would narrow the interval."""
 
     def __str__(self) -> str:
         left, found = left_in_words(self.remaining), self._found()
@@ -130,13 +130,13 @@ class Paid(QueryResult):
 def checks_guesses(
     compiler: CompileContext, what: str, *, guess: float | None, tolerance: float | None
 ) -> PublicLevels:
-    """Return the mechanism, after checking that it can answer from sealed rows without noise.
+    """Return the mechanism, after checking that it can answer such a query from sealed rows without noise.
 
     Args:
         compiler: What is known of the holdout.
-        what: What is asked, such as "a choice".
-        guess: The analyst's own guess; it takes none.
-        tolerance: A requested half-width; it takes none.
+        what: Name of the query in messages, such as "a choice".
+        guess: The analyst's own guess; it must be None.
+        tolerance: A requested half-width; it must be None.
 
     Raises:
         QueryRejected: If it is another mechanism, or a guess or a tolerance was given. Nothing is charged.
@@ -159,17 +159,17 @@ def checks_guesses(
 
 
 def released_once(mechanism: PublicLevels) -> Pricing:
-    """Return the pricing of entries that cost no surprise, but whose labels every later query pays for."""
+    """Return the pricing of entries that cost no surprise, but have labels that widen later intervals."""
     return Pricing(0, partial(mechanism.surely_answers, procedures=()))
 
 
 @dataclass(frozen=True)
 class OneEntry(QueryPlan[Result]):
-    """A plan for a query with one ledger entry, whose answer is always told (S9).
+    """A plan for a query with one ledger entry, whose answer is always told and never checks a guess (S9).
 
     Attributes:
         declared: ln(1 / level) of a member of a declared family, which takes no place (S10); nan for other queries.
-        anew: Whether it was asked before as one that is no member, so that the member is a new query.
+        anew: Whether the query has an earlier answer as no member, so that the member has another identity.
     """
 
     schema: Schema
@@ -180,7 +180,7 @@ class OneEntry(QueryPlan[Result]):
     @property
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """The public, canonical description. The identity is its SHA-256 with the rows that it is about."""
+        """Public and canonical description. Its SHA-256, with the rows it is about, identifies the query."""
 
     @property
     @abstractmethod
@@ -189,7 +189,7 @@ class OneEntry(QueryPlan[Result]):
 
     @property
     def by_position(self) -> bool:
-        """Whether the query reads predictions by a row's place among the sealed rows."""
+        """Whether the query reads predictions by the position of rows."""
         return False
 
     @property
@@ -203,7 +203,7 @@ class OneEntry(QueryPlan[Result]):
 
         Args:
             nats: ln(1 / level) of the entry.
-            seen: What `evaluate` returned.
+            seen: The secret result of `evaluate`.
 
         Returns:
             The ledger's answer without its source, ln(1 / prior) of its label, and what may be unsealed.
@@ -215,18 +215,18 @@ class OneEntry(QueryPlan[Result]):
 
     @abstractmethod
     def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Result:
-        """Build the result from the ledger's answer, None if it was refused, and the attributes of `Paid`."""
+        """Return the result for the ledger's answer, or for None if it was refused, with the fields of `Paid`."""
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """The one draft of a ledger entry. The same query about other rows is another query."""
+        """The draft of the query's ledger entry. A query about other rows has another identity."""
         identity = self._bound.description
         described = {**identity, "shown": self.shown[:MOST_SHOWN], **self.beside}
         return [EntryDraft(digest(identity), marked(described, by_position=self.by_position))]
 
     @property
     def _bound(self) -> BoundQuery:
-        """The query with what identifies it: its description and the rows that it is about."""
+        """The query with its identity: the description and the rows that it is about."""
         anew = {"declared": True} if self.anew else {}
         identity = {**self.description, **dict(self.schema.about), **anew}
         return BoundQuery(identity, self.shown, by_position=self.by_position)
@@ -238,11 +238,11 @@ class OneEntry(QueryPlan[Result]):
 
     @property
     def members(self) -> Sequence[BoundQuery]:  # type: ignore[override]
-        """See `QueryPlan.members`."""
+        """The query if it is a member of a declared family, else none."""
         return [self._bound] if self._is_member else []
 
     def declared_by(self, families: MemberLevels) -> Self:
-        """See `QueryPlan.declared_by`."""
+        """Return the plan at the level of the declared families that have it as a member, else unchanged."""
         if (nats := families.level_of(self._bound)) is None:
             return self
         member = replace(self, declared=nats, anew=True)
@@ -251,7 +251,7 @@ class OneEntry(QueryPlan[Result]):
 
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """The pricing of one place without a surprise, or free for a member of a family."""
+        """The pricing of the entry: one query without a surprise, or free for a member of a family."""
         return Pricing.free() if self._is_member else released_once(self.mechanism)
 
     def silently(self) -> Self:
@@ -262,7 +262,7 @@ class OneEntry(QueryPlan[Result]):
         )
 
     def nats(self, state: State) -> float:
-        """Return ln(1 / level) of the query: of the next place in the tree, or of a member of a declared family."""
+        """Return ln(1 / level) of the entry: that of the next query, or of the member of a declared family."""
         return (
             self.declared
             if self._is_member
@@ -270,7 +270,7 @@ class OneEntry(QueryPlan[Result]):
         )
 
     def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """Return the new state and the one outcome, whose label later queries pay for."""
+        """Return the new state and the outcome. The label of the answer widens later intervals."""
         nats = self.nats(state)
         told, label, sealed = self.release(nats, seen)
         source, cost = DECLARED if self._is_member else CHOSEN, in_millionths(label)
@@ -279,7 +279,7 @@ class OneEntry(QueryPlan[Result]):
         return self._after(state, cost), [Outcome(answer, 0, sealed)]
 
     def _after(self, state: State, label: int) -> State:
-        """Return the state after the entry: one more query, no charge, and the cost of what the answer tells."""
+        """Return the state after the entry, with one more query and the cost of its label."""
         return state.after(asked=0 if self._is_member else 1, charged=0, labels=label)
 
     def present(self, result: ExecutionResult) -> Result:
@@ -298,7 +298,7 @@ class OneEntry(QueryPlan[Result]):
         )
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Return bounds on the width: the usual one and the largest, or the stored width of a repeated query."""
+        """Return the expected and the largest width, or the width of the stored answer if it is repeated."""
         if (entry := stored[0]) is not None:
             within = most = self.released_width(entry.answer)
         else:
@@ -309,12 +309,12 @@ class OneEntry(QueryPlan[Result]):
         )  # fmt: skip
 
     def _widening(self, state: State, label: int) -> float:
-        """Return how many times wider the next yes-or-no answer is after a label of so many millionths of a nat."""
+        """Return the factor by which a label of this cost widens the next yes-or-no answer."""
         now, then = (self.mechanism.outlook(each).get("now") for each in (state, self._after(state, label)))
         return 1.0 if not now or not then else round(then / now, 2)
 
     def usual(self, nats: float) -> float:
-        """Return the width to expect if training rows are like sealed ones, by default that of `bound`."""
+        """Return the expected width if sealed rows are like training rows. By default it is `bound`."""
         return self.bound(nats)
 
     @abstractmethod
@@ -328,12 +328,12 @@ MOST_SHOWN_NAMES = 3
 
 
 def listed(candidates: Any, *, what: str, most: int) -> list[Any]:
-    """Return the candidates as a list, after checking their number.
+    """Return the candidates as a list, after checking how many there are.
 
     Args:
         candidates: Any iterable but a text.
-        what: What messages call them.
-        most: The largest number.
+        what: Name of the candidates in messages.
+        most: Largest number of candidates.
 
     Raises:
         QueryRejected: If it is no list of them, or holds none or too many. Nothing is charged.
@@ -350,7 +350,7 @@ def listed(candidates: Any, *, what: str, most: int) -> list[Any]:
 
 
 def query_of(candidate: Any, loss: Callable[[Any], Query[Any] | str] | None) -> RowwiseQuery:
-    """Return the query of one candidate, which has to be a mean of row values.
+    """Return the query of one candidate, after checking that it is a mean of row values.
 
     Raises:
         QueryRejected: If it is no mean of row values. Nothing is charged.
@@ -359,7 +359,7 @@ def query_of(candidate: Any, loss: Callable[[Any], Query[Any] | str] | None) -> 
 
 
 def query_or_metric(candidate: Any, loss: Callable[[Any], Query[Any] | str] | None) -> RowwiseQuery | MetricQuery:
-    """Return the query of one candidate: a mean of row values, or a metric of a model.
+    """Return the query of one candidate, after checking that it is a mean of row values or a metric.
 
     Raises:
         QueryRejected: If it is neither. Nothing is charged.
@@ -373,7 +373,7 @@ def query_or_metric(candidate: Any, loss: Callable[[Any], Query[Any] | str] | No
 
 
 def check_same_units(bound: Sequence[BoundQuery], what: str) -> None:
-    """Check that all means have the same range, so that they can be compared.
+    """Raise QueryRejected unless all means have the same range.
 
     Raises:
         QueryRejected: If they are in different units. Nothing is charged.
@@ -384,7 +384,7 @@ def check_same_units(bound: Sequence[BoundQuery], what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Candidates bound to the rows and comparable with each other, with what is public about each.
+    """Candidates of a choice or scan, bound to the rows, with all public facts about each.
 
     Attributes:
         prepared: The candidates, in order.
@@ -396,7 +396,7 @@ class Compared:
 
     @classmethod
     def of(cls, compiler: CompileContext, queries: Iterable[Query[Any]], what: str) -> Compared:
-        """Bind candidates to the rows, without guesses, and check that they can be compared.
+        """Bind candidates to the rows, and check that they are in the same units.
 
         Raises:
             QueryRejected: If one cannot be asked, or they cannot be compared. Nothing is charged.
@@ -449,7 +449,7 @@ class Compared:
 
     @property
     def estimates(self) -> NDArray[np.float64]:
-        """Training estimates in units of a mean, shape (candidates,), nan where there is none."""
+        """Estimates from training rows in units of a mean, shape (candidates,), nan where unknown."""
         totals = np.array([each.estimate for each in self.prepared], dtype=np.float64)
         return np.where(totals >= 0.0, totals / self.mechanism.steps, math.nan)
 
@@ -467,7 +467,7 @@ class Compared:
         return evaluate_sealed(self.prepared, sealed, self.schema, self.mechanism)
 
     def procedures(self, nats: float) -> list[Procedure]:
-        """Return the interval procedure of each candidate at a level, from public facts."""
+        """Return the interval procedure of each candidate at the level ``exp(-nats)``, from public facts."""
         found = []
         for each in self.prepared:
             guess = each.guess / self.mechanism.steps if each.guess >= 0 else -1.0
@@ -533,7 +533,7 @@ def ends_of(
 
 
 def widest(procedures: Sequence[Procedure], nats: float, mechanism: PublicLevels) -> float:
-    """Return a public bound on the distance of any interval's end from its sealed mean."""
+    """Return a public bound of the distance between an interval's end and the sealed mean."""
     reach = [
         float(mechanism.margin.concentration(nats))
         if isinstance(procedure, OfMeans)

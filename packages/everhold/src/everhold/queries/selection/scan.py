@@ -153,11 +153,11 @@ class AllAbove(_Above):
 
 @dataclass(frozen=True, slots=True)
 class ScanQuery(Query["FirstAbove | AllAbove"]):
-    """A query that compares means with one threshold, made by `first_above` or `all_above`.
+    """A query that finds the means above a threshold, made by `first_above` or `all_above`.
 
     Attributes:
         candidates: Means in the same units, in the order of the scan.
-        first: Whether only the first one above it is told.
+        first: Whether only the first mean above the threshold is told.
     """
 
     candidates: Iterable[Any]
@@ -165,7 +165,7 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
     first: bool
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         kind = "first_above" if self.first else "all_above"
         return QuerySpec(kind, self._queries(), {"threshold": self.threshold})
 
@@ -187,10 +187,10 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
 
 @dataclass(frozen=True)
 class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
-    """A plan for one scan, with a ledger entry for each candidate (corollary M2).
+    """A plan for one scan of candidates, with a ledger entry for each of them (corollary M2).
 
     Attributes:
-        first: Whether only the first one above it is told.
+        first: Whether only the first mean above the threshold is told.
     """
 
     schema: Schema
@@ -234,7 +234,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
 
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """The pricing of the entries, which take a place each and cost no surprise."""
+        """The pricing of the entries. Each one uses up a planned query and costs no surprise."""
         return released_once(self.mechanism)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> SealedValues:
@@ -242,7 +242,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         return self.compared.evaluate(sealed)
 
     def answer(self, state: State, seen: SealedValues, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """Return the new state and an outcome for each candidate: whether it is above, and the limits."""
+        """Return the new state and one outcome for each candidate: whether it is above, and both limits."""
         nats = self._levels(state)
         procedures = self.compared.procedures(float(nats[-1]))
         lows, highs = self._ends(procedures, seen, nats)
@@ -265,7 +265,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         return state.after(asked=len(above), charged=0, labels=in_millionths(label + cost)), outcomes
 
     def _levels(self, state: State) -> NDArray[np.float64]:
-        """Return ln(1 / level) of each place, shape (candidates,)."""
+        """Return ln(1 / level) of each candidate's entry, shape (candidates,)."""
         places = state.asked + 1 + np.arange(len(self.compared))
         return self.mechanism.nats(places, state.charged, state.labels / 1e6)
 
@@ -286,7 +286,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         self, procedures: Sequence[Procedure], nats: NDArray[np.float64], above: NDArray[np.bool_],
         lows: NDArray[np.float64], highs: NDArray[np.float64],
     ) -> tuple[float, float, float]:  # fmt: skip
-        """Return the lower limit of those above, the upper limit of the others, and ln(1 / prior) of both."""
+        """Return the lower limit of candidates above, the upper limit of others, and ln(1 / prior) of both."""
         low, high = self._expected(procedures, float(np.max(nats)))
         if all(isinstance(procedure, OfMeans) for procedure in procedures):
             return low, high, 0.0  # no sealed interval sticks out: they follow from the threshold alone
@@ -305,7 +305,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         return max(low, 0.0), min(high, 1.0)
 
     def _chances(self, procedures: Sequence[Procedure]) -> NDArray[np.float64]:
-        """Return the public chance of each candidate to be above the threshold, shape (candidates,)."""
+        """Return the probability of each candidate to be above the threshold, from public facts, (candidates,)."""
         chances = np.full(len(procedures), 0.5)
         for place, estimate in enumerate(self.compared.estimates.tolist()):
             if not math.isnan(estimate):
@@ -316,7 +316,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         return np.asarray(np.clip(chances, rare, 1.0 - rare))
 
     def present(self, result: ExecutionResult) -> FirstAbove | AllAbove:
-        """Build the result with the candidates that were found."""
+        """Return the result with the candidates that were found above the threshold."""
         entries = [entry for entry in result.entries if entry is not None]
         refused = len(entries) < len(result.entries)
         shared: dict[str, Any] = {
@@ -340,7 +340,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         )  # fmt: skip
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Return the quote, as wide as a candidate on the wrong side can be beyond the threshold."""
+        """Return the quote. Its width is the largest distance of a wrongly sorted candidate from the threshold."""
         before = all(entry is not None for entry in stored)
         nats = float(np.max(self._levels(state)))
         procedures = self.compared.procedures(nats)
@@ -349,7 +349,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
 
 
 def _beyond(expected: float, found: float) -> tuple[float, float]:
-    """Return how far from the threshold a limit is told, and ln(1 / prior) of telling it."""
+    """Return the distance of a limit from the threshold that is told, and ln(1 / prior) of its label."""
     expected = max(expected, 2.0**-30)
     return Around(0.0, expected).released_above(max(found, expected))
 
@@ -357,7 +357,7 @@ def _beyond(expected: float, found: float) -> tuple[float, float]:
 def _in_units(
     reading: MeanUnits, answers: Sequence[Mapping[str, Any]], *, row_step: float
 ) -> tuple[float | None, float | None]:
-    """Return the limits of both sides in the candidates' units, None for a side without candidates."""
+    """Return both limits in the candidates' units, with None for a side without candidates."""
     sides: list[float | None] = []
     for above in (True, False):
         told = [(None, answer["low"], answer["high"]) for answer in answers if answer["above"] is above]

@@ -42,12 +42,12 @@ _MOST_COUNTS, _MOST_CELLS, _MOST_MARKS = 2_000, 10_000, 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountTable(WeightedCells):
-    """A table of public weights over cells, whose counts are all within `radius` of the population's.
+    """A table of public weights of cells. Each of its counts is within `radius` of the population's share.
 
     Attributes:
-        counts: Number of counts that it promises.
-        marks: Number of counts of the sealed rows that corrected it.
-        radius: Largest error of a count's share, of all of them at once.
+        counts: Number of counts that are promised.
+        marks: Number of counts that sealed rows corrected.
+        radius: Largest error of the shares of all counts.
         confidence: Probability with which all statements of the holdout hold together.
     """
 
@@ -57,7 +57,7 @@ class CountTable(WeightedCells):
     confidence: float
 
     def mean(self, vector: ArrayLike) -> float:
-        """Return the table's mean of one query, given by its values in the cells, shape (cells,)."""
+        """Return the mean of one query under the table's weights, from the query's value in each cell."""
         return float(np.asarray(vector, dtype=np.float64) @ self.weights)
 
 
@@ -116,7 +116,7 @@ class TableQuery(Query[Synthesis]):
     marginals: int
 
     def spec(self) -> QuerySpec:
-        """See `Query.spec`."""
+        """Return the kind and arguments from which the query can be built again."""
         return QuerySpec("synthesize", self.universe, {"queries": self.marginals})
 
     def compile(
@@ -144,7 +144,7 @@ class TableQuery(Query[Synthesis]):
 
 @dataclass(frozen=True, eq=False)
 class CountShares:
-    """The shares of all counts of a table, with their interval procedures and the table's errors.
+    """The shares of rows in sets of cells, with their interval procedures and the errors of a table.
 
     Attributes:
         counts: The counts, each a set of cells.
@@ -158,12 +158,12 @@ class CountShares:
 
     @cached_property
     def _masks(self) -> NDArray[np.bool_]:
-        """The cells that belong to each count, shape (counts, cells)."""
+        """Which cells belong to each count, shape (counts, cells)."""
         return np.asarray(self.counts.block(0, len(self.counts)), dtype=bool)
 
     @cached_property
     def first(self) -> NDArray[np.float64]:
-        """The weights from training rows alone, shape (cells,), equal weights without training rows."""
+        """The weights before any correction, shape (cells,): from training rows, or equal without training rows."""
         cells = self.universe.cells
         found = np.zeros(cells) if self.training is None else self.universe.histogram(self._columns(self.training))
         return np.asarray((found + 0.5 / cells) / (found.sum() + 0.5))
@@ -174,12 +174,12 @@ class CountShares:
         return digest([repr(weight) for weight in self.first.tolist()])
 
     def _columns(self, rows: StoredRows) -> Mapping[str, Any]:
-        """Return the columns of the universe in these rows."""
+        """Return the columns of these rows that the universe has."""
         return rows.table([column.name for column in self.universe.columns])
 
     @cached_property
     def procedures(self) -> list[Procedure]:
-        """The interval procedure of each share, from public facts."""
+        """The interval procedure of the share of each count, from public facts."""
         if self.mechanism.dependence.group_column is None:
             return [self.mechanism.yes_no_procedure] * len(self.counts)
         sizes = self.mechanism.dependence.unit_counts
@@ -189,7 +189,7 @@ class CountShares:
         )
 
     def summed(self, rows: StoredRows, needs: Any) -> SealedValues:
-        """Sum each count over rows. The result is secret for sealed rows."""
+        """Return each count over these rows, with summaries for its interval. Secret for sealed rows."""
         unit, cells = self.mechanism.unit, self.universe.cells_of(self._columns(rows))
         group_by = self.mechanism.dependence.group_column
         found = [
@@ -200,7 +200,7 @@ class CountShares:
         return SealedValues(totals, totals / (len(cells) * unit), [seen for _, seen in found])
 
     def worst(self, seen: SealedValues, weights: NDArray[np.float64]) -> int | None:
-        """Return the count that is off by the most standard errors, or None if all are within honest errors."""
+        """Return the count with the largest error in standard errors, or None if no correction is needed."""
         table = self.counts.means(weights)
         errors = [each.standard_error(share) for each, share in zip(self.procedures, table.tolist(), strict=True)]
         off = np.abs(seen.means - table) / np.maximum(errors, 1e-12)
@@ -210,7 +210,7 @@ class CountShares:
         return worst if off[worst] > self.mechanism.allowance and closer else None
 
     def marked(self, weights: NDArray[np.float64], count: int, share: float) -> NDArray[np.float64]:
-        """Return weights that give a count its told share and keep proportions inside and outside."""
+        """Return weights under which a count has this share, in unchanged proportions inside and outside it."""
         mask = self._masks[count]
         inside, outside = float(weights[mask].sum()), float(weights[~mask].sum())
         if inside <= 0.0 or outside <= 0.0:
@@ -218,7 +218,7 @@ class CountShares:
         return np.where(mask, weights * (share / inside), weights * ((1.0 - share) / outside))
 
     def error(self, seen: SealedValues, weights: NDArray[np.float64], nats: float) -> tuple[float, float, float]:
-        """Return the largest error of a table that is told, ln(1 / prior) of it, and the largest error itself."""
+        """Return the error of a table to tell, ln(1 / prior) of its label, and the limit before it is coded."""
         one_side = nats - math.log(2.0)  # ends have half of what a procedure is given
         procedures = self._at(weights, one_side)
         low, high = ends_of(procedures, seen, one_side, rounding=self.mechanism.rounding)
@@ -228,7 +228,7 @@ class CountShares:
         return min(told, 1.0), cost, min(found, 1.0)
 
     def usual(self, nats: float) -> float:
-        """Return the largest error that can be told if training rows are like sealed ones and correct nothing."""
+        """Return the error that is told if sealed rows are like training rows and correct nothing."""
         one_side, table = nats, self.counts.means(self.first)  # ln 2 of "no marks", less ln 2 of one side
         errors = []
         for share, procedure in zip(table.tolist(), self._at(self.first, one_side), strict=True):
@@ -238,12 +238,12 @@ class CountShares:
         return float(min(RATIO * (max(errors) + self.mechanism.rounding), 1.0))
 
     def _at(self, weights: NDArray[np.float64], nats: float) -> list[Procedure]:
-        """Return the interval procedure of each share at a level, planned for the shares of a table."""
+        """Return the interval procedure of each count's share at the level ``exp(-nats)``."""
         table = self.counts.means(weights).tolist()
         return [self.mechanism.procedure_at(*each, nats) for each in zip(self.procedures, table, strict=True)]
 
     def _expected(self, procedures: Sequence[Procedure], table: NDArray[np.float64], nats: float) -> float:
-        """Return the public expectation of the error of the count that spreads the most."""
+        """Return the expected largest error from public facts: that of the share nearest to 1/2."""
         middle = int(np.argmin(np.abs(table - 0.5)))
         share = float(table[middle])
         high = procedures[middle].expected(share, nats)[1]
@@ -252,7 +252,7 @@ class CountShares:
 
 @dataclass(frozen=True, eq=False)
 class SynthesisPlan(OneEntry[Synthesis]):
-    """A plan for one table of shares (corollary M4).
+    """A plan for one table of shares of rows in cells, with one ledger entry (corollary M4).
 
     Attributes:
         marginals: Number of columns that are counted together.
@@ -266,7 +266,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
 
     @cached_property
     def shares(self) -> CountShares:
-        """The shares of the table's counts."""
+        """The shares of the counts that the table promises."""
         return CountShares(self.mechanism, self.counts, self.universe, self.compiler.training)
 
     @property
@@ -286,7 +286,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
         return self.shares.summed(sealed, self.shares.procedures[0].needs)
 
     def release(self, nats: float, seen: SealedValues) -> Released:
-        """Return what is told: corrected counts, and the largest error of the table that follows."""
+        """Return the answer: corrected counts, and a limit of the largest error of the resulting table."""
         marks, weights, label = list[list[float]](), self.shares.first, math.log(2.0)
         mark_nats = math.log(2.0 * len(self.counts)) + self.mechanism.cells.cost / 1e6
         while len(marks) < _MOST_MARKS and (worst := self.shares.worst(seen, weights)) is not None:
@@ -298,19 +298,19 @@ class SynthesisPlan(OneEntry[Synthesis]):
         return {"marks": marks, "within": error}, label + cost, (min(off, found), 0.0, found)
 
     def bound(self, nats: float) -> float:
-        """Return 1, the largest error that can be told if sealed rows are unlike training rows."""
+        """Return 1, because the error can be that large if sealed rows are unlike training rows."""
         return 1.0
 
     def usual(self, nats: float) -> float:
-        """Return the largest error that can be told if training rows are like sealed ones."""
+        """Return the error that is told if sealed rows are like training rows."""
         return self.shares.usual(nats)
 
     def released_width(self, answer: Mapping[str, Any]) -> float:
-        """Return the largest error that was told."""
+        """Return the error of a stored answer."""
         return float(answer["within"])
 
     def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Synthesis:
-        """Build the result with the table, made again from training rows and told corrections."""
+        """Return the result with the table, computed again from training rows and the corrected counts."""
         if answer is None:
             return Synthesis(table=None, within=None, **paid)
         weights = self.shares.first
@@ -368,7 +368,7 @@ def check_universe(universe: object) -> None:
 
 
 def check_universe_columns(universe: Universe, schema: Schema) -> None:
-    """Check that the rows have the universe's columns and can have its values, from public facts only."""
+    """Raise QueryRejected if the rows lack a column of the universe, or it cannot have such values."""
     check_universe(universe)
     for column in universe.columns:
         kind = schema.asked.get(column.name)
@@ -394,5 +394,5 @@ def _fits(column: Column, kind: ColumnKind) -> bool:
 
 
 def plain_universe(universe: Universe) -> Universe:
-    """Return a copy of the universe made of plain values, so that no code of the analyst runs on sealed rows."""
+    """Return a copy of the universe with plain Python values, so that no code of an analyst runs on sealed rows."""
     return Universe.from_dict(json.loads(json.dumps(universe.to_dict(), default=lambda number: number.item())))
