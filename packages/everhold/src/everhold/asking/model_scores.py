@@ -48,7 +48,7 @@ def evaluate(
     by: Sequence[str] | None,
     **given: Unpack[FitTerms],
 ) -> Any:
-    """Fit or take a model and ask for its metric on the sealed rows, for `Holdout.evaluate`."""
+    """Fit an estimator on the training rows and ask for its metric on the sealed rows, for `Holdout.evaluate`."""
     terms: FitTerms = {**USUAL_FIT, **given}
     compiler, where, guess = session.executor.compiler, terms["where"], terms["guess"]
     if isinstance(metric, list | tuple):

@@ -141,7 +141,7 @@ class QueryExecutor:
     def ask(
         self, plan: QueryPlan[Result], *, strict: bool = False, beside: Mapping[str, Any] | None = None
     ) -> Result:  # fmt: skip
-        """Answer a query: its entries in order, as far as public state says that they are surely paid for.
+        """Answer a query: its entries in order, as long as public state shows that the budget pays for them.
 
         Repeats are answered from one plain read. What is evaluated in no time is reserved, evaluated, answered and
         appended in one transaction. Everything else is evaluated before the transaction, so that nobody waits for it.
@@ -460,8 +460,9 @@ def affordable(state: State, accounts: Accounts, analyst: str | None, count: int
 def noise_for(record: HoldoutRecord, state: State, queries: Sequence[str], *, key: StewardKey) -> Noise:
     """Return the noise for new queries. It is the same for the same queries in the same state.
 
-    The state counts the answers, so no two steps of one ledger share noise. It depends on no time and on no hash, so a
-    ledger that is restored and asked the same queries again draws the same noise. With a seed anybody can repeat it.
+    The state counts the answers, so no two steps of one ledger share noise. It depends on no time and on no hash of the
+    ledger, so a ledger that is restored and asked the same queries again draws the same noise. With a seed anybody can
+    repeat it.
     """
     seed = record.configuration["seed"]
     if seed is not None:

@@ -412,7 +412,7 @@ def _plainly(said: Any) -> str:
 
 
 def compared(planned: Protocol, document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Compare a protocol with what a certificate says of its holdout, item by item.
+    """Compare a protocol with the certificate of a holdout, item by item.
 
     Args:
         planned: The protocol.

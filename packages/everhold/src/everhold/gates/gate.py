@@ -288,7 +288,7 @@ class Gate(SeesArrivals):
 
     @current
     def find_open(self, challenger: str) -> OpenChallenge | None:
-        """Return the challenge of a challenger that is open or ended against this champion, or None if there is none.
+        """Return a challenger's challenge of the present champion, open or ended, or None if there is none.
 
         `status` has the name of the open challenge.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GateHistory(Display):
-    """The champions of a gate one after the other, with what is proved of each.
+    """The champions of a gate in order, with the gain that is proved for each.
 
     Attributes:
         gate: The gate's name.

@@ -419,7 +419,7 @@ def _first_left(gate: GateAccount, executor: QueryExecutor) -> int:
 
 
 def _sees(gate: GateAccount, executor: QueryExecutor, head: Head) -> dict[str, float | None] | None:
-    """Return the smallest gain that the next challenge can prove if few predictions differ, or None if unknown."""
+    """Return the smallest gain that the next challenge can prove at a typical disagreement, or None if unknown."""
     mechanism, schema = executor.mechanism, executor.schema
     if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.independent:
         return None

@@ -351,7 +351,7 @@ def _of_means(procedure: Procedure) -> OfMeans:
 
 
 def finest_unit(rows: int) -> int:
-    """Return the number of grid steps between 0 and 1: the largest power of two whose sums fit in 64 bits.
+    """Return the number of grid steps between 0 and 1: a power of two, at most `UNIT`, with sums in 64 bits.
 
     From 2^26 rows on the grid is coarser than `UNIT`. The rounding error is part of every half-width
     (`Mechanism.rounding`), and is far smaller than the sampling error of so many rows.

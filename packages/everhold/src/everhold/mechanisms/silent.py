@@ -103,7 +103,7 @@ class Silent(Mechanism):
         return np.log(np.where(np.asarray(asked) <= self.first, first, others)) - math.log(self.beta)
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Store the intervals for the unsealing. Queries asked aloud or beyond the plan are refused."""
+        """Store the intervals of silent queries until the unsealing. Other queries, or too many, are refused."""
         replies = Replies.refused(len(evaluations))
         count = self.surely_answers(state, len(evaluations), silent=evaluations.silent)
         nats = self.nats(state.asked + 1 + np.arange(count))

@@ -272,7 +272,7 @@ def _arriving_in(table: Any, growth: Growth, until: str) -> ArrivedFiles:
 
 
 def _new_rules(growth: Growth, files: ArrivedFiles) -> dict[str, MissingRule]:
-    """Return the missing-value rules of columns that lack values for the first time in these rows.
+    """Return the rules for missing values of columns that have missing values for the first time in these rows.
 
     Raises:
         HoldoutRejected: If declared queries would mean something else. Nothing was appended.

@@ -259,9 +259,10 @@ def worth_asking(
     by_signs = plan.yes_no and metric.yes_no and floor == 0.0
 
     def law(wanted: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Gains of cases with their chances, of a version whose mean gain is between none and the largest possible.
+        """Return possible gains of the cases with their chances, for a version whose mean gain is ``wanted``.
 
-        A smaller gain than the challenger's has more cases that stay as they are, a larger one more without a fault.
+        A smaller gain than the challenger's has more cases without a change, and a larger gain has more cases without a
+        fault.
         """
         low, high = (np.zeros_like(best), best) if gain <= 0.0 else (gains, best)
         if gain > 0.0 and wanted <= gain:

@@ -120,7 +120,7 @@ class Policy:
 
     @property
     def proves(self) -> bool:
-        """Whether the version at the end of the night is one that a gate promoted."""
+        """Whether a gate decides which version the night ends with."""
         return self.takes == "gate" or self.open > 0.0
 
 

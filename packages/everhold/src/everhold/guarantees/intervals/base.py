@@ -139,4 +139,4 @@ class Procedure(ABC):
     @property
     @abstractmethod
     def worth(self) -> float:
-        """Number of independent rows, half of them yes, whose share would have the same standard error."""
+        """Number of yes-or-no rows with the mean 1/2 whose share would have the same standard error."""

@@ -210,7 +210,7 @@ def stakes_for(units: int, nats: float) -> NDArray[np.float64]:
 def log_capital(
     units: ClaimUnits, null: float, stakes: NDArray[np.float64], looks: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Return the logarithm of the capital after so many units, shape (looks,). It starts with 1.
+    """Return the log capital after each number of units in ``looks``, shape (looks,). The capital starts with 1.
 
     Each factor is ``1 + c (sum - size null) / (largest null)``. If the mean is at most the null, the expected product
     is at most 1: for independent units by the means of unlike laws, and for any order at a fixed number of units.

@@ -37,7 +37,7 @@ def units_of(
     numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, counts: NDArray[Any] | None = None,
     largest: float = 1.0, public: bool = False,
 ) -> Units:  # fmt: skip
-    """Merge units with the same numerator and denominator, and drop those in which both are 0.
+    """Return units of numerators and denominators, equal ones merged, without units in which both are 0.
 
     Args:
         numerators: Shape (units,), not negative.

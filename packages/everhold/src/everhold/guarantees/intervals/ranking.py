@@ -401,7 +401,7 @@ def seen_blocks(
     models: Sequence[NDArray[np.float64]], positive: NDArray[np.bool_], groups: NDArray[np.int64],
     order: NDArray[np.intp], counting: NDArray[np.bool_] | None = None,
 ) -> SeenBlocks:  # fmt: skip
-    """Evaluate blocks of four groups that are dealt in the given order.
+    """Evaluate blocks of four groups of rows. Groups are assigned to blocks in the given order.
 
     Args:
         models: Scores of one model or of two, shape (rows,), no nan.

@@ -81,7 +81,7 @@ class SeenStrata:
 
 @dataclass(frozen=True, eq=False)
 class StratifiedShare(OfScore):
-    """Interval procedure of a share of independent rows of one law, whose strata are counted in a pool.
+    """Interval procedure of a share of independent rows of one law in two strata whose sizes a pool estimates.
 
     Attributes:
         planned: As many rows as are sealed, distributed as public facts say.
@@ -265,7 +265,7 @@ class SeenResiduals:
 
 @dataclass(frozen=True, eq=False)
 class ControlledMean(OfScore):
-    """Interval procedure of a mean, as the mean of residuals plus what a pool says (Statement S18).
+    """Interval procedure of a mean: that of residuals, plus a term that a pool estimates (Statement S18).
 
     Attributes:
         planned: What training rows say.

@@ -379,7 +379,7 @@ def _covariance(x: Estimate, y: Estimate, product: Estimate) -> Estimate:
 
 
 def _centred_covariance(a: float, b: float, product: float) -> float:
-    """Return ``cov(u, v)`` from the means of u, of v and of the product on its own [0, 1] scale."""
+    """Return ``cov(u, v)`` from means of u and v, and of ``(2u - 1)(2v - 1)`` rescaled to [0, 1]."""
     return (2.0 * product - 1.0 - (2.0 * a - 1.0) * (2.0 * b - 1.0)) / 4.0
 
 

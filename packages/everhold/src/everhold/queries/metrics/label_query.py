@@ -203,7 +203,7 @@ class LabelQuery(RowwiseQuery):
 
     @property
     def _bounded(self) -> bool:
-        """Whether predictions must lie in a range that does not depend on the labels."""
+        """Whether predictions are valid for every row, as classes and probabilities are. Numbers can be infinite."""
         return True
 
     @abstractmethod

@@ -116,7 +116,7 @@ class Measure:
         """Summarise rows for the interval procedure. The summary has a ``score`` on the scale [0, 1]."""
 
     def clips(self, rows: Judged | None, labels: Floats | None, setting: Setting) -> list[Clip]:
-        """Return the ranges at which labels, predictions and losses are clipped, with the share of rows beyond.
+        """Return notes about ranges at which labels, predictions or losses are clipped, with shares of rows outside.
 
         Args:
             rows: Training rows; None where their predictions are not known.

@@ -61,7 +61,7 @@ class Area(Measure):
         return seen.area
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenScores | SeenBlocks:
-        """Summarise rows by the numbers that are bet on."""
+        """Return the block averages or ranks of the rows, from which the interval is made."""
         return _seen((rows,), setting, 1.0)
 
     def see_difference(
