@@ -346,13 +346,13 @@ class Ladder(Mechanism):
         return float(replies.values[0]), float(replies.lows[0]), float(replies.highs[0])
 
     def promise(self) -> Promise:
-        """Return the promise about the best score so far, which holds after every submission at once."""
+        """Return the promise for the best score so far, which holds after all submissions simultaneously."""
         reach = min(self._reach(self._last_log_inverse_level) if self.scores == "shares" else 1.0, 1.0 - self.step)
         details = {"step": self.step, "concentration": reach - self.rounding}
         return self._promised(self.step + reach, {**details, "radius_of_a_new_best": 0.5 / self.grid + reach})
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
-        """Return half-widths of the next answer about its submission, up to 1 where the best so far may stand."""
+        """Return the half-widths of the next answer, for a submission that is not a new best and for a new best."""
         if not self.surely_answers(state, 1):
             return REFUSED
         reach = self._reach(self.log_inverse_level(state.asked + 1, state.charged))

@@ -107,7 +107,7 @@ def plan_competition(
     public: float | None = None, spacing: float = 0.005, disagreement: float = 0.1, confidence: float = 0.95,
     surprises: int | None = None,
 ) -> CompetitionPlan:  # fmt: skip
-    """Plan a competition with each feedback, by the code that creates it.
+    """Plan a competition for each kind of feedback, with the mechanisms that its creation would use.
 
     Args:
         rows: Sealed rows, public ones included.

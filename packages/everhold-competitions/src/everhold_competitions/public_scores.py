@@ -150,7 +150,7 @@ class PublicScores:
         return replace(answer, value=best(answer.value, standing[0]))  # of a repeated one, too
 
     def scores(self) -> dict[str, Told]:
-        """Return the public score of each team, with the interval of the submission that has it."""
+        """Return each team's public score with its interval."""
         units, step = MeanUnits.of(self.scoring.facts), self.ladder.row_step
         found: dict[str, Told] = {}
         for entry in all_entries(self.executor.ledger):

@@ -280,7 +280,7 @@ class NamedScoring(Scoring):
 
     @cached_property
     def _pair(self) -> BoundQuery | None:
-        """Query that compares the made-up predictions, None where no query can compare two submissions."""
+        """Query that compares two made-up submissions, None if submissions cannot be compared by a query."""
         if not self.competition.comparisons:
             return None
         try:

@@ -40,7 +40,7 @@ def surprises_left(accounts: Accounts, team: str, share: int | None) -> int | No
 
 @dataclass(frozen=True)
 class TeamLimited(QueryPlan[Result]):
-    """A query about a submission that is refused once its team has used up its surprises.
+    """Plan of a query about a submission, which is refused if its team has used up its surprises.
 
     The share is checked against public counts, before the sealed rows are looked at and again inside the transaction.
     It limits spending only: all teams share one tree of queries, so no interval depends on it.

@@ -213,7 +213,7 @@ class Engine(Protocol):
         """
 
     def to_dict(self) -> dict[str, Any]:
-        """Return public facts that find the table again: kind, table, place, snapshot. They hold no credentials."""
+        """Return the public facts that locate the table: kind, table, place, snapshot. They contain no credentials."""
 
     def pinned(self, facts: Mapping[str, Any]) -> Engine:
         """Return the table at the snapshot named in the facts, or itself if no other snapshot is named.

@@ -159,7 +159,7 @@ class Conformance(Display):
 
 
 def conformance(engine: Engine, *, source: str | None = None) -> Conformance:
-    """Ask an engine some hundred expressions about made-up rows, and compare every integer with the rules.
+    """Compare an engine's results for some hundred expressions on test rows with the expected integers.
 
     Args:
         engine: Whom to try; nothing is written there, and its own table is not read.

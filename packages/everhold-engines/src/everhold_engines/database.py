@@ -72,7 +72,7 @@ class DatabaseConnection(EngineConnection):
         return known.render_as_string()
 
     def run(self, statement: str, *, max_seconds: float | None) -> Iterator[tuple[list[str], list[Any]]]:
-        """Run a statement, and yield its columns, each as values and an array type in case all are missing."""
+        """Run a statement, and yield its column names and columns, each as values with the array type for no values."""
         with self.engine().connect() as connection:
             driver = connection.connection.driver_connection
             self.running.add(driver)
@@ -140,7 +140,7 @@ class DatabaseConnection(EngineConnection):
         return sa.create_engine(self.address, hide_parameters=True)
 
     def is_refused(self, error: Exception) -> bool:
-        """Return whether the driver says of a failed connection that a password was wanted or wrong."""
+        """Return whether a failed connection has an error about a missing or wrong password."""
         failed = getattr(getattr(error, "orig", None), "pgconn", None)
         return failed is not None and bool(failed.needs_password or failed.used_password)
 

@@ -98,7 +98,7 @@ class JoinedTable:
 
     @property
     def _lines(self) -> str:
-        """SQL that follows FROM for the table's lines, under an alias that keeps column names unambiguous."""
+        """SQL for the table's lines after FROM, with an alias that keeps column names unambiguous."""
         return f"{self.engine.source} AS {self.engine.dialect.rows}"
 
     def column(self, name: str) -> JoinedColumn:
@@ -107,7 +107,7 @@ class JoinedTable:
         return JoinedColumn(self, name, self.kinds[name], f"prediction_{told}")
 
     def id_faults(self) -> IdFaults | None:
-        """Return the faults of the row ids, or None if each sealed row has exactly one line and no line is left."""
+        """Return the faults of the row ids, or None if the table has exactly one line for each sealed row."""
         of = self.engine.dialect
         mine, theirs = of.column(self.own_id), of.column(self.row_id)
         given = f"{self._lines} WHERE {mine} IS NOT NULL GROUP BY {mine}"

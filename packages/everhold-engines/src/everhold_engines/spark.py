@@ -331,7 +331,7 @@ class SparkTable(StoredTable[SparkConnection]):
         return self._pinned[0]
 
     def pinned(self, facts: Mapping[str, Any]) -> Self:
-        """Return the table at an earlier snapshot, or as it is now."""
+        """Return the table at the snapshot named in the facts, or at its newest state if none is named."""
         snapshot = facts.get("snapshot")
         pinned = (None if snapshot is None else str(int(snapshot)),)
         if pinned == self._pinned:

@@ -205,7 +205,7 @@ def _nearest(training: TableSide, sealed: Engine, column: str) -> str:
 
 
 def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapping[str, Any]) -> Engine:
-    """Return the training table as it is now, after checking its columns and number of rows.
+    """Return the current training table, after a check of its columns and number of rows.
 
     Rows that were changed in their place are not noticed: guesses are public, so they cost nothing but surprises
     whatever they are made of, as long as nothing is written into the table what only the sealed rows say.
@@ -413,7 +413,7 @@ def _check_apart(copies: ColumnCopies, *, row_id: str | None, equal_rows: bool) 
 
 
 def check_public(facts: dict[str, Any]) -> None:
-    """Check that facts for the ledger hold no credentials, in addition to the engine's own check.
+    """Raise HoldoutRejected if facts for the ledger seem to contain credentials.
 
     Raises:
         HoldoutRejected: If they seem to. The message quotes nothing of them.

@@ -154,7 +154,7 @@ def check_parts(parts: Sequence[tuple[Any, str]], key: StewardKey) -> None:
 
 
 def arriving_rows(part: Any, before: Any, schema: Schema, training_ids: set[Any], key: StewardKey) -> ArrivedFiles:
-    """Check the rows of the next window inside the engine, and return what arrives.
+    """Check the next window of a table inside the engine, and return the facts about its rows.
 
     Args:
         part: The engine on the window.

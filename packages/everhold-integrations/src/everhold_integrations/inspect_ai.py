@@ -64,7 +64,7 @@ def case_accuracy(answers: Any, *, training: Any = None) -> CaseAccuracy:
 
 
 def answer_of(state: TaskState) -> str:
-    """Return a model's answer: the letters that it chose, or else its completion without surrounding spaces."""
+    """Return a model's answer: the letters of its choices, or its completion without surrounding spaces."""
     chosen = [chr(ord("A") + each.original_position) for each in state.choices if each.correct]
     return ",".join(sorted(chosen)) if len(state.choices) else state.output.completion.strip()
 

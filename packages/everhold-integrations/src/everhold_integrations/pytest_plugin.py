@@ -86,7 +86,7 @@ def _acts_of(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    """Leave with the code of errors where pytest was called wrongly: its own code for that is undecided here."""
+    """Exit with everhold's code for faults if pytest was called with wrong options."""
     try:
         return (yield)
     except pytest.UsageError as fault:

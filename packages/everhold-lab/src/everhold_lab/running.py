@@ -382,7 +382,7 @@ class RunCheckpoint:
 
     @classmethod
     def of(cls, output: Path, name: str, fingerprint: str) -> Self:
-        """Return the checkpoint in a folder of results. Its own folder is made, and a broken last line closed."""
+        """Return the checkpoint in a folder of results. An incomplete last line of its file is terminated."""
         folder = output / _FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}-{fingerprint[:_SHOWN_DIGITS]}.jsonl"
@@ -392,7 +392,7 @@ class RunCheckpoint:
         return cls(path, fingerprint)
 
     def read(self) -> dict[Task, Finished]:
-        """Return all finished tasks, without lines that are broken or of another run."""
+        """Return all finished tasks. Lines that are incomplete or have another fingerprint are ignored."""
         if not self.path.exists():
             return {}
         with self.path.open("rb") as file:
@@ -424,7 +424,7 @@ def _is_whole(line: Mapping[str, Any]) -> bool:
 
 
 def json_lines(lines: Iterator[bytes] | Any) -> Iterator[Any]:
-    """Yield the document of each line, without lines that are no JSON."""
+    """Yield the JSON value of each line. Lines that are not JSON are ignored."""
     for line in lines:
         try:
             yield json.loads(line)

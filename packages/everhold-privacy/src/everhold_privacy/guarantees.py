@@ -76,7 +76,7 @@ def laplace_pair_tail(*, excess: float, threshold_scale: float, comparison_scale
 
 
 def wrong_side_exceedance(*, distance: float, tail: float, answer_scale: float, queries: int, surprises: int) -> float:
-    """Return what r grows by if a release may fall on the wrong side of the guess (S1, no false spending).
+    """Return the increase of r if a released answer may fall on the wrong side of the guess (S1, no false spending).
 
     ``B (T-x) e^{-(T-x)/s2} + (s2/e) B m t(x)``.
 
@@ -130,7 +130,7 @@ def gaussian_norm_allowance(*, exceedance: float, scale: float, dimension: int) 
 
 
 def _log_norm_exceedance(y: float, dimension: int) -> float:
-    """Return the logarithm of the bound for the alpha ``y - y/(y^2 - d)``, all in standard deviations."""
+    """Return the logarithm of the bound for ``alpha = y - y/(y^2 - d)``, in units of the standard deviation."""
     beyond = y * y - dimension
     return math.log(y / beyond) - 0.5 * (beyond - dimension * math.log1p(beyond / dimension))
 

@@ -166,7 +166,7 @@ class Synthesizer(ABC):
 
     @abstractmethod
     def release(self, histogram: ArrayLike, noise: Noise) -> list[list[int]]:
-        """Draw the few whole numbers from which the table is made, and return them.
+        """Return the noisy whole numbers from which the table is computed.
 
         Args:
             histogram: How many sealed rows lie in each cell, shape (cells,).
@@ -200,7 +200,7 @@ class Synthesizer(ABC):
         return alpha + extra, exceedance + regret(extra, candidates=number, steps=units)
 
     def allowance(self, exceedance: float) -> float:
-        """Return about the smallest alpha with ``r(alpha)`` of at most this, never too small, or 1 if none is found.
+        """Return nearly the smallest alpha for which ``r(alpha)`` is at most the exceedance, or 1 if none is found.
 
         For a table that shares its promise with other answers: each may add so much to r (theory, budget).
         """
@@ -344,7 +344,7 @@ class BLR(Synthesizer):
         return small_table_error(queries=len(self.queries), cells=self.universe.cells, size=self.size), 0.0
 
     def table(self, index: int) -> NDArray[np.int64]:
-        """Return the rows in each cell of the candidate with this index, shape (cells,)."""
+        """Return the candidate table with this index as the number of rows in each cell, shape (cells,)."""
         if not 0 <= index < self.candidates:
             raise ValueError(f"index is {index}. Pass a number from 0 to {self.candidates - 1}.")
         chosen = list(islice(self._codes(), index, index + 1))
@@ -359,7 +359,7 @@ class BLR(Synthesizer):
         return np.concatenate(worst)
 
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
-        """Yield the candidates in order as counts, each block of shape (some, cells)."""
+        """Yield all candidate tables in order as counts of rows, in arrays of shape (tables, cells)."""
         step = max(1, _BLOCK // max(self.universe.cells, len(self.queries), self.size))
         codes = self._codes()
         while chunk := list(islice(codes, step)):
@@ -437,7 +437,7 @@ def taught(weights: NDArray[np.float64], query: NDArray[np.float64], released: f
 
 @dataclass(frozen=True, kw_only=True)
 class MWEM(Synthesizer):
-    """Synthesizer that picks a badly answered query in each of T rounds, measures it, and updates the weights.
+    """Synthesizer that measures a badly approximated query in each of T rounds, and updates the weights.
 
     The table is the average of the weights before each round. Its largest error on the sealed rows is at most
     ``sqrt(ln N / (2T) + mean e_t^2) + mean regret_t``, with e_t the errors of the measurements and regret_t what the

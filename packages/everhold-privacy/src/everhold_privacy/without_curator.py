@@ -82,7 +82,7 @@ class RandomisedResponse:
 
     @property
     def other(self) -> float:
-        """q, the probability of each other class."""
+        """q, the probability that a person reports a given class other than the true class."""
         return (_WORDS - self._kept) / _WORDS / (self.classes - 1)
 
     @cached_property

@@ -306,7 +306,7 @@ class _Competition:
         self._transport.perform(ChooseFinal(number=number, team=team))
 
     def leaderboard(self) -> Leaderboard:
-        """Return the leaderboard as it stands now. It is free."""
+        """Return the current leaderboard. It is free."""
         return self._transport.perform(ReadLeaderboard())
 
 
@@ -329,7 +329,7 @@ class _Arrivals:
         self._transport = transport
 
     def timeline(self) -> list[dict[str, Any]]:
-        """Return rows at creation, at each arrival and now, with the budget spent and half-widths."""
+        """Return the numbers of rows, the spent budget and half-widths at creation, at each arrival, and now."""
         return self._transport.perform(ListArrivals())
 
 

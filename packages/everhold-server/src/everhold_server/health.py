@@ -32,7 +32,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 
 
 class Metrics:
-    """Prometheus metrics of one application, kept apart from those of other applications in the process."""
+    """Prometheus metrics of one application, in a separate registry."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry(auto_describe=True)

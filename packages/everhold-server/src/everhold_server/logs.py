@@ -50,7 +50,7 @@ class JsonLines(logging.Formatter):
 
 
 def write_logs() -> None:
-    """Configure logging of the process: everhold's lines to stderr, other libraries from warnings on."""
+    """Configure the process's logging to stderr. Of other libraries, only warnings and errors are logged."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.root.handlers[:] = [handler]

@@ -196,7 +196,7 @@ class _Body:
 
 
 class RateLimitMiddleware:
-    """Middleware that limits requests a minute, for each token and for each address without one."""
+    """Middleware that limits the requests for each token in a minute, and for each address without a token."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app

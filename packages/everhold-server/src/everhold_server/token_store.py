@@ -307,7 +307,7 @@ class TokenStore:
 
 
 def hashed(secret: str) -> str:
-    """Return the SHA-256 of a secret in hex, which the tables store in its place."""
+    """Return the hexadecimal SHA-256 of a secret, which the database stores instead of the secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -274,7 +274,7 @@ def leaves_doubles(operation: Operation, first: ValueRange, second: ValueRange) 
 
 
 def safe_template(node: Node, plain: str, dialect: Dialect) -> str:
-    """Return one of the four operations as a template of SQL that raises for no operands."""
+    """Return an SQL template for an arithmetic operation that raises no error for any operands."""
     constant, place = _constant(node)
     if node.operation in (Operation.ADD, Operation.SUBTRACT):
         template = _SUM.replace("+", "+" if node.operation is Operation.ADD else "-")
@@ -370,7 +370,7 @@ class SqlFragments:
         return None
 
     def _filled(self, template: str, *operands: Part) -> int:
-        """Store a piece made from a template in which ``{0}``, ``{1}``, ... are operands, and return its number."""
+        """Store a fragment made from a template, in which ``{0}``, ``{1}``, ... are operands, and return its number."""
         written = _PLACE.split(template)
         return self._put(*(operands[int(part)] if odd % 2 else part for odd, part in enumerate(written) if part))
 
@@ -404,7 +404,7 @@ class SqlCompiler(SqlFragments):
         return _rebuilt(lowered(_rebuilt(expression, _of_positive)), folded)
 
     def compiled(self, node: Node, inputs: Sequence[CompiledParts]) -> CompiledParts:
-        """Return the compiled parts of a node from those of its operands."""
+        """Return SQL for a node of an expression, given the SQL of its operands."""
         if node.kind in _OF_DOUBLES:
             self._ranges[node] = range_of(node, self._ranges)
         if not inputs:
@@ -483,7 +483,7 @@ class SqlCompiler(SqlFragments):
         return f"SELECT {', '.join((['p'] if position else []) + last)} FROM {rows} AS w"
 
     def _layers(self, results: Sequence[int], *, flat: bool) -> tuple[dict[int, str], list[list[str]]]:
-        """Return the text of each piece and the columns of each nested select."""
+        """Return the SQL text of each fragment, and the columns of each nested SELECT that shares fragments."""
         uses = self._uses(results)
         texts: dict[int, str] = {}
         levels: dict[int, int] = {}
@@ -609,7 +609,7 @@ def _rebuilt(expression: Expression, rule: Callable[[Node, tuple[Node, ...]], No
 
 
 def _of_positive(node: Node, operands: tuple[Node, ...]) -> Node:
-    """Return a logarithm restricted to finite positive numbers, so that no step leaves the doubles."""
+    """Return a logarithm node that is null for operands which are not finite and positive."""
     if node.operation is Operation.LOGARITHM:
         null = Node(Operation.NULL, ColumnKind.NUMBER)
         for end, above in ((math.inf, False), (0.0, True)):

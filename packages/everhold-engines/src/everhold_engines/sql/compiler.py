@@ -80,7 +80,7 @@ def _literal(value: Any, kind: str, dialect: Dialect) -> str:
 
 
 def spread(dialect: Dialect, rows: str, kept: Sequence[str], columns: Sequence[str]) -> str:
-    """Return SQL for rows ``place, value`` from rows with a value in each of some columns, keeping other columns."""
+    """Return SQL that turns columns into rows ``place, value``, one for each column, and keeps some columns."""
     before = "".join(f"{name}, " for name in kept)
     if len(columns) == 1:
         return f"SELECT {before}0 AS place, {columns[0]} AS value FROM {rows} AS w"
@@ -100,7 +100,7 @@ def spread(dialect: Dialect, rows: str, kept: Sequence[str], columns: Sequence[s
 
 
 def texts_in_order(dialect: Dialect, rows: str, columns: Sequence[str], *, part: str, by: str) -> str:
-    """Return SQL that joins the texts of each column by commas within each part, in the order of other columns.
+    """Return SQL that concatenates each column's texts within groups of rows, sorted by other columns.
 
     Where the engine can, sorted once for all columns. No two rows of a part have the same text in ``by``.
     """
@@ -195,7 +195,7 @@ def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dial
 def group_kinds_sql(
     values: Sequence[AnyValue], source: str, *, group_by: str, unit: int = UNIT, dialect: Dialect = DUCKDB
 ) -> str:
-    """Return SQL for the number of groups of each size and sum: rows ``place, size, sum, count``, in any order.
+    """Return SQL that counts groups by size and sum, with the columns ``place, size, sum, count``.
 
     Args:
         values: What to compute.
@@ -310,7 +310,7 @@ def group_sizes_sql(source: str, *, group_by: str, dialect: Dialect = DUCKDB) ->
 def group_cells_sql(
     values: Sequence[AnyValue], source: str, *, group_by: str, across: int, unit: int = UNIT, dialect: Dialect = DUCKDB
 ) -> str:
-    """Return SQL for groups by size and cell: rows ``place, size, cell, count, sum``, in any order.
+    """Return SQL that counts groups by size and bin of the sum, with the columns ``place, size, cell, count, sum``.
 
     Args:
         values: What to compute.

@@ -30,7 +30,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 def row_keys(*columns: ArrayLike) -> NDArray[np.uint64]:
-    """Return one hash for each row, made from columns that identify or describe it, shape (rows,).
+    """Return a hash for each row, computed from columns that identify or describe it, shape (rows,).
 
     Rows that are equal in all columns get the same key, so that a rule says the same of them, in any table.
 
@@ -102,7 +102,7 @@ class RandomRules:
         return (scores + np.count_nonzero(~labels)) / len(self)
 
     def tally(self, weights: NDArray[np.float64], first: int) -> NDArray[np.float64]:
-        """Return ``sum_j weights[j - first] * (+1 or -1 as rule j says)`` for each row, shape (rows,)."""
+        """Return the weighted sum of the rules' labels, each +1 or -1, for each row, shape (rows,)."""
         return np.asarray(self.tallies([weights], first)[0])
 
     def tallies(self, weights: Sequence[NDArray[np.float64]], first: int) -> NDArray[np.float64]:

@@ -383,7 +383,10 @@ def _excuse(mechanism: Mechanism | str) -> str:
 
 
 def _lines(bouts: Sequence[tuple[Mechanism, str]], chosen: _Games) -> Iterator[AuditLine]:
-    """Play all games and yield their lines. Games against plain averages are played once for each analyst."""
+    """Play all games, and yield one line for each mechanism.
+
+    Games against plain averages are played once for each analyst.
+    """
     opponents = ["climbing" if name == "probing" else name for _, name in bouts]  # bare averages take no guesses
     total, done = chosen.runs * (len(bouts) + len(set(opponents))), 0
     bare: dict[str, tuple[StudyOutcome, ...]] = {}

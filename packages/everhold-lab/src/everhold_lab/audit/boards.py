@@ -241,7 +241,7 @@ class Population(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedInGroups(Population):
-    """Population of equal groups, whose rows carry the group's record with some probability.
+    """Population of groups of equal size. A row has its group's record with some probability, else its own record.
 
     Attributes:
         share: Probability of a row to carry its group's record instead of one of its own; two rows of a group are equal
@@ -269,7 +269,7 @@ class CopiedInGroups(Population):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedInOrder(Population):
-    """Population in order, in which a row repeats the one before with some probability: a Markov chain.
+    """Population of rows in order. A row repeats the row before it with some probability, as a Markov chain.
 
     Its states are all points and labels. A chain of two states with the same correlation concentrates alike and forgets
     as fast, but two of its states are equal half of the time and leak nothing to each other: declared for these rows,

@@ -85,14 +85,14 @@ class Night:
     seed: int = 1
 
     def table(self, rows: int, *, part: int) -> dict[str, NDArray[Any]]:
-        """Draw rows of the population. Each part has rows of its own."""
+        """Draw a table of rows from the population. Tables of different parts are independent."""
         rng = np.random.default_rng([self.seed, part])
         table: dict[str, NDArray[Any]] = {f"f{n}": rng.normal(size=rows) for n in range(self.features)}
         score = sum(weight * table[f"f{n}"] for n, weight in enumerate(self.matter)) + rng.normal(size=rows)
         return {**table, "label": (np.asarray(score) > 0.0).astype(np.int64)}
 
     async def work(self, name: str, judge: Judge, training: Mapping[str, NDArray[Any]], bare: bool) -> list[Moment]:
-        """Play one night against a judge: propose a change, keep it if the judge says so, revert it if not.
+        """Simulate a night in which an agent proposes changes of a model, and a judge accepts or rejects each.
 
         Args:
             name: Of the judge.

@@ -269,7 +269,7 @@ def ask_members(holdout: Holdout, fresh: pd.DataFrame) -> tuple[Member, ...]:
 
 
 def _subgroups(flights: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield each combination of categories, as a condition with its flights."""
+    """Yield each combination of categories as a condition, with the flights that meet it."""
     carriers, origins = (sorted(flights[name].unique()) for name in COLUMNS)
     for name, values in zip(COLUMNS, (carriers, origins), strict=True):
         for value in values:

@@ -78,7 +78,7 @@ def draw_samples(
     training: np.random.Generator,
     holdout: np.random.Generator,
 ) -> tuple[LinearSample, LinearSample]:
-    """Draw a training set and a holdout, keeping columns whose training correlation is beyond a cutoff.
+    """Return random training rows and holdout rows, reduced to attributes with a large training correlation.
 
     Args:
         law: Of the attributes.
@@ -248,7 +248,7 @@ class PublishedThresholdout(AttributeHoldout):
     generator: np.random.Generator = field(repr=False)
 
     def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
-        """Return answers about correlations, each with noise of its own."""
+        """Return reported correlations, with independent noise in each."""
         return self._answers(training.correlations, holdout.correlations)
 
     def accuracies(self, training: NDArray[np.int64], holdout: NDArray[np.int64], *, rows: int) -> Reported:

@@ -71,7 +71,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the lines to print, made from the rows of all repetitions, which include their settings."""
+        """Return the summary table of all repetitions as a list of lines."""
 
     @abstractmethod
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:

@@ -333,7 +333,7 @@ class _Bare:
 
 
 class _ParameterFree:
-    """The best score so far, of a heuristic."""
+    """Leaderboard that shows the best score so far by the parameter-free Ladder, without a promise."""
 
     radius: float | None = None
     kept = True

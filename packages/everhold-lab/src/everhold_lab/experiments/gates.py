@@ -112,7 +112,7 @@ class GatesExperiment(Experiment):
         return judge
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """Return for each setting the games with a wrong promotion, and the real steps that were seen."""
+        """Return for each setting the number of games with a wrong promotion and of real steps that were promoted."""
         lines = []
         for setting in self.settings():
             games = [row for row in rows if setting.items() <= row.items()]

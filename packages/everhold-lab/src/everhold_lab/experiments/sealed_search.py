@@ -32,7 +32,7 @@ _TURNS = 10  # the share of models that are made anew is one in so many, once th
 
 @dataclass(frozen=True, kw_only=True)
 class TuningLoop(Experiment):
-    """Experiment with models of scikit-learn, each random or a variation of the best answer so far.
+    """Experiment with scikit-learn models. Each is random or a variation of the model with the best answer so far.
 
     Attributes:
         training: Flights that models are fitted and cross-validated on.

@@ -104,7 +104,7 @@ class WidthsExperiment(Experiment):
         return rows + [_game(_BARE, analyst, error, None) for analyst, error in bare.items()]
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """Return one line for each width at each place, with the worst error of an attack."""
+        """Return one line for each bound at each setting, with the largest error of an attack."""
         games = _by_place(rows)
         lines = []
         for setting in self.settings():

@@ -221,7 +221,7 @@ class Contender:
 
 @lru_cache(maxsize=256)
 def contender(game: Game, name: str) -> Contender:
-    """Return one of the analysts' mechanisms, planned once in each process.
+    """Return one of the compared mechanisms by name, computed once in each process.
 
     The radius of common reuse is what independent rows would give to queries that were fixed beforehand (P9).
 
@@ -337,7 +337,7 @@ _ANALYSTS = {
 
 
 def _cases(rows: Mapping[str, int]) -> tuple[Case, ...]:
-    """Return the populations by name, each with its number of rows."""
+    """Return the populations by name, each with the number of rows to draw."""
     return tuple(Case(name, number, _POPULATIONS[name]) for name, number in rows.items())
 
 

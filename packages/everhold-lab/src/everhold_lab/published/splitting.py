@@ -30,7 +30,7 @@ def hoeffding_radius(rows: int, *, queries: int = 1, confidence: float) -> float
 def hoeffding_splitting(
     rows: float, /, *, queries: int, surprises: int, confidence: float, slack: float
 ) -> BoundOfSource:
-    """Return the radius if each of k adaptive queries gets its own part of the rows (statement P9).
+    """Return the radius for k adaptive queries that are each answered on a separate part of the rows (P9).
 
     ``sqrt(k ln(2k/beta) / (2n))`` where k divides n; in general each part has ``floor(n/k)`` rows.
 

@@ -272,7 +272,7 @@ def _best_of_row(
 def best_quilts(
     sides: Callable[[int], tuple[NDArray[np.float64], NDArray[np.float64]]], *, rows: int, epsilon: float
 ) -> ChainSearch:
-    """Return the best quilt of every row, where the tables are the same for all rows.
+    """Return the best quilt of every row of a chain whose influences depend only on the distance.
 
     A quilt with a row beyond the reach has at least ``reach`` rows nearby and a scale of ``reach/epsilon`` or more; the
     reach is doubled until no row's best is above that.

@@ -36,7 +36,7 @@ _MOST_CREDITS = 10**6  # for one answer
 
 
 class CreditAccounting(Accounting["PrivacyBudget"]):
-    """Accounting in credits, where every answer has a price of its own."""
+    """Accounting of a budget of credits, in which each answer has its own price."""
 
     def reachable(self, state: State) -> bool:
         """Return whether a state can occur, with no more queries and credits used than planned."""
@@ -307,7 +307,7 @@ def deviations(missing: Callable[[float], float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class NoisyVector:
-    """A released vector, each coordinate as a mean over [0, 1] in which 1/2 stands for 0.
+    """A released vector with noise, whose coordinates are mapped to means over [0, 1], with 0 at 1/2.
 
     Attributes:
         values: Released coordinates, shape (dimension,); with noise, they may lie outside [0, 1].

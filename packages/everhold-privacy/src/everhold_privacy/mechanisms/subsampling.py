@@ -389,7 +389,7 @@ class Subsampling(TransferredPromise, FreshDraws):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomRows(FreshDraws):
-    """Mechanism that draws rows with hardly any coins, since its answers tell little about all rows (S6).
+    """Mechanism whose draws are nearly always random rows and seldom fair coins (S6).
 
     A single row may be told whole, so there is no differential privacy; independent rows are needed. Without any coin
     it works, too, but the radius is about twice as large.

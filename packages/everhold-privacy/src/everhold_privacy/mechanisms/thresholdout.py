@@ -195,7 +195,7 @@ class _Search:
 
 
 def _interpolated(leak: Callable[[float], float], center: float, width: float) -> Callable[[float], float]:
-    """Return the logarithm of leak as a polynomial in the logarithm of the loss, around a centre."""
+    """Return an interpolation of the logarithm of the leak by a polynomial in the logarithm of the privacy loss."""
     nodes = _FIVE if width == _WIDTHS[0] else _THREE
     values = [math.log(leak(math.exp(center + width * node))) for node in nodes]
     fit = Polynomial.fit(nodes, values, deg=len(nodes) - 1, domain=[-1, 1], window=[-1, 1])

@@ -445,7 +445,7 @@ def dobrushin_changes(parts: NetworkParts) -> Floats:
 
 
 def _influences(parts: NetworkParts) -> csr_array | None:
-    """Return the matrix ``c_jk``, or None if a table has a zero or a node has too many neighbours."""
+    """Return the matrix of Dobrushin's influences ``c_jk`` between nodes, None if it cannot be computed."""
     factors = parts.model.factors
     if any(factor.table.min() <= 0.0 for factor in factors):
         return None

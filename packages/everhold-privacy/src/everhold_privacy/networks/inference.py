@@ -150,7 +150,7 @@ def divided(left: Logs, right: Logs) -> Logs:
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """A forest of discrete rows with the laws of neighbours given each other.
+    """A forest of discrete rows, with the conditional laws of neighbours.
 
     Attributes:
         order: The node at each place of the breadth-first order, shape (n,).
@@ -537,7 +537,7 @@ def eliminate(tables: Sequence[Table], kept: Sequence[int], states: Sequence[int
 def elimination(
     scopes: Sequence[Collection[int]], kept: Collection[int], states: Sequence[int]
 ) -> dict[int, tuple[int, ...]]:
-    """Return the order in which nodes except ``kept`` are summed out, each with its neighbours at that time.
+    """Return an order for summing out all nodes except ``kept``, with the neighbours of each node at its turn.
 
     Next is always the node whose neighbours, by common tables, have the fewest combinations of states.
 

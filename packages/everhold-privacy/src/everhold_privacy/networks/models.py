@@ -68,7 +68,7 @@ def declare(
     tables: Iterable[tuple[tuple[str, ...], ArrayLike]],
     settings: NodeSettings,
 ) -> None:
-    """Check a network's arguments and fill in its fields. Each table object is checked once."""
+    """Check the arguments of a network, and set them as attributes of the frozen instance."""
     latent, training = settings.get("latent", ()), settings.get("training")
     names = tuple(states)
     place = {name: node for node, name in enumerate(names)}
@@ -270,7 +270,10 @@ class Network(DependenceModel):
         return Counter(filter(None, rows))
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """Return the leakage by couplings and quilts about each row (S4), in proportion for other numbers of rows."""
+        """Return the leakage about each row by couplings and quilts (S4).
+
+        Another number of rows scales it in proportion.
+        """
         alone = all(bounds.bounds[0].counts == (1,) for bounds in self.bounds.classes)
         return curve if alone else LeakageCurve(curve, self.bounds.classes)
 
@@ -499,7 +502,7 @@ class BayesianNetwork(Network):
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class MarkovNetwork(Network):
-    """Rows whose joint law is proportional to a product of tables over a few rows each.
+    """Dependence model in which the joint law of the rows is proportional to a product of small tables.
 
     Args:
         states: Name of each node to the number or the names of its states.

@@ -333,7 +333,7 @@ def screened_parts(
 
 
 def _met(graph: Graph, row: int, part: _Part, ends: Collection[int]) -> set[int]:
-    """Return the ends that paths from the row inside the part meet first."""
+    """Return those of the nodes ``ends`` that a path from the row inside the part can reach before other ends."""
     order = [node for node in graph.neighbours(row) if node in part.nodes]
     seen = {row, *order}
     left = set(ends) - seen

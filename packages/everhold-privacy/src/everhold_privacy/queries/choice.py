@@ -175,7 +175,7 @@ def chosen(
     mechanism: PrivacyBudget, state: State, losses: NDArray[np.int64], noise: Noise, *, price: int,
     within: float | None = None,
 ) -> MechanismResult:  # fmt: skip
-    """Choose the candidate with about the least loss, and return it with its regret, or with ``within`` if given."""
+    """Choose a candidate with nearly the smallest loss, and return its index with a bound on its regret."""
     state, choice = PaidSelection(mechanism, price).choose(state, losses, noise)
     if choice.index < 0:
         return MechanismResult.refused(state)
@@ -248,7 +248,7 @@ _MOST_BINS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateQuantileAnswer(Paid):
-    """The bin in which a quantile was found, with the error of its level in the population.
+    """The bin that contains a quantile, with a bound on the error of the quantile's level.
 
     Values beyond the range belong to the first and the last bin, which have no other end; missing ones to the last.
 

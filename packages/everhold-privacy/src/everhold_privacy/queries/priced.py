@@ -48,7 +48,7 @@ REFUSED: Mapping[str, Any] = {"value": None, "low": None, "high": None, "source"
 
 @dataclass(frozen=True, slots=True)
 class MechanismResult:
-    """What a mechanism returns for a purchase: the new state, the answer and its charge.
+    """Result of a mechanism for one query with a price: the new state, the answer and the charge.
 
     Attributes:
         state: The state after it.

@@ -195,7 +195,7 @@ class CaseTools:
             return None
 
     def _champion(self, gate: Gate) -> str:
-        """Return the champion's name, or its digest where it has none."""
+        """Return the champion's name, or its digest if it has no name."""
         champion: str = gate.champion
         return self._holdout.ledger.model_names().get(champion, champion)
 

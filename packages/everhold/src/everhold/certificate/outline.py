@@ -369,7 +369,7 @@ def _family_items(families: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, 
 
 
 def _gate_items(gates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield label and value for each gate, its promotions and its checks."""
+    """Yield label and value for each gate, with its promotions and checks."""
     for gate in gates:
         limit = "" if gate["limit"] is None else f" of {shown(gate['limit'])}"
         margin = margin_of(gate)

@@ -57,7 +57,7 @@ def render_page(document: Mapping[str, Any]) -> str:
 
 
 def render_fragment(document: Mapping[str, Any]) -> str:
-    """Return the body of the page with its style, for notebooks and other pages."""
+    """Return the body of the certificate's page and its style as HTML, to embed in notebooks and other pages."""
     return f"<style>{article_style()}</style>\n{render_article(document)}"
 
 

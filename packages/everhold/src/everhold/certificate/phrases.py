@@ -163,7 +163,7 @@ FAMILIES_ARRIVED = (
 
 
 def arrival_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield an item for each arrival and each retirement."""
+    """Yield label and value for each arrival and retirement of rows."""
     for each in account.get("arrivals", ()):
         until = f" until {each['until']}" if each["until"] else ""
         tree = f", tree {shown(each['tree'])} opened" if each["tree"] else ""

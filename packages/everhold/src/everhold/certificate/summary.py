@@ -343,7 +343,7 @@ def margin_of(gate: Mapping[str, Any]) -> str:
 
 
 def winner_in_words(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return who is proved to win a final board, or that nobody is.
+    """Return a sentence with the proved winner of a final leaderboard, or that nobody is proved to have won.
 
     Args:
         rows: Of the board, with ``team`` and ``rank``, which is None for a team without a place.
@@ -385,7 +385,7 @@ def _found_by_competition(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[st
 
 
 def _found_by_gates(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield for each gate how many of its challenges proved an improvement."""
+    """Yield a sentence for each gate with its numbers of challenges and proved improvements."""
     for gate in facts["account"].get("gates", ()):
         promoted, challenges = len(gate["promotions"]), counted(gate["challenges"], "challenge")
         by = f" by more than {margin_of(gate)}" if gate["margin"] else ""

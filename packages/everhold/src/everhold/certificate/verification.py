@@ -382,7 +382,7 @@ def _about_findings(document: Mapping[str, Any], told: Sequence[Mapping[str, Any
 
 
 def account_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield counts that disagree with each other, with the ledger's head or with the mechanism."""
+    """Yield counts that contradict each other, the ledger's head, or the mechanism."""
     account, head = document["account"], document["ledger_head"]
     allotments = account.get("allotments", {"acts": 0, "analysts": []})
     lost = account.get("lost", {"recoveries": 0, "queries": 0, "charges": 0})
@@ -630,7 +630,7 @@ def _state_of(document: Mapping[str, Any]) -> State:
 
 
 def _opened(account: Mapping[str, Any]) -> int:
-    """Return the number of opened challenges. Each took a query's place, and a promotion costs a label."""
+    """Return the number of challenges that were opened, each of which counts as a query."""
     return int(account.get("open_challenges", {"opened": 0})["opened"])
 
 

@@ -71,7 +71,7 @@ def styled(chart: Any, *, label_size: int = 12, grid: float = 1.0, frame: bool =
 
 
 def covered_lines(lines: Mapping[str, Mapping[Any, float]], *, log: bool) -> frozenset[str]:
-    """Return the names of lines that always run under a later line, and so would not be seen.
+    """Return the names of lines that a later line hides everywhere.
 
     Args:
         lines: Heights by place of each line, in the order in which they are drawn.
@@ -99,7 +99,7 @@ def covered_lines(lines: Mapping[str, Mapping[Any, float]], *, log: bool) -> fro
 
 
 def line_width(names: Sequence[str], covered: Set[str], *, field: str) -> alt.StrokeWidth:
-    """Return the encoding of line widths. A line that another line covers is wider."""
+    """Return the encoding of line widths. A line hidden by another line is wider."""
     import altair as alt
 
     widths = [_COVERED_WIDTH if name in covered else _WIDTH for name in names]

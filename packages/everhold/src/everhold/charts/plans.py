@@ -172,7 +172,7 @@ def _picture(
 
 
 def _lines_from_the_top(points: Sequence[dict[str, Any]]) -> dict[str, dict[float, float]]:
-    """Return the heights of each line by place, lines that leave the picture early first."""
+    """Return the radii of each line by number, sorted so that lines which end early come first."""
     lines: dict[str, dict[float, float]] = {}
     for point in points:
         lines.setdefault(point["by"], {})[point["number"]] = point["radius"]

@@ -49,7 +49,7 @@ class SeriesFacts:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """A graph to draw: rows as dots, with lines between rows that depend on each other directly.
+    """A graph for a drawing, with rows as nodes and edges between rows that depend on each other directly.
 
     Attributes:
         places: Number of dots, a row or a latent node each.
@@ -165,7 +165,7 @@ class DependenceModel(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return the model as plain data with its ``kind``, as the certificate holds it."""
+        """Return the model as plain data with its ``kind``, in the form of the certificate."""
 
     @classmethod
     @abstractmethod
@@ -202,7 +202,7 @@ class DependenceModel(ABC):
         return rows / epsilon
 
     def bind(self, structure: RowStructure) -> DependenceModel:
-        """Return the model for these rows, with its columns looked up and checked.
+        """Return the model with facts such as group sizes from the given rows, after a check of its columns.
 
         Raises:
             DependenceError: If the model does not match the rows.
@@ -211,7 +211,7 @@ class DependenceModel(ABC):
 
     @property
     def group_column(self) -> str | None:
-        """The column whose equal values form groups without assumptions inside, or None."""
+        """Column whose equal values form groups of arbitrarily dependent rows, or None."""
         return None
 
     @property
@@ -260,7 +260,7 @@ class DependenceModel(ABC):
         return () if self.group_column is None else (self.group_column,)
 
     def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]] | None:
-        """Return lines to draw of a row's influence by distance: the model in words, and lines by name.
+        """Return a row's influence by distance for a chart: a description, and an array for each named line.
 
         Args:
             distances: The largest distance in rows; the first entry of a line is for distance 1.
@@ -343,7 +343,7 @@ class Independent(DependenceModel):
         return 1.0 / epsilon
 
     def links(self, most: int) -> Links:
-        """Return a graph of some rows without lines."""
+        """Return a graph of some rows without edges."""
         return Links(min(most, _SHOWN))
 
     def describe(self) -> str:

@@ -53,7 +53,7 @@ class Spread:
 
     @classmethod
     def quilt(cls, *, nearby: int, influence: float = 0.0) -> Spread:
-        """Build the bound of a Markov quilt with ``nearby`` other rows inside and an influence b on the quilt."""
+        """Build the leakage bound of a Markov quilt with ``nearby`` nearby rows and this max-influence on the quilt."""
         return cls((nearby + 1,), (1.0,), influence)
 
 

@@ -381,7 +381,7 @@ class _Squares(NamedTuple):
 
 
 def _components(between: _Squares, within: _Squares, size: float, leverage: float, kurtosis: float) -> Resemblance:
-    """Compute a correlation, its error and its p-value from the sums of squares between and within groups.
+    """Return a correlation with its error and p-value, from sums of squares between and within groups.
 
     `size` is the usual number of rows of a group, as the mean square of interest sees it; `leverage` the sum of the
     squared diagonal of the projection of interest; `kurtosis` the fourth moment of the values.
@@ -417,7 +417,7 @@ def declared_likeness(path: Path, declared: DependenceModel | None, *, label: st
 
 
 def likeness(path: Path, *, groups: str, label: str | None) -> float:
-    """Estimate the correlation of the label inside groups from training rows, plus its standard error, in [0, 1].
+    """Estimate an upper bound on the correlation of the label within groups from training rows, in [0, 1].
 
     Args:
         path: A Parquet file of training rows; no other file is read.

@@ -54,7 +54,7 @@ class QueryWorth:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Order:
-    """An order of the training rows in which the values of queries are tested, made once for each holdout.
+    """An order of the training rows in which query values are tested for dependence.
 
     Attributes:
         column: Its column; None for the order that is declared, or that of the file.
@@ -252,7 +252,7 @@ class DependenceMonitor:
         return QueryWorth(self.rows / effect, self.rows / promised, 1, shared.p_value)
 
     def seen(self, sums: NDArray[np.int64], *, unit: int, level: float) -> list[tuple[int, QueryWorth]]:
-        """Return the places and findings of queries worth a warning, from block sums of shape (queries, blocks)."""
+        """Return the indices and findings of queries to warn about, from block sums of shape (queries, blocks)."""
         if self.rows_for_one is None:
             return []
         found, told = block_variance_of_means(sums / unit, self.sizes, promised=self.rows_for_one), []

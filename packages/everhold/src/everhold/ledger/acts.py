@@ -186,7 +186,7 @@ def spending_of(description: Mapping[str, Any], source: object, charged: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Answers that the ledger lost, as its recoveries counted them.
+    """Numbers of answers and charges that the ledger lost, according to its recoveries.
 
     Attributes:
         recoveries: How many entries say what was lost.
@@ -395,7 +395,7 @@ class Accounts:
             extension.settle(description, source, charged)
 
     def agree_with(self, state: Mapping[str, Any]) -> bool:
-        """Return whether a head's state holds exactly these accounts."""
+        """Return whether a head's sealed state contains exactly these accounts."""
         kept = bool(state.get(_KEY) == self._stored())
         used = {key for key in state.keys() - _NO_EXTENSIONS if extension_of_key(key) is not None}
         return (
@@ -608,7 +608,7 @@ def arrived(state: Mapping[str, Any]) -> int:
 
 @dataclass(slots=True)
 class Arrivals(LedgerExtension):
-    """Ledger extension that counts the arrivals and retirements of a holdout, and keeps its open trees.
+    """Ledger extension that counts the arrivals and retirements of rows.
 
     Attributes:
         arrivals: How many there were.

@@ -95,7 +95,7 @@ def connected(url: str, *, create: bool, patience: float) -> LedgerDatabase:
 
 
 def rows_beside(url: str) -> Path:
-    """Return the folder that holds the holdouts' private folders: beside an SQLite file, or as the address says.
+    """Return the folder with the private folders of a storage's holdouts, given the storage's address.
 
     Raises:
         ValueError: If the address cannot be used, or names no folder where it has to.

@@ -169,7 +169,7 @@ class EntryIndex:
         return bool(np.any(self._sorted[place : place + 1] == sought))
 
     def up_to(self, sequence: int, queries_hash: str, later: str) -> EntryIndex | None:
-        """Return the index extended to a later head, or None if its queries are not those the head was written for.
+        """Return the index extended to a later head, or None if the new queries do not match the head's digest.
 
         Args:
             sequence: Number of the last entry of a head that carries the steward's seal.

@@ -180,7 +180,7 @@ class LedgerDatabase(ABC):
         return [*self._lines.values()]
 
     def line(self, turn: str) -> WriterQueue:
-        """Return the line of the writers of this process with the same turn."""
+        """Return the queue of this process's writers with the same turn, which must not write concurrently."""
         return self._lines.setdefault(turn, WriterQueue())
 
     @contextlib.contextmanager
@@ -489,7 +489,7 @@ def database_errors(*, committing: bool = False) -> Iterator[None]:
 
 
 def is_busy(error: object) -> bool:
-    """Return whether an SQLite error says that another process keeps the file locked."""
+    """Return whether an SQLite error says that another connection has locked the file."""
     return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 

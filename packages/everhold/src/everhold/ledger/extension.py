@@ -124,7 +124,7 @@ class LedgerExtension(Protocol):
         return dict(state) if stored is None else {**state, self.key: stored}
 
     def agree_with(self, state: Mapping[str, Any]) -> bool:
-        """Return whether a sealed state holds exactly this extension's state."""
+        """Return whether a sealed state contains exactly this extension's state."""
         return bool(state.get(self.key) == self.stored())
 
 

@@ -280,7 +280,7 @@ def largest_within(radius: Radius, request: float, *, most: int) -> int:
 
 
 def _crossing(radius: Radius, request: float, *, fails: int, holds: int) -> int:
-    """Return the last number that keeps the request, by secant steps on logarithms inside a bracket."""
+    """Return the last number for which the radius meets the request, by a search between two known numbers."""
     repeats, side = 0, 0
     while abs(fails - holds) > 1:
         target = _secant(radius, request, fails, holds)
@@ -296,7 +296,7 @@ def _crossing(radius: Radius, request: float, *, fails: int, holds: int) -> int:
 
 
 def _secant(radius: Radius, request: float, fails: int, holds: int) -> int:
-    """Return where the line through both ends, on logarithms, meets the request, or the middle without a line."""
+    """Return the next number to try: where a line through both known radii, on logarithmic axes, meets the request."""
     above, below = radius(fails), radius(holds)
     middle = 0.5 * (math.log(fails) + math.log(holds))
     if math.isfinite(above) and above > below > 0.0:
@@ -309,7 +309,7 @@ def _secant(radius: Radius, request: float, fails: int, holds: int) -> int:
 
 
 class PublishedBound(Protocol):
-    """Protocol of a published statement's result: a radius, the rows it holds for, and a note."""
+    """Protocol of a published bound's result: a radius, the number of rows, and a note."""
 
     @property
     def radius(self) -> float:
@@ -325,7 +325,7 @@ class PublishedBound(Protocol):
 
 
 class PublishedStatement(Protocol):
-    """Protocol of a published statement about a whole session, from rows to radius and back."""
+    """Protocol of a published bound for a session, with functions from rows to radius and from radius to rows."""
 
     @property
     def name(self) -> str:

@@ -98,7 +98,7 @@ class Plan(Display):
 
     @property
     def best(self) -> PlanLine:
-        """The adaptive line with the smallest width that an analyst whose guesses are honest can expect.
+        """The line of the adaptive mechanism with the smallest expected width for good guesses.
 
         Without a number of rows it is the one that needs the fewest rows for it. Never one that needs rows of one law,
         such as sample splitting, or that bounds answers from one side only; nor without training rows one that checks
@@ -430,7 +430,7 @@ def _with_inverse(line: PlanLine, request: PlanRequest, radius: float, *, at: fl
 
 
 def published_line_of(name: str, request: PlanRequest, radius: float | None, *, with_rows: bool) -> PublishedLine:
-    """Return the line of a published statement. For dependent rows its proof is incomplete (theory, erratum 5)."""
+    """Return the plan's line for a published bound. For dependent rows its proof is incomplete (theory, erratum 5)."""
     source = BOUNDS[name].source
     if name not in published_statements(request):
         return PublishedLine(name, source, note=_ONLY_INDEPENDENT)

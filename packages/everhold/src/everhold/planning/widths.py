@@ -99,7 +99,7 @@ class Widths(Display):
 
 
 def widths_of(mechanism: PublicLevels, alike: float | None = None) -> Widths:
-    """Return the widths after no, some and all planned surprises. ``alike`` is as in `Mechanism.expected_radius`."""
+    """Return the expected widths before the first surprise, after some surprises, and after all planned surprises."""
     most = min(mechanism.surprises, mechanism.queries - 1)
     counts = sorted({0, math.isqrt(most), most})
     lines = [width_at(mechanism, value, surprises, alike) for surprises in counts for value in TRUE_VALUES]
@@ -229,7 +229,7 @@ def few_rows(mechanism: Mechanism, alike: float | None = None) -> str:
 
 
 def step_in_words(mechanism: Mechanism, disagreement: float) -> str:
-    """Say which step a gate proves before its first promotion and after three, in percentage points."""
+    """Return a sentence on the gain that a gate can prove before its first promotion and after three."""
     request: dict[str, Any] = {
         "rows": mechanism.rows, "disagreement": disagreement, "challenges": mechanism.queries,
         "confidence": mechanism.confidence,

@@ -115,7 +115,7 @@ def name_the_whole(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
 
 
 def digest_of_parts(parts: Sequence[Sequence[Any]]) -> str:
-    """Return the SHA-256 that names a table by its parts: the name, the rows and the fingerprint of each."""
+    """Return a SHA-256 that identifies a dealt table by the name, rows and fingerprint of each part."""
     return hashlib.sha256(canonical([list(part) for part in parts]).encode()).hexdigest()
 
 

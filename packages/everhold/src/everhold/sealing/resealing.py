@@ -62,7 +62,7 @@ _SEALER: ContextVar[Sealer | None] = ContextVar("everhold_sealer", default=None)
 
 @dataclass(frozen=True, slots=True)
 class Sealer:
-    """Limited steward, who may see some holdouts of a storage, and on whose behalf rows are sealed.
+    """A limited steward who seals rows, and may see only some holdouts of a storage.
 
     Attributes:
         token: Public part of the token; holdouts that were sealed with it hold rows that its holder knows.
@@ -237,7 +237,7 @@ def same_rows(
     folder: Path, others: Sequence[HoldoutRecord], content: Callable[[str | None], Content], *, sealed_with: bytes,
     first_key: str | None = None,
 ) -> list[str]:  # fmt: skip
-    """Return the names of holdouts that hold the rows in a folder, or most of them, and store the rows' sketch.
+    """Return the names of holdouts with the same rows, or most of them, and store a sketch of the rows.
 
     On behalf of a limited steward the list has no holdouts that this steward may not see. Matches with them go to
     `COMPARED_FILE`, which is written in any case.
@@ -290,7 +290,7 @@ def check_may_match(folder: Path, rows: int) -> None:
 def arrived_elsewhere(
     folder: Path, path: Path, others: Sequence[HoldoutRecord], columns: Mapping[str, ColumnKind], *, sealed_with: bytes
 ) -> list[str]:
-    """Return the names of other holdouts that hold most of the arriving rows, and store the rows' sketch.
+    """Return the names of other holdouts that have most of the arriving rows, and store a sketch of the rows.
 
     A limited steward is told nothing of holdouts that this steward may not see.
 

@@ -96,7 +96,7 @@ def sealed_files(
 
 
 def write_note(path: Path, content: bytes, *, key: bytes, replace: bool = True) -> None:
-    """Write a note about rows durably, with its seal, readable by its owner alone.
+    """Write a note file with a keyed digest durably, readable only by its owner.
 
     Args:
         path: Its name is sealed, too.
@@ -158,7 +158,7 @@ def altered_notes(folder: Path, *, key: bytes) -> Iterator[str]:
 
 
 def _seal(path: Path, content: bytes, key: bytes) -> bytes:
-    """Return the last line of a note: a keyed digest of its name and content."""
+    """Return the last line of a note file: a keyed digest of the file's name and content."""
     return b"\n" + hmac.digest(key, path.name.encode() + b"\n" + content, "sha256").hex().encode()
 
 

@@ -153,7 +153,7 @@ def more_pairs_than_chance(found: Repetitions) -> bool:
 
 
 def repetitions(connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind]) -> Repetitions:
-    """Count equal rows of the views ``holdout`` and ``training``. Missing values equal each other, and so do nan."""
+    """Count equal rows of the views ``holdout`` and ``training``. Missing values count as equal, and so does nan."""
     mark = f"hash({', '.join(_comparable(name, kind.value) for name, kind in columns.items())})"
     found = connection.execute(
         "SELECT sealed + training AS size, count(*), count(*) FILTER (both_sides), sum(sealed) FILTER (both_sides), "

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SeriesLaw(ABC):
-    """The law of a series, or a set of laws one of which is true."""
+    """The law of a series, or a set of laws that contains the true law."""
 
     @property
     def uncertain(self) -> bool:
@@ -104,7 +104,7 @@ class SeriesModel(DependenceModel):
     @property
     @abstractmethod
     def law(self) -> SeriesLaw:
-        """The law by which rows follow each other."""
+        """The law of the transition from one row to the next."""
 
     @property
     def fitted(self) -> bool:
@@ -167,7 +167,7 @@ class SeriesModel(DependenceModel):
         return {}
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """Return the price of the longest series by the law, by default with all of its other rows nearby (P5)."""
+        """Return the price of noise for the longest series (P5), by default with all its other rows nearby."""
         return self.law.bayesian_price(epsilon, max(length for length, _ in self.lengths or ((rows, 1),)))
 
     @property

@@ -149,7 +149,7 @@ class MarkovChain(SeriesModel):
         states: Sequence[str] | None = None,
         confidence: float = 0.99,
     ) -> Self:
-        """Learn the chain from training rows that follow each other by one step.
+        """Estimate the chain from training rows that follow each other by one step.
 
         The true matrix is within ``uncertainty`` with probability at least ``confidence``, whatever the chain; what it
         lacks to 1 is part of `miss` and of every promise. That there are no other states is assumed. Only pairs of rows
@@ -298,7 +298,7 @@ _QUILT_STEPS = 4096
 
 @dataclass(frozen=True)
 class ChainLaw(SeriesLaw):
-    """The law of a chain: its matrix, the law of the first row, and how far each row of the matrix may be off."""
+    """Law of a Markov chain: its matrix, the initial law, and the uncertainty of each row of the matrix."""
 
     transition: tuple[tuple[float, ...], ...]
     initial: Literal["stationary"] | tuple[float, ...]

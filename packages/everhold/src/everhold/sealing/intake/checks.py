@@ -106,7 +106,7 @@ def same_id(column: str) -> str:
 
 
 def count_respelled(connection: duckdb.DuckDBPyConnection, column: str, sets: Sequence[str]) -> int:
-    """Count the ids of a text column that are spelled in two or more ways in these views together."""
+    """Return the number of ids in a text column that occur in several spellings in the given views."""
     name = quoted(column)
     ids = " UNION ".join(f"SELECT DISTINCT {name} FROM {what} WHERE {name} IS NOT NULL" for what in sets)
     meant = f"SELECT {same_id(column)} AS id FROM ({ids}) GROUP BY 1 HAVING count(*) > 1"
@@ -337,7 +337,7 @@ def _plain_class(value: Any) -> str | float | None:
 
 
 def check_row_ids(row_id: str, columns: Mapping[str, ColumnKind], sides: Sequence[Side]) -> None:
-    """Check that every row has an id of its own, on each side.
+    """Check that row ids are unique among the sealed rows and among the training rows.
 
     Raises:
         HoldoutRejected: If not.
@@ -450,7 +450,7 @@ def warn_of_missing(names: Collection[str], *, of: str = "Sealed rows") -> None:
 
 
 def lacking_rows(folder: Path, columns: Mapping[str, ColumnKind]) -> dict[str, int]:
-    """Return the number of training rows without a value, for each column that lacks some.
+    """Return the number of training rows with a missing value, for each column that has missing values.
 
     Args:
         folder: With the file of the training rows.

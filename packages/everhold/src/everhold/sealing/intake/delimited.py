@@ -240,7 +240,7 @@ def _mark_of(there: Shape) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelimitedFile:
-    """A CSV or TSV file with its names and value forms known, but its values not read yet.
+    """A CSV or TSV file whose column names and forms of values are known, before its values are parsed.
 
     Attributes:
         what: How messages call the rows, "holdout" or "training".
@@ -295,7 +295,7 @@ class DelimitedFile:
         )
 
     def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, readings: Sequence[_ColumnReading]) -> None:
-        """Create a view on the file in which each column is read in its way.
+        """Create a view on the file in which each column is parsed as its reading says.
 
         Raises:
             HoldoutRejected: If the names are values of their columns: a first row, which would become public.

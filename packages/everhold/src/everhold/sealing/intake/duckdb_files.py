@@ -89,7 +89,7 @@ def rows_of_files(connection: duckdb.DuckDBPyConnection, *paths: Path) -> duckdb
 
 
 def copy_rows(connection: duckdb.DuckDBPyConnection, query: str, path: Path, *, metadata: str = "") -> None:
-    """Write the result of a query to a Parquet file. A file that is there already keeps its permissions.
+    """Write the result of a query to a Parquet file. An existing file keeps its permissions.
 
     Args:
         connection: Knows what the query reads.

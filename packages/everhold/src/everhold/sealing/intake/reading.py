@@ -161,7 +161,7 @@ def collected(source: RowSource, most_rows: int, *, what: str) -> RowSource:
 def _opened(
     connection: duckdb.DuckDBPyConnection, source: RowSource, *, name: str, what: str, most_rows: int
 ) -> DelimitedFile | None:
-    """Create the view of a source, or return its CSV or TSV file, for which a view is still to be made."""
+    """Create a view on a source. For a CSV or TSV file, return the opened file instead."""
     source = collected(source, most_rows, what=what)
     if isinstance(source, (str, Path)):
         path = Path(source)

@@ -126,7 +126,7 @@ def by_class(classes: NDArray[np.int64], share: float, rng: np.random.Generator)
 
 
 def by_time(times: NDArray[np.float64], share: float, *, gap: float, block: float) -> Parts:
-    """Seal the last rows. Rows less than a gap before them go to neither side.
+    """Assign the last rows to the sealed rows. Rows within a gap before the sealed rows are left out.
 
     Args:
         times: Shape (rows,).

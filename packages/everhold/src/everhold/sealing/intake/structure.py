@@ -71,7 +71,7 @@ class FileStructure:
         return self._lacking("holdout"), self._lacking("training") if self.training_rows else frozenset()
 
     def _lacking(self, what: str, among: Collection[str] | None = None) -> frozenset[str]:
-        """Return which columns, of all or of some, have no value in some row of a table."""
+        """Return the columns of a table, or of a selection, that have missing values."""
         columns = {name: kind for name, kind in self._sealed.columns.items() if among is None or name in among}
         if not columns:
             return frozenset()
@@ -254,7 +254,7 @@ class FileStructure:
 
 
 def _steps(what: str, place: str, group: str) -> str:
-    """Return SQL for every row with its series, its place and its distance from the row before."""
+    """Return SQL for every row's series, position, and distance from the previous row."""
     return (
         f"SELECT {group} AS series, {place} AS place, "
         f"{place} - lag({place}) OVER (PARTITION BY {group} ORDER BY {place}) AS step FROM {what}"

@@ -49,7 +49,7 @@ def made_up_rows(columns: Mapping[str, ColumnKind]) -> Table:
 
 
 def varied_rows(columns: Mapping[str, ColumnKind]) -> Table:
-    """Return some hundred made-up rows, always the same, on which code that differs is likely to differ.
+    """Return a fixed table of made-up rows with varied values, on which different functions mostly differ.
 
     Half of the numbers are as if standardised, in [-3, 3], half in [0, 100].
     """
@@ -69,7 +69,7 @@ def varied_rows(columns: Mapping[str, ColumnKind]) -> Table:
 
 
 def try_on_public_rows(function: RowFunction, table: Table) -> NDArray[np.float64]:
-    """Check that a function gives one number in [0, 1] per row, each from its own row alone.
+    """Check that a function returns one number in [0, 1] for each row, independent of other rows.
 
     Args:
         function: As it will be applied to the sealed rows.
@@ -95,7 +95,7 @@ def try_on_public_rows(function: RowFunction, table: Table) -> NDArray[np.float6
 def try_vectors_on_public_rows(
     function: RowFunction, table: Table, *, dimension: int, clip: float
 ) -> NDArray[np.float64]:
-    """Check that a function gives one finite vector per row, each from its own row alone.
+    """Check that a function returns one finite vector for each row, independent of other rows.
 
     Args:
         function: As it will be applied to the sealed rows.
@@ -458,7 +458,7 @@ _FEWER = 4  # times as few rows are in a call after one that failed
 def failing_rows_of(
     succeeds: Callable[[NDArray[np.int64]], bool], table: Table, rows: int, names: Sequence[str]
 ) -> NDArray[np.bool_]:
-    """Find the rows on which code fails when it is called with this row alone.
+    """Return the rows on which code fails when it is called with a single row.
 
     Args:
         succeeds: Calls the code with the rows at these positions, and keeps its values if there are any.

@@ -221,7 +221,7 @@ _left_to_parent: list[object] = []  # never closed in a child: that would wait f
 
 @atexit.register
 def _close_at_exit() -> None:
-    """Close all connections: DuckDB lists each object that outlives the interpreter, some sixty lines, on stderr."""
+    """Close all connections at exit, because DuckDB prints a warning for each object that is still open."""
     for engine in list(_engines):
         engine._close_at_exit()
 

@@ -335,7 +335,7 @@ def grids_of(rows: EvaluatedRows, queries: Sequence[BoundQuery], *, unit: int) -
 def _shown(
     rows: EvaluatedRows, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
 ) -> list[tuple[int, Any]]:
-    """Return the total of each query and the statistics that its procedure needs."""
+    """Return the total of each query, and the statistics that its interval procedure needs."""
     shown = rows._counted(queries, needs, group_by, unit)
     left = [place for place in range(len(queries)) if place not in shown]
     parts = [parts_of_ratio(queries[place]) or (queries[place],) for place in left]
@@ -391,7 +391,7 @@ def across_of(rows: EvaluatedRows, need: Needs, yes_no: bool, group_by: str | No
 def _grouped(
     rows: EvaluatedRows, grids: Sequence[NDArray[np.int64]], group_by: str | None, *, unit: int
 ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-    """Return the sizes of the groups, and for each grid the sums of its row values by group."""
+    """Return the sizes of the groups, and the sums of row values by group for each query."""
     index = rows.group_index(named(group_by))
     sizes = np.bincount(index).astype(np.int64)
     return sizes, [exact_sums(grid, index, len(sizes), unit=unit) for grid in grids]

@@ -41,7 +41,7 @@ _METHODS = ("check_unaltered", "close", "pinned", "sealed_rows", "sealing", "to_
 
 
 class SealableTable(Protocol):
-    """Protocol of a table that stays where it is, handed to `Holdout.create` in place of rows.
+    """Protocol of a table in an engine, which can be passed to `Holdout.create` instead of rows.
 
     `arrival_rows` and `arriving` are needed of tables to which rows arrive; such a table has ``arrived`` and ``until``
     among the facts of `to_dict`.

@@ -158,7 +158,7 @@ def group_lotteries(
     sizes: NDArray[np.int64], cells: NDArray[np.int64], counts: NDArray[np.int64], sums: NDArray[np.int64], *,
     across: int, unit: int,
 ) -> GroupSums:  # fmt: skip
-    """Return groups in cells, as lotteries over the ends of their cells with the same sums.
+    """Return binned groups as mixtures of both ends of their bins, with the same sums.
 
     Args:
         sizes: Rows of each group.

@@ -455,7 +455,7 @@ class PartedRows(StoredRows):
 def parted(
     parts: Sequence[StoredRows], schema: Schema, *, sealed: bool, order_key: bytes | None = None
 ) -> StoredRows:  # fmt: skip
-    """Return one row store for several files. A single file keeps its store, and a table joins its windows."""
+    """Return one row store for several files, or the store of a single file."""
     if len(parts) > 1 and not isinstance(parts[0], StoredRows):
         return cast("StoredRows", parts[0].together(parts, schema))
     return parts[0] if len(parts) == 1 else PartedRows(parts, schema, sealed=sealed, order_key=order_key)
