@@ -167,7 +167,9 @@ class _FoundQuilt(NamedTuple):
 
 
 def chain_search(model: MarkovChain, *, rows: int, epsilon: float, exact: bool = True) -> ChainSearch:
-    """Return the best Markov quilts for a known chain, or good quilts for a chain that is known only approximately.
+    """Return the best Markov quilts for a known chain.
+
+    For a set of chains, or if not ``exact``, they are good quilts found from bounds.
 
     Raises:
         DependenceError: If that is not possible for the model.

@@ -431,7 +431,7 @@ def _quilt_steps(longest: int) -> NDArray[np.int64]:
 
 
 def _influences(chain: Chain, steps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return ``ln max P^h(x, y)/P^h(x', y)`` for each number of steps h, infinite if only one of them is 0."""
+    """Return ``ln max P^h(x, y)/P^h(x', y)`` for each number of steps h, infinite if a probability is 0."""
     result = np.full(len(steps), math.inf)
     power, done = np.eye(chain.states), 0
     for place, step in enumerate(steps.tolist()):

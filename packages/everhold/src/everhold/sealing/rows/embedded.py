@@ -73,7 +73,9 @@ class TimeLimits:
 
     @contextmanager
     def at_most(self, seconds: float, stop: Callable[[], object]) -> Iterator[None]:
-        """Return a context with a time limit, after which another thread calls ``stop``.
+        """Return a context with a time limit, at which another thread calls ``stop``.
+
+        After the context has ended, it is never called.
 
         Args:
             seconds: The limit.
