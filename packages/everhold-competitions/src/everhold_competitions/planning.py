@@ -89,7 +89,7 @@ class CompetitionPlan(Display):
         told = "no two teams are told apart" if least is None else f"teams {at_most(least)} apart are told apart"
         why = "it tells most teams apart and nothing before the end" if best is self.lines[0] else (
             f"every file gets a public score within {at_most(best['public_within'])}, and {best['pairs']:,} of the "
-            f"{self.lines[0]['pairs']:,} pairs remain that no feedback tells apart"
+            f"{self.lines[0]['pairs']:,} pairs that --feedback none tells apart are still told apart"
         )  # fmt: skip
         return (
             f"With {_called(asked)} a final score near {_AT:g} is within {at_most(asked['final_within'])}, and {told} "

@@ -41,9 +41,12 @@ class RegisterTeams(
         """Make all tokens in one transaction."""
         competition: Any = session.accessor("competition")
         most, name = competition.terms.teams, session.executor.record.name
+        if competition.is_ended:
+            raise QueryRejected("The competition is over. No team can submit any more.")
+        there = [row["team"] for row in competition.teams().to_rows()]
         records = Records(session.executor.store.database)
         made = TokenStore(records).register(
-            self.teams, name, most=most, days=self.days, by=self.by, account=self.account
+            self.teams, name, there=there, most=most, days=self.days, by=self.by, account=self.account
         )  # fmt: skip
         told = [{"team": each.token.name, "id": each.token.id, "token": each.secret} for each in made]
         if self.by == HERE.name:

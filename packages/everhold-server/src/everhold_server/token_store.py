@@ -145,21 +145,23 @@ class TokenStore:
         return made
 
     def register(
-        self, names: Sequence[str], holdout: str, *, most: int, days: float | None = None, by: str,
-        account: str | None = None,
+        self, names: Sequence[str], holdout: str, *, there: Sequence[str] = (), most: int, days: float | None = None,
+        by: str, account: str | None = None,
     ) -> list[NewToken]:  # fmt: skip
         """Make a token for each team of a competition in one transaction, and return them with their secrets.
 
         Args:
             names: Of the teams.
             holdout: Of the competition, to which the tokens are limited.
+            there: Teams that submitted. They keep their places, and may get a token again once theirs has ended.
             most: Teams that the competition was planned for.
             days: As for `make`; so are the others.
             by: Name of their maker.
             account: The token whose limits they share.
 
         Raises:
-            QueryRejected: If a name cannot be used, looks like that of a team with a valid token, or is one too many.
+            QueryRejected: If a name cannot be used, looks like that of a team with a valid token or of one that submitted,
+                or is one too many.
         """
         moment, analyst = self.records.clock(), Role.ANALYST
         made = [self._new(analyst, name, [holdout], days, by, account, of="team") for name in names]
@@ -172,12 +174,12 @@ class TokenStore:
                 if not token.ended(moment) and token.principal().may_see(holdout)
             ]  # fmt: skip
             for name in names:
-                refuse_look_alikes(name, known, of="team")
+                refuse_look_alikes(name, [*known, *(each for each in there if each != name)], of="team")
                 known.append(name)
-            if len(known) > most:
+            if (count := len({*known, *there})) > most:
                 raise QueryRejected(
-                    f"With these, {len(known):,} teams would have a token, and the competition was planned for "
-                    f"{most:,}. Register fewer teams, or revoke tokens."
+                    f"With these, {count:,} teams would have a token or have submitted, and the competition was "
+                    f"planned for {most:,}. Register fewer teams, or revoke tokens of teams that did not submit."
                 )
             connection.execute(sa.insert(tokens), [each.row() for each in made])
         return made

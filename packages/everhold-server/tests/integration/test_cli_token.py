@@ -129,3 +129,31 @@ def test_names_are_the_first_column_below_the_titles(text, names):
 def test_a_cell_that_is_too_long_is_no_name():
     with pytest.raises(QueryRejected, match="Choose a CSV file"):
         names_in("team\n" + "o" * 200_000)
+
+
+def test_teams_that_submitted_keep_their_places(contest, everhold):
+    def register(*teams, **expected):
+        (contest / "teams.csv").write_text("\n".join(["team", *teams]))
+        (contest / "new.csv").unlink(missing_ok=True)
+        return everhold("token", "register", "s.db", "teams.csv", "new.csv", "--holdout", "contest", **expected)
+
+    def revoke_all():
+        for each in json.loads(everhold("token", "list", "s.db", "--format", "json").stdout):
+            everhold("token", "revoke", "s.db", each["id"])
+
+    register("owls", "larks", "wrens", "jays")
+    with Holdout.open("s.db", "contest") as holdout:
+        for number, team in enumerate(("owls", "larks", "wrens")):
+            holdout.competition.submit(np.arange(300) % (number + 2) == 1, team=team)
+    revoke_all()
+    assert "looks like" in register("0wls", code=5).stderr
+    assert "5 teams" in register("terns", "gulls", code=5).stderr
+    register("terns")
+    register("owls")  # their token is lost
+    everhold("token", "create", "s.db", "owls", "--holdout", "contest")
+    revoke_all()
+    register("owls", "larks", "wrens", "gulls")
+    with Holdout.open("s.db", "contest") as holdout:
+        holdout.unseal()
+    revoke_all()
+    assert "competition is over" in register("terns", code=5).stderr
