@@ -117,7 +117,7 @@ def accessors_of(
         executor: The holdout at work.
         folder: The private folder of its rows.
         recorded: Recorded settings by the extension's name.
-        names: Of extensions whose state the ledger carries.
+        names: Names of extensions whose state the ledger carries.
 
     Raises:
         ExtensionError: If an extension that the holdout was created with is not installed.

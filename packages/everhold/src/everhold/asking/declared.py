@@ -66,7 +66,7 @@ def checked_share(share: object, *, declared: bool) -> float:
     """Return the share of the failure probability for families declared at creation, after checking it.
 
     Args:
-        share: What is requested; None for the usual part.
+        share: The requested share; None for the usual one.
         declared: Whether families are declared.
 
     Raises:

@@ -112,15 +112,15 @@ class QueryExecutor:
 
     Attributes:
         store: The open ledger.
-        record: What it says of the holdout.
+        record: The record of the holdout in the ledger.
         mechanism: The mechanism that answers.
-        schema: What may be known about the rows.
+        schema: The public facts about the rows.
         key: The steward's key.
         ledger: The ledger of this holdout.
         sealed: The sealed rows.
-        level_of: Of a member of a declared family ln(1 / level); None for other queries, and for a holdout without.
+        level_of: Function from a query to ln(1 / level) if a declared family has it; None without families.
         training: The training rows, if there are any.
-        analyst: On whose behalf it is asked; None for the steward.
+        analyst: Name of the analyst who asks; None for the steward.
         place: Place of its rows and of its tree among all that arrived.
         growth: All executors of the holdout, by tree; None where no rows arrived.
     """
@@ -597,7 +597,7 @@ class DescribedTexts:
     """Function that gives undeclared text expressions the level of their description, by its length.
 
     Attributes:
-        compiler: What is known of the holdout.
+        compiler: The compiler of the holdout.
         mechanism: The mechanism that answers.
     """
 

@@ -33,9 +33,9 @@ class HoldoutSession(SeesArrivals):
 
     Args:
         store: The database.
-        record: Of the holdout, with settings that were checked.
+        record: The record of the holdout, with settings that were checked.
         folder: The private folder of its rows.
-        engine: Where the sealed rows are, if they stay there and it was handed in.
+        engine: The table that holds the sealed rows, if they stay in one and it was passed.
         checked: The rows were just sealed, so they need not be compared with their fingerprint.
     """
 

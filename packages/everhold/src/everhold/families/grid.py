@@ -293,7 +293,7 @@ def grid(
         estimator: An unfitted estimator of scikit-learn; a pipeline, for one.
         space: Lists of values by parameter, as scikit-learn's ``param_distributions`` or ``param_grid``. Distributions
             over whole numbers with two ends will do; continuous ones have to be listed, with steps.
-        seed: Of every ``random_state`` that neither the estimator nor the space names.
+        seed: Seed of every ``random_state`` that neither the estimator nor the space sets.
         metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"precision"``, ``"recall"`` or ``"f1"``.
         features: Columns to fit on; None for all but the label and what names rows.
 

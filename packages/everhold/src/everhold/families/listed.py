@@ -181,7 +181,7 @@ class BoundList(BoundFamily):
     """The listed queries bound to one holdout, with the weight of each part.
 
     Attributes:
-        members: What is shown of each, and ln(1 / weight), by its fingerprint.
+        members: Text for people and ln(1 / weight) of each member, by its fingerprint.
         trained: SHA-256 of the row values of training rows, of members that are predictions, by fingerprint. They say
             how the interval is made, and were fixed when the member was declared (S10).
         wholes: Number of listed queries, of which the members are the parts.

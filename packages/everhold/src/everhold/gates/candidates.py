@@ -56,8 +56,8 @@ class Candidate:
     """A champion or challenger of a gate about rows, bound to the rows of a holdout.
 
     Attributes:
-        predictions: Its predictions for the sealed rows, shape (rows,), if they are an array; else None.
-        training: Its row value or prediction for each training row; None if unknown.
+        predictions: Predictions for the sealed rows, shape (rows,), if they are an array; else None.
+        training: Row value or prediction for each training row; None if unknown.
     """
 
     bound: BoundQuery
@@ -191,7 +191,7 @@ def procedure_for_gain(
         challenger: The challenger.
         champion: The champion; of it only what is public is used.
         public: The champion as a candidate, where it is an array of predictions; else None.
-        compiler: Knows the training rows.
+        compiler: The compiler of the holdout.
     """
     mechanism, schema = compiler.mechanism, compiler.schema
     dependence, unit, rises = mechanism.dependence, mechanism.unit, challenger.rises

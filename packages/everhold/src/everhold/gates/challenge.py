@@ -88,7 +88,7 @@ class Verdict(QueryResult):
 
         Args:
             gate: The gate after the challenge.
-            result: Of the challenge.
+            result: The executed challenge.
             query: SHA-256 of the challenge, or of the version if it is the first champion itself.
             shown: The challenge, as people read it.
             about: Population that the verdict is about, in words.
@@ -169,8 +169,8 @@ class Challenge(QueryPlan[Verdict]):
         gate: The gate as it was when the challenge was prepared.
         version: The challenger.
         rows: What says which rows or cases it is about, where some arrived; part of its identity.
-        about: What a promotion is about, in words; None for the population.
-        mechanism: Of the rows that answer.
+        about: Words for what a promotion is about; None for the population.
+        mechanism: The mechanism for the rows that decide.
         keeping: For so many silent queries there has to be room afterwards.
     """
 
@@ -322,10 +322,10 @@ class Version:
     """A model or a version of software that was handed to a gate, and checked.
 
     Attributes:
-        digest: By which the ledger knows it.
+        digest: SHA-256 that identifies the version in the ledger.
         shown: As people read it.
-        about: What a promise about it is about, in words; None for the population.
-        name: Its name, such as a commit; None where it is known by what it is.
+        about: Words for what a promise about the version is about; None for the population.
+        name: Name of the version, such as a commit; None for a model, which its predictions identify.
     """
 
     digest: str
@@ -344,7 +344,7 @@ class Opening:
 
     Attributes:
         account: The gate.
-        shown: Its first champion, as people read it.
+        shown: The first champion, in words.
         look: Evaluates the champion where that is needed; returns the call that writes what is kept of it.
     """
 

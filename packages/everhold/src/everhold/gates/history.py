@@ -29,13 +29,13 @@ class GateHistory(Display):
 
     Attributes:
         gate: The gate's name.
-        metric: What is compared, in words; guards and their slacks are part of it.
+        metric: The metric or the claims in words, with guards and their slacks.
         margin: By more than this each champion is better than the one before, in the metric's units.
         challenges: Challenges answered so far.
         promotions: How many of them were promoted; each cost a surprise.
-        remaining: What is left of the budget, by name.
+        remaining: The budget that is left, by name.
         nats: ln(1 / level) of the next challenge.
-        about: What the promises are about, where that is not the population.
+        about: Words for what the promises are about, if not the population.
         confidence: Probability with which all intervals hold at once, together with all answers of the holdout.
         statement: The statement that the promise rests on.
         champions: The first champion and one row for each promotion: ``number``, ``champion`` and ``over`` (SHA-256),

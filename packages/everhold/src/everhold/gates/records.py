@@ -56,8 +56,8 @@ class GateAccount:
     """Public record of one gate at one moment: its champion, limits and counts.
 
     Attributes:
-        name: Its name, unique in the holdout.
-        metric: What is compared, without the candidates; plain JSON data.
+        name: Name of the gate, unique in the holdout.
+        metric: Description of the metric or claims, without candidates; plain JSON data.
         margin: By more than this a promoted challenger is better, in units of row values in [0, 1].
         limit: Most challenges that are answered; None for as many as the holdout's budget pays.
         first: The champion that it began with: SHA-256 of the query about it.
@@ -488,8 +488,8 @@ class Written:
     """File of a challenger that may become the champion.
 
     Attributes:
-        path: Where it lies.
-        champion: What is in it. Secret.
+        path: Path of the file.
+        champion: The challenger as it would be stored. Secret.
     """
 
     path: Path

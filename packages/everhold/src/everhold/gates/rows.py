@@ -340,7 +340,7 @@ def open_row_gate(
         name: As for `Holdout.gate`; so are the others.
         metric: None for that of a gate that is there already.
         champion: The first champion; None for a gate that is there already.
-        training: Its predictions for the training rows.
+        training: Predictions of the champion for the training rows.
         margin: In the metric's units.
         challenges: Most of them.
         telling: What is made of a challenge before it is asked.

@@ -167,8 +167,8 @@ class ChoiceLevels:
     """Levels of the events of one choice, in nats of a two-sided procedure (corollary M1).
 
     Attributes:
-        lower: Of the lower end of each candidate; a union over all of them, because any may be chosen.
-        upper: Of every upper end; the largest of them is one event (Lemma M).
+        lower: Nats of the lower end of each candidate: a union over all, because any of them may be chosen.
+        upper: Nats of every upper end; the largest of them is one event (Lemma M).
         paired: Of the upper ends of "another candidate minus this one", one event for each candidate; nan where pairs
             are not compared.
 

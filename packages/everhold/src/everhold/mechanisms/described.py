@@ -55,9 +55,9 @@ def all_narrower(
     """Return `narrower` for each query of a step.
 
     Args:
-        procedures: Of the places.
+        procedures: Procedures of the queries by their places in the order.
         nats: ln(1 / level) of the places, shape (queries,).
-        described: Of each query; it may be longer than the step.
+        described: Description of each query or None; it may be longer than the step.
     """
     chosen = [narrower(*each) for each in zip(procedures, nats.tolist(), described, strict=False)]
     return [procedure for procedure, _ in chosen], np.array([level for _, level in chosen])

@@ -233,7 +233,7 @@ def likeliest_sealed(
         interval: Both ends that were told.
         guess: In units of a mean; None where there is none.
         nats: ln(1 / level).
-        rounding: What the grid may hide, by which the sealed interval is wider on either side.
+        rounding: Amount by which the sealed interval is wider on either side because of the grid.
     """
     (low, high), (least, most) = interval, procedure.frame
     size = most - least if most > least else 1.0

@@ -282,7 +282,7 @@ class ToleranceMargin:
     """Half-widths of the hardest query, yes-or-no with a guess of 1/2, compared with the tolerance.
 
     Args:
-        mechanism: Whose tolerance it is.
+        mechanism: The mechanism with the tolerance.
     """
 
     def __init__(self, mechanism: PublicLevels) -> None:
@@ -341,7 +341,7 @@ class ReleasedIntervals:
     """Told intervals at a level of exp(-nats), in units of a mean over [0, 1].
 
     Args:
-        mechanism: Whose they are.
+        mechanism: The mechanism that answers.
     """
 
     def __init__(self, mechanism: PublicLevels) -> None:
@@ -418,7 +418,7 @@ class Expected:
     Attributes:
         confirmed: If its guess holds; exact.
         released: If it does not, and the sealed mean is as far off as just makes a surprise.
-        unsealed: When the study is over.
+        unsealed: Expected interval at the unsealing.
     """
 
     confirmed: tuple[float, float]
@@ -430,7 +430,7 @@ class GuessQuotes:
     """Bounds and expected widths of coming answers.
 
     Args:
-        mechanism: Whose answers they are.
+        mechanism: The mechanism that answers.
     """
 
     def __init__(self, mechanism: PublicLevels) -> None:

@@ -41,9 +41,9 @@ class State:
 
     Attributes:
         asked: Queries answered so far; refused ones do not count.
-        charged: What was spent so far, in the mechanism's unit (`Traits.charged_in`).
+        charged: Sum of all charges so far, in the mechanism's unit (`Traits.charged_in`).
         carried_noise: Noise that stays in force from query to query (a noisy threshold), in grid units. Secret.
-        labels: What the surprises so far have told costs every later query, in millionths of a nat (S8); public.
+        labels: Cost of the labels of all surprises so far for every later query, in millionths of a nat (S8); public.
     """
 
     asked: int = 0
@@ -75,7 +75,7 @@ class Replies:
         lows: Lower ends of the intervals; nan where refused.
         highs: Upper ends of the intervals; nan where refused.
         sources: `Source` of each answer.
-        charged: What each was charged; 0 where the sealed rows were not the source.
+        charged: Charge of each answer; 0 where the sealed rows were not the source.
         sealed: Shape (queries, 3): sealed mean, and both ends of what it leaves possible, told when the study is
             unsealed; nan where nothing can be. Secret.
         nats: ln(1 / level) of each interval; nan where queries have no level of their own.
@@ -168,7 +168,7 @@ class Quote:
         radius: Largest distance of the population's value from the answer if the guess is confirmed.
         radius_if_charged: Largest distance of the population's value from the answer if the query is a surprise,
             whatever the sealed rows are. For a ratio, if as many rows count as the training rows suggest.
-        charged_if_confirmed: What is charged if the guess is confirmed.
+        charged_if_confirmed: Charge if the guess is confirmed.
         charged_at_most: The most that can be charged.
         refused: Whether the next query would be refused.
         radius_unsealed: Half-width to expect when the study is unsealed; None if the answer cannot be unsealed.
@@ -203,7 +203,7 @@ class Evaluations:
         tolerances: Shape (queries,): the half-width of a mean that each query requests, nan for the planned one;
             None where all are content with that.
         procedures: How the interval of each query is made; None where the mechanism decides alone.
-        seen: What each procedure needs to know of the sealed rows where that is more than the total; else None. Secret.
+        seen: Summary of sealed rows for each procedure that needs more than the total; else None. Secret.
         margins: Shape (queries,): what the lower limit of a challenge has to reach, in units of a mean; nan for
             queries that are answered with an interval. None where no query is a challenge.
         silent: Whether nothing is told before the study is unsealed.

@@ -14,18 +14,18 @@ class Traits:
         needs_guess: Every query comes with a guess.
         adaptive: Queries may depend on earlier answers.
         one_sided: Some answers bound the population's value from one side only.
-        one_law: It answers from parts of the rows, so all rows have to be of one law.
-        independent_rows: It takes no others.
+        one_law: Whether it answers from parts of the rows, so that all rows have to be of one law.
+        independent_rows: Whether it takes independent rows only.
         adds_noise: Answers are noisy.
         unsealable: Every query has an interval of its own, which can be told when the study is over (S8).
-        only_silent: It takes no queries but silent ones, so no plan for answers has a line for it.
+        only_silent: Whether it takes silent queries only, so that no plan for answers has a line for it.
         reads_leakage: Its statement is S1, which looks at the curve of its answers, not at the rows' concentration.
         sources: Sources of its answers, as the ledger names them.
         charged_in: Unit of what it charges.
         most_charged: The most that one new query costs, at the planned price.
-        sells_tolerances: It is a `everhold.queries.query.SellsTolerances`.
+        sells_tolerances: Whether it is a `everhold.queries.query.SellsTolerances`.
         statistics: "package.module:function" that prepares a statistic of all rows with a price; empty for none.
-        beyond_the_plan: It may go on after the planned queries.
+        beyond_the_plan: Whether it may go on after the planned queries.
         public_levels: Every query has a level that public facts decide (S8), and no answer draws noise; it is a
             `everhold.mechanisms.public_levels.PublicLevels`.
         batch_is_one_step: A batch is answered at the levels of its start (S9).

@@ -84,7 +84,7 @@ class RecordedPool:
     """A pool of rows without labels that a holdout has recorded (S18).
 
     Attributes:
-        name: Its name in the holdout.
+        name: Name of the pool in the holdout.
         content: SHA-256 of its rows.
         judges: What each judge says, by what all its spellings have in common: one mean, or one for each of its
             verdicts but one.
@@ -312,7 +312,7 @@ class IntervalPlanner:
         Args:
             bound: The query.
             guess: The analyst's own guess; None to guess from the training rows.
-            known: Its value on the training rows as a share of its range; None where unknown.
+            known: Value of the query on the training rows as a share of its range; None where unknown.
             procedure: The procedure that makes its interval.
             number: Computes it on the sealed rows.
 

@@ -182,7 +182,7 @@ def check_confirms_statistics(mechanism: Mechanism, name: str, *, instead: str, 
     Args:
         mechanism: The mechanism that would answer.
         name: The name of the query in messages.
-        instead: What to ask in its place.
+        instead: The query to ask in its place.
         independent: Whether the rows have to be independent as well.
 
     Raises:
@@ -208,7 +208,7 @@ def statistic_procedure(
     Args:
         mechanism: The mechanism that answers.
         schema: The rows.
-        moved: By how much of its range one row may move it.
+        moved: Largest share of the statistic's range by which one row can move it.
         spread: How far its share of the range scatters on training rows, or on groups of them that are named, times the
             root of the number of rows; None where unknown.
         own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
@@ -228,7 +228,7 @@ def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -
     Args:
         procedure: The procedure.
         bound: The query.
-        guess: Its public guess in units of a mean; negative where there is none.
+        guess: Public guess of the query in units of a mean; negative where there is none.
         rows: Number of sealed rows.
     """
     worth = procedure.worth
@@ -329,7 +329,7 @@ class TrainingEvaluator:
     """Evaluates queries on the training rows, and checks these for missing values and dependence.
 
     Attributes:
-        schema: What is known about the rows.
+        schema: The public facts about the rows.
         mechanism: The mechanism that will answer.
         training: The training rows, if there are any.
         before: Functions that look up earlier queries.

@@ -73,10 +73,10 @@ class CompileContext(ABC):
     """What is known of a holdout where a query is compiled, from public facts and training rows only.
 
     Attributes:
-        schema: What is known about the rows.
+        schema: The public facts about the rows.
         mechanism: The mechanism that will answer.
         training: The training rows, if there are any.
-        before: What is known of earlier queries.
+        before: Functions that look up earlier queries.
         silent: Whether nothing is told of the queries before the study is unsealed; then none needs a guess.
         families: Levels that queries have by their description.
         sealed: The sealed rows, for predictions that stay beside them and their public ids alone.
@@ -209,7 +209,7 @@ class Query(ABC, Generic[Result]):
         """Compile the query for one holdout, from public facts and training rows alone.
 
         Args:
-            compiler: What is known of the holdout.
+            compiler: The compiler of the holdout.
             guess: The analyst's own guess, in the query's units.
             tolerance: Half-width requested, in the query's units.
 

@@ -162,8 +162,8 @@ class BoundQuery:
     Attributes:
         description: Public and canonical; two spellings of one query have the same.
         shown: The query as people read it; no part of its identity.
-        at_zero: What a mean row value of 0 stands for, in the analyst's units.
-        at_one: What a mean row value of 1 stands for; may be the smaller of the two.
+        at_zero: The analyst's number for a mean row value of 0.
+        at_one: The analyst's number for a mean row value of 1; may be the smaller of the two.
         row_value: An expression for an engine to evaluate; None for functions.
         sealed: Row values of the sealed rows; None for expressions.
         training: Row values of the training rows; None for expressions and where only sealed predictions were given.
@@ -174,7 +174,7 @@ class BoundQuery:
             all rows its predictions, where they were handed in.
         yes_no: Whether every row value is 0 or 1 by type; what code gives a sealed row besides is rounded down.
         pair: The two queries that it is made of row by row; it has no row values besides.
-        facts: What the ledger keeps beside the description; no part of its identity.
+        facts: Facts for the ledger entry that are no part of the query's identity.
         unbounded: Whether the number can be below the ends of its scale, ``at_zero`` and ``at_one``, and above them.
     """
 
@@ -284,10 +284,10 @@ class Pair:
     ``sum min(a, b) / sum b``.
 
     Attributes:
-        how: What is made of them.
-        first: What is subtracted from; or the numerator, which counts only within the denominator.
+        how: Name of the combination.
+        first: The query to subtract from; or the numerator, which counts only within the denominator.
         second: What is subtracted; or what the first one counts within or outside, the denominator of a ratio.
-        apart: Where two arrays of predictions differ; None for all other pairs.
+        apart: The rows on which two arrays of predictions differ; None for all other pairs.
     """
 
     how: Literal["difference", "within", "outside", "ratio"]
@@ -328,7 +328,7 @@ class Clip:
     """A range for numbers of rows, or for a statistic. A number outside is replaced by the nearer end.
 
     Attributes:
-        what: What is clipped, such as ``"losses"``.
+        what: Name of the clipped numbers, such as ``"losses"``.
         low: Least number; None where nothing is clipped below.
         high: Largest number; None where nothing is clipped above.
         beyond: Share of training rows beyond; None where that is not known. Of a statistic of all rows 1 where its

@@ -146,8 +146,8 @@ def append(
         folder: Private folder of its rows.
         rows: Rows to seal; None for none.
         training: Open rows; None for none.
-        until: When the rows had come, as the steward says it; sorted as text.
-        known: What is known of earlier arrivals.
+        until: Time up to which the rows had come, as the steward states it; sorted as text.
+        known: Rows and trees up to the latest arrival that this process has read.
 
     Raises:
         HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.

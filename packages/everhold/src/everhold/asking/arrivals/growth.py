@@ -60,9 +60,9 @@ class RowsByArrival:
     """The rows of a holdout, part by part in the order of arrival.
 
     Attributes:
-        schema: What was known of the first of them.
+        schema: The public facts about the rows of the creation.
         parts: Rows by arrival, those of the creation first.
-        retired: So many of the first parts are training rows now.
+        retired: Number of first parts that are training rows now.
     """
 
     schema: Schema
@@ -402,7 +402,7 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
 
     Args:
         mechanism: For rows that stay as they are.
-        planning: How it is planned.
+        planning: The plan of the holdout.
         declared: Whether families are declared at creation.
 
     Raises:

@@ -109,7 +109,7 @@ def chosen_answers(
         answers: By the name that each one gets on the certificate; or without names, to be called by their queries;
             None for the last ones that were told.
         last: Number of the last entry that may be shown.
-        told: What was unsealed, by the number of the entry.
+        told: Unsealed numbers, by the number of the entry.
 
     Raises:
         QueryRejected: If one of them is not in the ledger, or has no numeric answer.
@@ -377,7 +377,7 @@ def listed_queries(
         executor: The holdout at work.
         last: Number of the last entry.
         told: Unsealed numbers, by the number of the entry.
-        names: From entries to the names of models by SHA-256.
+        names: Function from entries to the names of models by SHA-256.
     """
     entries = all_entries(executor.ledger, last)
     known, step = names(entries), executor.mechanism.row_step

@@ -23,7 +23,7 @@ class HoldoutLedger:
 
     Args:
         executor: The holdout at work.
-        names: From entries to the names of models that are in them.
+        names: Function from entries to the names of the models in them.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class LedgerEvent:
         query: SHA-256 of the query.
         at: Time at which the entry was written; UTC, ISO 8601.
         source: Source of the answer, or name of the act.
-        analyst: On whose behalf it was asked; None for the steward.
+        analyst: Name of the analyst who asked; None for the steward.
         gate: The gate that it is about, if it is about one.
     """
 
@@ -166,7 +166,7 @@ def model_names(entries: Iterable[Entry], known: Mapping[str, str]) -> dict[str,
     """Return names of models, by the SHA-256 of the query about each: those of gates, added to known names.
 
     Args:
-        entries: Of the ledger, in order; names come only from these.
+        entries: Entries of the ledger, in order; names come only from these.
         known: Names by the SHA-256 of predictions, such as those of submissions.
     """
     models: dict[str, str] = {}

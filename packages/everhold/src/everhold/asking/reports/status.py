@@ -238,7 +238,7 @@ def worth_now(executor: QueryExecutor, head: Head) -> Worth:
 
     Args:
         executor: The executor of the holdout.
-        head: Where its ledger stands.
+        head: The head of its ledger.
     """
     mechanism, closed = executor.mechanism, head.accounts.closed
     if not has_public_levels(mechanism):

@@ -51,7 +51,7 @@ class CheckVerdict(QueryResult):
             is proved. ``"refused"``: the budget left does not pay for it.
         margin: In the metric's units.
         low: The gain over the baseline is proved to be at least this, in the metric's units; None where it is not.
-        high: It is proved to be at most this; None where it is not, or a guard is violated.
+        high: Proved upper bound of this gain; None where none is proved, or a guard is violated.
         cases_needed: Of an undecided check: about how many more cases like these would prove a version that is as good
             as the baseline; 0 where the cases are enough for most such versions. None for a stored verdict.
         challenger: Name of the version.
@@ -226,10 +226,10 @@ def prepared_check(
     """Prepare a check of a version on a state of the ledger.
 
     Args:
-        evidence: Of the gate.
+        evidence: The evidence of the gate.
         gate: As of the head.
         version: With new results of the baseline, where there are any.
-        head: Of the ledger.
+        head: The head of the ledger.
         executor: Which answers.
         margin: In units of the first metric; negative where a version has to be better.
 

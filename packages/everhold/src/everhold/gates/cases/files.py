@@ -71,11 +71,11 @@ class CaseRun:
 
     Attributes:
         case: Id of the case.
-        where: Its place in the file, such as "line 7".
+        where: Position of the run in the file, such as "line 7".
         metrics: Numbers by name; empty for a run that is refused.
-        run: What tells it from other runs of the case; None where the file names no runs.
+        run: Name or number of the run within its case; None where the file names no runs.
         fault: A key of `REFUSED`; None for an outcome.
-        why: What the file says about the fault.
+        why: Words of the file about the fault.
     """
 
     case: Any
@@ -92,7 +92,7 @@ def outcomes(
     """Return the table of the runs that count, each once.
 
     Args:
-        runs: Of a file.
+        runs: The runs in the file.
         missing: Of the gate, see `everhold.gates.challenge.MISSING`: unless crashed runs are refused, each is a row
             without numbers.
         keep: Column that crashed runs have, too.

@@ -80,7 +80,7 @@ class SimulatedGate:
     Args:
         cases: How many are sealed.
         champion: Results of the first champion on them, shape (cases, runs).
-        opened: Its results on open cases, which may be none.
+        opened: Results of the first champion on open cases, which may be none.
         challenges: Planned challenges.
         confidence: Probability with which all promotions hold.
     """
@@ -139,7 +139,7 @@ class SimulatedNight:
 
     Attributes:
         start: True quality of the first version.
-        end: Of the version with which the policy ends.
+        end: True quality of the version with which the policy ends.
         wrong: Versions that it took over or promoted, and that were not better than the one before.
         promoted: Whether a gate promoted at least once.
     """

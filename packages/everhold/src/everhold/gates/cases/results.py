@@ -477,7 +477,7 @@ def limits_for(
     Args:
         at_most: By a column, a difference ``"a - b"`` or a ratio ``"a / b"``.
         at_least: The same.
-        ranges: Of columns, 0 to 1 by default.
+        ranges: Least and largest number of columns, by name; 0 to 1 by default.
 
     Raises:
         QueryRejected: If a number is none, or beyond what the ranges allow. Nothing was changed.

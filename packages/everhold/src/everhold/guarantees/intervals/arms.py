@@ -39,7 +39,7 @@ class SeenArms:
     Attributes:
         treated: Rows of each unit in the arm that is subtracted from, and sums of their values; shape (units,) each.
         control: The same in the other arm, of the same units.
-        rounded: By how much the value of one row may have been rounded down.
+        rounded: Largest amount by which the value of one row was rounded down.
     """
 
     treated: Units = field(repr=False)

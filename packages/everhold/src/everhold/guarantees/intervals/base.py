@@ -107,7 +107,7 @@ class Procedure(ABC):
         """Return both ends of the interval at the level ``exp(-nats)``, within [0, 1] and rounded outwards: C_j(X).
 
         Args:
-            seen: What the procedure `needs`; for a total the mean in [0, 1].
+            seen: The summary of the sealed rows that the procedure `needs`; for a total the mean in [0, 1].
             nats: ln(1 / level) of both sides together.
         """
 

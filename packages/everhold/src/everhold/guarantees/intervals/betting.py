@@ -259,7 +259,7 @@ class GroupBetting(OfGroups):
         """Return the number of independent rows whose mean would have the same standard error.
 
         Args:
-            row_variance: Of single rows on the scale [0, 1], such as ``p (1 - p)``.
+            row_variance: Variance of single rows on the scale [0, 1], such as ``p (1 - p)``.
         """
         return 4.0 * row_variance * self.worth
 
@@ -420,7 +420,7 @@ class Prediction:
         residuals: Shape (kinds,): their values less what the training mean predicts.
         counts: Shape (kinds,).
         mean: The training mean.
-        excess: What lotteries over cells add to the sum of squared residuals.
+        excess: Amount by which splitting rows between grid points adds to the sum of squared residuals.
         scale: Sealed rows for each training row.
         largest: No unit is larger, sealed or of the training set.
         public: Whether the sizes of sealed units are public.

@@ -142,7 +142,7 @@ class RatioUnits:
         Ratios that the other version may have can be excluded at different looks.
 
         Args:
-            claim: Its floor is in units of the ratio.
+            claim: The claim, with its floor in units of the ratio.
             planned: Number of units if all are evaluated.
             nats: ln(1 / level).
             looks: Numbers of units after which the capital is compared, rising.

@@ -267,7 +267,7 @@ def least_in_cells(gains: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return lower bounds of the log capital of all bets together between neighbouring points, shape (cells, looks).
 
     Args:
-        gains: Of each bet at points, shape (paths, points, ..., looks); the dots stand for bets.
+        gains: Log capital of each bet at points, shape (paths, points, ..., looks); the dots stand for bets.
     """
     ends = gains if gains.shape[1] == 1 else np.minimum(gains[:, :-1], gains[:, 1:])
     logs = ends.reshape(ends.shape[0] * ends.shape[1], -1, ends.shape[-1])
@@ -291,13 +291,13 @@ def first_excluded(
     enough.
 
     Args:
-        capital: Its logarithm, which grows on the way.
+        capital: Function from a value to the log capital against it, which grows on the way outwards.
         nats: ln(1 / level) of this side.
         inside: A value that is not excluded.
         outside: Above or below it.
         start: The value that is tried first.
-        tolerance: By how much of its distance from ``inside`` the end may lie too far out.
-        steps: So many values are tried, so that the time tells nothing; None for as many as are needed.
+        tolerance: Share of the end's distance from ``inside`` by which it may lie too far out.
+        steps: Number of values to try, so that the time reveals nothing; None for as many as are needed.
     """
     span = outside - inside or 1e-300
     least, most = 0.0, 1.0  # parts of the way

@@ -268,7 +268,7 @@ class ControlledMean(OfScore):
     """Interval procedure of a mean: that of residuals, plus a term that a pool estimates (Statement S18).
 
     Attributes:
-        planned: What training rows say.
+        planned: The estimate and the residuals from training rows.
         bets: Bets on the mean of the residuals.
         width: Length of the range of a residual, in units of the mean's range.
         added: Interval of the term added to ``width`` times the mean of the residuals; it holds with a probability of

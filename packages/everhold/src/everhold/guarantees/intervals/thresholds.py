@@ -182,7 +182,7 @@ class SeenLosses:
     Attributes:
         score: The median loss.
         edges: Shape (edges,): the losses that occur, in [0, 1], rising.
-        up_to: From an edge to the units in which the share of rows with at most this loss is counted.
+        up_to: Function from an edge to units, whose mean is the share of rows with at most this loss.
     """
 
     score: float = field(repr=False)
@@ -195,7 +195,7 @@ class MedianOfLosses(OfScore):
     """Interval procedure of the median loss, by limits of the shares of rows up to each loss (Statement C5).
 
     Attributes:
-        planned: What public rows say, as many as are sealed.
+        planned: Losses of public rows, with counts scaled to the number of sealed rows.
         share: The interval procedure of the share of rows with at most a given loss.
     """
 
@@ -331,7 +331,7 @@ class CalibrationBets(OfScore):
     """Interval procedure of a calibration error over independent rows, whose laws may differ.
 
     Attributes:
-        planned: What public rows say.
+        planned: Counts of public rows.
         training: Rows that guesses are made from.
     """
 

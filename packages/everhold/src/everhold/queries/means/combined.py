@@ -49,8 +49,8 @@ class CombinedQuery(RowwiseQuery):
     """A mean of values computed row by row from two other queries.
 
     Attributes:
-        first: What is subtracted from, or the row values that are limited.
-        second: What is subtracted, or the row values that limit the others.
+        first: The query to subtract from, or whose row values are limited.
+        second: The query that is subtracted, or whose row values limit the others.
     """
 
     first: RowwiseQuery
@@ -188,9 +188,9 @@ class ShareQuery(DerivedQuery):
     Attributes:
         part: The numerator; its row values count as far as they lie within those of the denominator.
         nested: Whether the denominator may be other than yes or no, because the numerator is known to be no larger.
-        name: What kind of parameter it is, with its article.
+        name: Name of the kind of parameter, with its article.
         shown: The query as people read it; None for that of its parts.
-        left_out: What is said of rows without a value; None where the steward leaves none out.
+        left_out: Note about rows without a value; None where the steward leaves none out.
     """
 
     part: RowwiseQuery

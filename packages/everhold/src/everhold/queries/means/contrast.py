@@ -58,7 +58,7 @@ class ContrastQuery(Query["Answer"]):
 
     Attributes:
         how: Whether they are subtracted or divided.
-        event: What is averaged in each arm.
+        event: Condition or number that is averaged in each arm.
         arm: The column that says which arm a row belongs to.
         treated: The arm that is subtracted from, or divided.
         control: The arm that is subtracted, or divides.

@@ -77,7 +77,7 @@ class Means(QueryPlan[Result]):
 
     Attributes:
         prepared: The means, in order.
-        schema: What is known of the rows.
+        schema: The public facts about the rows.
         mechanism: The mechanism that answers.
         silent: Whether nothing is told before the study is unsealed.
         keeping: Number of silent queries for which the budget must have room afterwards.

@@ -154,7 +154,7 @@ class SurvivalReader:
     Attributes:
         conditions: Conditions on rows: which count, then for each edge which are later, had the event by then, or were
             censored at it.
-        widths: Of the intervals as shares of the last edge, for a mean time; None for survival.
+        widths: Lengths of the intervals as shares of the last edge, for a mean time; None for survival.
         group_column: Column with the group of each row; None for independent rows.
     """
 

@@ -268,7 +268,7 @@ class LabelQuery(RowwiseQuery):
         Args:
             prediction: A number or a text, never missing.
             label: A number or a text, with truth values as numbers.
-            schema: What is known of the rows.
+            schema: The public facts about the rows.
         """
         return None
 
@@ -612,7 +612,7 @@ def class_node(text: str, label: Node, schema: Schema) -> Node:
     Args:
         text: The rule.
         label: The label, 0 or 1.
-        schema: What is known of the rows.
+        schema: The public facts about the rows.
 
     Raises:
         QueryRejected: If it is no rule over the features. Nothing is charged.

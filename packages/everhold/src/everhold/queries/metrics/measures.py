@@ -81,7 +81,7 @@ class Measure:
     """The computation of one metric: how rows are summarised and which interval procedure is used.
 
     Attributes:
-        metric: What is known of it without its computation.
+        metric: The public facts about the metric.
         likely: Rows with about this number, where predictions of public rows are unknown; by default as its outputs
             usually are. They decide no promise.
         power: Power of the distance between number and label in the loss of a row.
@@ -120,7 +120,7 @@ class Measure:
 
         Args:
             rows: Training rows; None where their predictions are not known.
-            labels: Of training rows, where only they are known.
+            labels: Labels of training rows, for the case that their predictions are not known.
             setting: The ranges.
         """
         if "clip" not in self.metric.settings:
@@ -194,7 +194,7 @@ class PartsMeasure(Measure):
         bounds: Function from the setting to the bounds of the score on the scale [0, 1].
         weights: Function from the setting to each part's share of the level; by default all alike.
         compared: Parts of the difference of two models; None if a difference has no interval.
-        of_classes: From the number of independent rows to bets on the gain in each class, where a gate makes such.
+        of_classes: Function from the number of independent rows to bets on the gain in each class, for gates.
     """
 
     parts: Parts = field(kw_only=True)
@@ -423,7 +423,7 @@ def made_up(
         metric: The metric.
         setting: Numbers that define it.
         at: The guess on the scale [0, 1].
-        labels: Of the training rows, if there are any; classes by their number.
+        labels: Labels of the training rows, if there are any; classes as their numbers.
         likely: The function that makes the rows; by default that for the metric's kind of outputs.
     """
     rng, outputs = np.random.default_rng(0), metric.outputs

@@ -149,9 +149,9 @@ class CrossValidated:
         outputs: Shape (rows,): predictions out of fold; None where some row was left out more or less often than once.
         scores: The metric of each fold, in its own units.
         sizes: Rows of each fold.
-        fit_seconds: Of each fold.
-        score_seconds: Of each fold.
-        refit_seconds: Of the fit on all rows.
+        fit_seconds: Seconds to fit each fold.
+        score_seconds: Seconds to score each fold.
+        refit_seconds: Seconds of the fit on all rows.
     """
 
     model: Any
@@ -254,7 +254,7 @@ def open_rows(compiler: CompileContext, features: Sequence[str] | None = None) -
     """Return the features of the training rows as a data frame, and their labels.
 
     Args:
-        compiler: What is known of the holdout.
+        compiler: The compiler of the holdout.
         features: Columns; None for all but the label, the row ids and what names groups or the order of rows.
 
     Raises:
@@ -363,8 +363,8 @@ def evaluation(
     """Fit an estimator, and return the query for its metric with a guess, or None if the query has its own guess.
 
     Args:
-        compiler: What is known of the holdout.
-        estimator: It is fitted in place.
+        compiler: The compiler of the holdout.
+        estimator: The estimator, which is fitted in place.
         metric: See `metric_by`.
         cv: See `splits_of`.
         features: Columns to fit on. See `open_rows`.
@@ -402,7 +402,7 @@ def comparison(
     """Build the query for the difference of two models or sets of predictions, row by row.
 
     Args:
-        compiler: What is known of the holdout.
+        compiler: The compiler of the holdout.
         both: Unfitted or fitted estimators, which are fitted in place; or rules, arrays, tables, or such queries as
             ``eh.accuracy(predictions, training=...)``.
         metric: See `metric_by`; not needed for queries.

@@ -287,7 +287,7 @@ class MetricQuery(Query["Answer"]):
         Args:
             outputs: Predictions, shape (rows,) or (rows, classes).
             labels: Shape (rows,).
-            schema: What is known of the holdout's rows.
+            schema: The public facts about the holdout's rows.
         """
         setting = self.setting(schema, np.asarray(labels))
         rows = replace(self.models[0], classes=schema.label_classes)

@@ -58,11 +58,11 @@ class Metric:
 
     Attributes:
         name: As in scikit-learn, where it is there.
-        outputs: What is predicted.
+        outputs: The kind of predictions that the metric reads.
         labels: Kinds of label columns that it takes.
         measure_at: Where its computation is, as ``"module:function"``: from this metric to its `Measure`. By default
             the function of its name in `everhold.queries.metrics.measures`.
-        ends: From the setting to what 0 and 1 of the scale [0, 1] stand for.
+        ends: Function from the setting to the analyst's numbers for 0 and 1 of the scale [0, 1].
         settings: Names of the numbers of `Setting` that an analyst may give.
         greater: Whether a higher number is a better one.
         ordered: Whether models are ordered by it at all; not where 0 is the best number.

@@ -37,7 +37,7 @@ class Setting:
         floor: Errors are divided by no less than this, as shares of the label; 0 where they are not divided.
         share: Planned share of label 1.
         shares: Planned share of each class.
-        dealt: What an AUC bets on: ``"blocks"`` of rows, ``"ranks"`` of known scores, or blocks of ``"groups"``.
+        dealt: Units of an AUC's interval: ``"blocks"`` of rows, ``"ranks"`` of known scores, or blocks of ``"groups"``.
     """
 
     classes: int = 0

@@ -196,7 +196,7 @@ def ids_refused(
         found: How many no row has, how many are there more than once, and how many of the rows' are not there; with the
             first ones of each.
         name: The name of the table in messages.
-        row_id: Its column of ids.
+        row_id: Name of the column of ids.
         rows: Number of rows.
         rows_are: The name of the rows in messages, "sealed" or "training".
     """
@@ -399,7 +399,7 @@ def probabilities(estimator: Any, features: Any, positive: Any = None) -> NDArra
 
     Args:
         estimator: With ``predict_proba``.
-        features: Its input.
+        features: Features of the rows, as the estimator takes them.
         positive: The other class; then the estimator has to name its classes.
 
     Raises:

@@ -109,7 +109,7 @@ class Placed:
 
     Attributes:
         values: Shape (rows,); masked where they are missing.
-        cache: Where they wait, once they are checked; None for memory.
+        cache: File in which checked predictions wait; None to keep them in memory.
     """
 
     values: NDArray[Any]
@@ -231,7 +231,7 @@ class GivenValues:
 
     Attributes:
         given: The checked predictions, shape (rows,).
-        values: From a table to their row values.
+        values: Function from a table to the row values.
     """
 
     given: NDArray[Any]

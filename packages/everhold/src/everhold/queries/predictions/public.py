@@ -81,7 +81,7 @@ def apart_procedure(
 
     Args:
         bound: The difference, with its values of the training rows where they are known.
-        apart: Where the arrays differ.
+        apart: The rows on which the arrays differ.
         schema: The rows.
         labels: Labels of the training rows, where they are numbers.
         own_guess: Whether the guess is the analyst's own.

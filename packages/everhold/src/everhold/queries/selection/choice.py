@@ -59,9 +59,9 @@ class Choice(Paid):
     The interval and the regret hold for the population, together with all other answers.
 
     Attributes:
-        index: Its position among the candidates; None if the query was refused.
+        index: Position of the best candidate; None if the query was refused.
         candidate: The candidate as people read it; None if refused.
-        value: Its value, rounded, in the candidates' units; None if refused.
+        value: Value of the best candidate, rounded, in the candidates' units; None if refused.
         low: Lower end of the interval of its value. With several chosen ones it holds for each of them.
         high: Upper end. With ``best="highest"`` no candidate at all has a higher value; with "lowest" the same is true
             of `low`.
@@ -112,7 +112,7 @@ class ChoiceQuery(Query[Choice]):
         candidates: Means in the same units; or anything, with a loss.
         best: Whether the lowest or the highest mean is best.
         most: How many of the best are told, in their order.
-        loss: From a candidate to its query; None where candidates are queries.
+        loss: Function from a candidate to its query; None where candidates are queries.
     """
 
     candidates: Iterable[Any]

@@ -164,7 +164,7 @@ class _CountedUpTo:
     """Numbers of sealed rows with values up to some edges. Secret.
 
     Attributes:
-        values: What procedures need to know of the rows up to each.
+        values: Counts of rows up to each edge, with the summaries that procedures need.
     """
 
     edges: NDArray[np.int64]
@@ -310,7 +310,7 @@ def quantile(
         text: A column or an expression that is a number; missing values count as larger than all others.
         quantile: The level, in [0, 1]; 0.5 is the median.
         low: Where equal bins begin; must not come from the sealed rows. Needed where no training rows show the values.
-        high: Where they end.
+        high: End of the equal bins; must not come from the sealed rows.
         bins: Number of bins, all equally wide; 200 by default.
 
     Examples:

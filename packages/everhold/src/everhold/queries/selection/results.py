@@ -62,7 +62,7 @@ class QueryResult(Display):
         query: SHA-256 of the query.
         repeated: Whether the query had been answered before.
         confidence: Probability with which all statements of the holdout hold together.
-        about: What it is about, where that is not the population: labels drawn anew on these very rows.
+        about: Words for what the answer is about, if not the population: labels drawn anew on these rows.
     """
 
     charged: int
@@ -133,7 +133,7 @@ def checks_guesses(
     """Return the mechanism, after checking that it can answer such a query from sealed rows without noise.
 
     Args:
-        compiler: What is known of the holdout.
+        compiler: The compiler of the holdout.
         what: Name of the query in messages, such as "a choice".
         guess: The analyst's own guess; it must be None.
         tolerance: A requested half-width; it must be None.
@@ -483,7 +483,7 @@ class SealedValues:
     Attributes:
         totals: Exact sums in grid units, shape (queries,).
         means: As means in [0, 1], shape (queries,).
-        seen: What each procedure needs beside the mean; None where that is all.
+        seen: Summary that each procedure needs besides the mean; None where the mean is enough.
     """
 
     totals: NDArray[np.int64]
@@ -518,7 +518,7 @@ def ends_of(
         procedures: One for each query.
         bound: The sealed values.
         nats: ln(1 / level) of both sides together.
-        rounding: What the grid of row values hides.
+        rounding: Largest error by the grid of row values.
     """
     low, high = np.empty(len(procedures)), np.empty(len(procedures))
     for procedure, places in alike(procedures):

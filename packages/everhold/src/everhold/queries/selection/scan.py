@@ -85,7 +85,7 @@ class FirstAbove(_Above):
     at most `high`.
 
     Attributes:
-        index: Its position; None if none was found or the query was refused.
+        index: Position of the candidate found; None if none was found or the query was refused.
         found: True if one was found; None if refused.
         asked: The candidate that was found, as people read it; None if there is none.
     """

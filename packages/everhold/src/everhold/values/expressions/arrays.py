@@ -90,7 +90,7 @@ class ArrayProgram:
     """A list of NumPy calls compiled from expressions.
 
     Args:
-        values: What to compute for each row.
+        values: The expressions to compute for each row, with their ranges.
         words: The words of each text column.
         unit: Grid steps between 0 and 1, less than 2^54.
 

@@ -278,7 +278,7 @@ class RowValue:
     """An expression with the range that is mapped to [0, 1]: ``(clip(x, low, high) - low) / (high - low)``.
 
     Args:
-        expression: What is computed for each row.
+        expression: The expression that is computed for each row.
         low: Value that counts as 0; null counts as this too. 0 for a boolean.
         high: Value that counts as 1. 1 for a boolean.
 
