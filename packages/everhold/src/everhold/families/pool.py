@@ -241,7 +241,8 @@ def pool(rows: RowSource, judges: Sequence[str | MeanQuery]) -> PoolFamily:
 
     It is recorded as a family is, with the holdout or later, and cannot be changed then. Its rows have to be drawn from
     the population of the sealed rows, independently of them, and no judge may have been tuned on it or on sealed rows.
-    Neither can be seen in the data. Rows that are sealed are refused. Where rows are in groups, the pool's are, too:
+    Neither can be seen in the data. Rows that are sealed are refused, and no row of the pool may be appended later:
+    everhold keeps no rows of a pool that it could compare. Where rows are in groups, the pool's are, too:
     whole groups by the same column, none of them sealed.
 
     Args:
