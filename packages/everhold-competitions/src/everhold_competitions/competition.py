@@ -224,7 +224,7 @@ class Competition(Display):
         return f" of labels from {given['low']:g} to {given['high']:g}{clip}"
 
     def on_boards(self, label: str | None) -> dict[str, Any]:
-        """Return how boards show the metric: common name, unit, range, and whether numbers are turned to be positive.
+        """Return name, unit and range of the metric for display, and whether numbers change their sign.
 
         Args:
             label: Column that submissions predict.
@@ -388,7 +388,7 @@ class Competition(Display):
 
 @dataclass(frozen=True, slots=True)
 class PublicTerms:
-    """Terms of the public rows of a competition, which are a holdout of their own.
+    """Terms of a competition's public rows, which are sealed as a separate holdout.
 
     Attributes:
         terms: Of the competition.

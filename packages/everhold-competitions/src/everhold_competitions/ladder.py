@@ -41,7 +41,7 @@ class BestAccounting(Accounting["Ladder"]):
         return state.charged <= most and state.asked <= self.mechanism.queries
 
     def labels_of(self, surprises: int, *, forced: int = 0, failing: bool = True) -> tuple[int, float]:
-        """Return the least and the most that the labels of so many new bests cost, in millionths of a nat."""
+        """Return the least and largest cost of the labels of this many new bests, in millionths of a nat."""
         dearest = math.log(self.mechanism.grid + 1) + self.mechanism.cost_of_ends
         return 0, 0 if self.mechanism.teams == 1 else surprises * in_millionths(dearest)
 
@@ -63,7 +63,7 @@ class BestAccounting(Accounting["Ladder"]):
         return super().after_loss(state, asked=asked, charged=charged, noise=noise)
 
     def charges_left(self, state: State) -> int:
-        """Return 0, since new bests have no budget of their own."""
+        """Return 0, because new bests have no separate budget."""
         return 0
 
 

@@ -151,7 +151,7 @@ class Leaderboard(Display):
         return [{name: getattr(row, name) for name in SHOWN_COLUMNS} for row in self.for_people().standings]
 
     def for_people(self) -> Leaderboard:
-        """Return the board with the metric's common name, and with positive numbers where the metric is a turned loss.
+        """Return the board with the metric's common name. Losses that the ledger holds inverted are shown as positive.
 
         So `neg_mean_absolute_error` of -12.4 is an MAE of 12.4, of which less is better.
         """
@@ -474,7 +474,7 @@ def _rules(board: Leaderboard) -> str:
 
 
 def board_table(board: Leaderboard) -> str:
-    """Return only the HTML tables of a leaderboard, for pages that bring their own style sheet.
+    """Return the HTML tables of a leaderboard without a style sheet.
 
     Wide intervals of public scores, of which a running competition promises little, are folded away.
     """

@@ -83,7 +83,7 @@ class CompetitionPlan(Display):
         return styled(drawn)  # type: ignore[no-any-return]
 
     def explain(self) -> str:
-        """Return what the numbers mean, and which feedback is recommended."""
+        """Return a text on the meaning of the numbers, and on the recommended feedback."""
         asked, best, pairs = self.lines[self.asked], self.recommended, self.teams * (self.teams - 1) // 2
         least = asked["least_gap"]
         told = "no two teams are told apart" if least is None else f"teams {at_most(least)} apart are told apart"

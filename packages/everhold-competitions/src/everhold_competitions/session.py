@@ -288,7 +288,7 @@ class CompetitionSession:
     public: PublicScores | None = None
 
     def check(self, predictions: Any, *, team: str) -> FormatReport:
-        """Check whether predictions would be received, and return a report. No label is read and nothing is kept.
+        """Check whether predictions could be submitted, and return a report. No label is read and nothing is stored.
 
         Raises:
             QueryRejected: If they would not.
@@ -470,7 +470,7 @@ class CompetitionSession:
         return self.executor.schema.rows if self.public is None else len(self.public.is_public)
 
     def left(self, team: Team | None) -> int:
-        """Return the number of submissions that a team has left."""
+        """Return the number of submissions that a team may still make."""
         return self.competition.submissions - (0 if team is None else team.received)
 
     def leads(self, accounts: Accounts, predicted: str) -> bool:

@@ -102,7 +102,7 @@ class Submission(Display):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatReport(Display):
-    """Report on a file of predictions that would be received, for a team that only checks it.
+    """Report on valid predictions that a team checked without submitting them.
 
     Attributes:
         rows: Predictions, one for each sealed row.

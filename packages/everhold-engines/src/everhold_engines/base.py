@@ -269,7 +269,7 @@ class EngineConnection(ABC):
 
     @abstractmethod
     def run(self, statement: str, *, max_seconds: float | None) -> Iterator[tuple[list[str], list[Any]]]:
-        """Run a statement, and yield names and columns of its result. At least one batch comes, even if empty."""
+        """Run a statement, and yield column names and columns in batches. An empty result yields one batch."""
 
     @abstractmethod
     def array(self, column: Any) -> NDArray[Any]:

@@ -309,7 +309,7 @@ class PostgresTable(StoredTable[PostgresConnection]):
         return {number for number, stored in found if stored}
 
     def state(self) -> object:
-        """Return PostgreSQL's own counts of writes, which lag by about a second."""
+        """Return PostgreSQL's counts of writes to the table, which lag by about a second."""
         found = self.said(_TOUCHED.format(table=POSTGRESQL.literal(self.sql)))
         return found[0] if found else None
 

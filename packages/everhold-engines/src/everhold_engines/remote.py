@@ -106,7 +106,7 @@ class StoredTable(ABC, Generic[Way]):
 
     @property
     def snapshot(self) -> str | None:
-        """Snapshot of the table that is read, None if the table keeps none."""
+        """Snapshot at which the table is read, None for a table without snapshots."""
         return None
 
     @abstractmethod
@@ -170,12 +170,12 @@ class StoredTable(ABC, Generic[Way]):
         return found
 
     def hidden(self, *, missing: bool = False) -> AbstractContextManager[None]:
-        """Return a context that replaces errors of the engine by everhold's own."""
+        """Return a context that replaces errors of the engine by everhold's errors."""
         return self.connection.hidden(self.name, missing=missing)
 
 
 class TableWindow:
-    """The rows of a table that are read, with a check that they have not changed since their digest.
+    """The rows of a table that are read, with a check for changes since their digest was computed.
 
     Args:
         stored: The table.
@@ -331,7 +331,7 @@ class Remote(Sealable):
 
     @property
     def snapshot(self) -> str | None:
-        """Snapshot of the table that is read, None if the table keeps none."""
+        """Snapshot at which the table is read, None for a table without snapshots."""
         return self.stored.snapshot
 
     def between(self, since: str | None, until: str, parts: Sequence[Remote] = ()) -> Self:
@@ -407,7 +407,7 @@ class Remote(Sealable):
                 yield dict(zip(names, map(way.array, columns), strict=True))
 
     def contents(self, key: str = "") -> str:
-        """Return the digest of names, types and all rows in hex, whatever the order of the rows.
+        """Return a hexadecimal digest of column names, types and all rows, independent of the order of the rows.
 
         Every row is hashed with SHA-256, over a text that no other row has; what is kept is the number of rows and
         the sums of four numbers of 60 bits. So it changes when any row does, except once in 2^240. Who may choose

@@ -149,7 +149,7 @@ _PATIENCE = 5.0  # seconds for an engine to end what was interrupted
 
 
 def heard_while(run: Callable[[], Found], interrupt: Callable[[], None]) -> Found:
-    """Call ``run`` so that Ctrl-C interrupts it at once and cancels the statement in the engine.
+    """Call ``run`` such that Ctrl-C interrupts it at once and cancels the statement in the engine.
 
     Most engines' clients wait where Python cannot interrupt them. Signals come to the main thread alone, so in others
     nothing is to be done.

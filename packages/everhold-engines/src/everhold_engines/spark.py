@@ -352,7 +352,7 @@ class SparkTable(StoredTable[SparkConnection]):
         return other
 
     def _newest(self) -> str | None:
-        """Return the newest snapshot of a table that keeps snapshots, or None."""
+        """Return the newest snapshot of the table, or None for a table without snapshots."""
         if self.is_path:
             return None
         facts = dict(row[:2] for row in self.said(f"DESCRIBE TABLE EXTENDED {self.plain_sql}"))

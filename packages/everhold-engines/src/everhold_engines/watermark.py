@@ -97,7 +97,7 @@ class Watermark:
         return f"(SELECT * FROM {stored} AS {dialect.rows} WHERE {where})"
 
     def facts(self) -> dict[str, str | None]:
-        """Return the facts that the ledger keeps."""
+        """Return the public facts about the window that the ledger records."""
         return {"arrived": self.column, "until": self.until}
 
     def check(self, columns: Mapping[str, ColumnKind]) -> None:

@@ -154,7 +154,7 @@ class Synthesizer(ABC):
     @property
     @abstractmethod
     def steps(self) -> int:
-        """Grid units of loss that stand for a mean of 1."""
+        """Number of grid units of loss that correspond to a mean of 1."""
 
     @abstractmethod
     def curve(self) -> PrivacyCurve:
@@ -219,7 +219,7 @@ class Synthesizer(ABC):
 
 
 def checked_count(name: str, value: int, *, most: int | None = None) -> None:
-    """Raise ValueError for anything but a whole number from 1 to `most`."""
+    """Raise ValueError unless a value is a whole number from 1 to `most`."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or value < 1 or (most is not None and value > most):
         upto = "" if most is None else f" and at most {most:,}"
@@ -328,7 +328,7 @@ class BLR(Synthesizer):
 
     @property
     def steps(self) -> int:
-        """Grid units of loss that stand for a mean of 1."""
+        """Number of grid units of loss that correspond to a mean of 1."""
         return self.rows * self.size * UNIT
 
     def curve(self) -> BoundedRangeCurve:
@@ -509,7 +509,7 @@ class MWEM(Synthesizer):
 
     @property
     def steps(self) -> int:
-        """Grid units of a sum that stand for a mean of 1."""
+        """Number of grid units of a sum that correspond to a mean of 1."""
         return int(self.rows) * UNIT
 
     @property

@@ -331,7 +331,7 @@ class DensityEstimator:
 
     @property
     def seen(self) -> float:
-        """Probability that the bit of an item that came is 1."""
+        """Probability that the bit of an item is 1 after the item arrived."""
         return self._after / _WORDS
 
     @property
@@ -365,7 +365,7 @@ class DensityEstimator:
         return after
 
     def density(self, bits: NDArray[np.bool_], noise: Noise) -> float:
-        """Return an unbiased estimate of the share of items that came, which may lie outside [0, 1]."""
+        """Return an unbiased estimate of the share of items that arrived, which may lie outside [0, 1]."""
         ones = int(bits.sum()) + int(noise.laplace(self.scale, 1, stream="density")[0])
         return (ones / self.items - 0.5) / (self.seen - 0.5)
 

@@ -278,7 +278,7 @@ class _Competition:
     def submit(
         self, predictions: Any, *, team: str | None = None, guess: float | None = None, training: Any = None
     ) -> Submission:
-        """Submit predictions, see `HoldoutCompetition.submit`. The team of an analyst is the analyst's own name."""
+        """Submit predictions. For an analyst, the team is the analyst's own name."""
         return self._transport.perform(Submit(predictions=predictions, team=team, guess=guess, training=training))
 
     def check(self, predictions: Any, *, team: str | None = None) -> FormatReport:
@@ -298,11 +298,11 @@ class _Competition:
         self._transport.perform(Disqualify(team=team, reason=reason))
 
     def move_deadline(self, deadline: str) -> None:
-        """Move the deadline, see `HoldoutCompetition.move_deadline`."""
+        """Move the deadline of the competition."""
         self._transport.perform(MoveDeadline(deadline=deadline))
 
     def choose(self, *, number: int, team: str | None = None) -> None:
-        """Choose a team's final submission, see `HoldoutCompetition.choose`. Analysts choose for their own team."""
+        """Choose a team's final submission. Analysts choose for their own team."""
         self._transport.perform(ChooseFinal(number=number, team=team))
 
     def leaderboard(self) -> Leaderboard:
@@ -455,7 +455,7 @@ class RemoteGate:
         raise QueryRejected(f"There is no gate {brief(self.name)}. The gates are {names}. Open it with a champion.")
 
     def history(self) -> GateHistory:
-        """Return all champions with the intervals of their gains, and what was spent."""
+        """Return all champions with the intervals of their gains, and the spent budget."""
         return self._transport.perform(ReadHistory(gate=self.name))
 
     def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> RemoteOpenChallenge:

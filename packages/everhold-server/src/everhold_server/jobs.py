@@ -54,7 +54,7 @@ class JobFailed(EverholdError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Display):
-    """An operation that takes minutes, with how far it is.
+    """A long operation that runs in its own process, with its progress.
 
     Attributes:
         id: Of the job.

@@ -179,7 +179,7 @@ class _Body:
         await self._send(message)
 
     def refusal(self, status: int, at_most: int | None = None) -> ASGIApp:
-        """Return the refusal to send in place of a response, after which the connection ends."""
+        """Return the refusal that is sent instead of the response, after which the connection ends."""
         most = f"{self._at_most() if at_most is None else at_most:,} bytes"
         said = {
             400: (
@@ -271,7 +271,7 @@ class _WaitingLine:
 
 
 def too_many(wait: float) -> ASGIApp:
-    """Return the refusal of a request that came too early, with the seconds to wait."""
+    """Return the refusal of a request beyond the rate limit, with the seconds to wait."""
     seconds = max(1, math.ceil(wait))
     detail = f"There were too many requests. Wait {seconds} s."
     response = problem(429, "TooManyRequests", detail, retry_after=seconds)

@@ -31,7 +31,7 @@ def work() -> None:
 
 
 def limit_work() -> None:
-    """Let the system end this process after `CPU_SECONDS` of processor time, or at too much memory."""
+    """Limit the processor time and memory of this process. The system ends the process beyond the limits."""
     limit(memory=_MEMORY, seconds=CPU_SECONDS, renewed=True)
 
 
@@ -66,7 +66,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Return data with None in place of numbers that are not finite."""
+    """Return plain data in which numbers that are not finite are replaced by None."""
     if isinstance(value, dict):
         return {name: _finite(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):

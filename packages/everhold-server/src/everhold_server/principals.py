@@ -27,7 +27,7 @@ class Forbidden(EverholdError):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Sender of a request, with role, name and the holdouts that it may see.
+    """Authenticated sender of a request, with a role, a name and the holdouts that the sender may see.
 
     Attributes:
         role: What they may do.

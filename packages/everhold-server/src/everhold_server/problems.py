@@ -65,7 +65,7 @@ def add_problems(app: FastAPI) -> None:
 
 
 def problem_of(request: Request, fault: Exception) -> JSONResponse:
-    """Return the problem document of an error of everhold's own."""
+    """Return the problem document for an error of everhold."""
     assert isinstance(fault, EverholdError)
     if fault.http_status >= 500:
         request.state.fault = place_of(fault)  # for the log

@@ -94,7 +94,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """A visitor whom a provider or proxy has authenticated.
+    """A visitor authenticated by a sign-in provider or proxy.
 
     Attributes:
         subject: Issuer and identifier, which stand for nobody else.
@@ -160,7 +160,7 @@ class ProxySignIn(SignIn):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A sign-in under way, kept in a cookie of the visitor's browser.
+    """State of an unfinished sign-in, stored in a cookie of the visitor's browser.
 
     Attributes:
         state: Comes back with the visitor, so that nobody can be sent into another's account.
@@ -223,7 +223,7 @@ class OpenIDSignIn(SignIn):
         return f"{page}{'&' if '?' in page else '?'}{urlencode(asked)}", begun
 
     def finish(self, address: str, query: str, begun: Begun) -> Person:
-        """Return the person whom the provider sent back.
+        """Return the authenticated person, from the query with which the provider sent the visitor back.
 
         Args:
             address: Of the service.

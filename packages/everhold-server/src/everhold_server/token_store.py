@@ -80,7 +80,7 @@ class Token(Display):
         return self.revoked is not None or (self.expires is not None and self.expires <= stamp(moment))
 
     def principal(self, session: str | None = None) -> Principal:
-        """Return the principal that the token stands for."""
+        """Return the principal with the rights of the token."""
         scope = None if self.holdouts is None else frozenset(self.holdouts)
         return Principal(self.role, self.name, scope, self.id, session, self.account)
 

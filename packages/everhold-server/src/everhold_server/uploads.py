@@ -233,7 +233,7 @@ class _Whole:
 
 
 class _Parts:
-    """Reader of a multipart form, which keeps texts in memory and writes files to a folder."""
+    """Reader of a multipart form that keeps texts in memory and writes files to a folder."""
 
     def __init__(self, folder: Path, boundary: bytes) -> None:
         self._folder = folder

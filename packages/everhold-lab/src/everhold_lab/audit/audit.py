@@ -81,7 +81,7 @@ class AuditLine:
 
 @dataclass(frozen=True, slots=True)
 class NotPlayed:
-    """A mechanism that was left out of the audit, with the reason."""
+    """A mechanism that is excluded from the audit, with the reason."""
 
     mechanism: str
     reason: str

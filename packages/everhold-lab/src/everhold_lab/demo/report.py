@@ -46,7 +46,7 @@ _WORTH_CAPTION = (
 
 @dataclass(frozen=True, slots=True)
 class ClimbOutcome:
-    """What the hill climber reported in the end, and the true value.
+    """Final reported score of the hill climber, and the true value.
 
     Attributes:
         fresh: The score of the same vote on the fresh flights.
@@ -212,7 +212,7 @@ def save_climb(points: Sequence[ClimbPoint], output: Path) -> tuple[Path, ...]:
 
 
 def save_worth(worth: Sequence[GroupsWorth], sealed_flights: int, output: Path) -> tuple[Path, ...]:
-    """Save the chart of what the sealed flights are worth, and return the paths, none without ``[plots]``."""
+    """Save the chart of how many rows the sealed flights are worth, and return the paths, none without ``[plots]``."""
     if not plots_available():
         return ()
     bars = [

@@ -267,7 +267,7 @@ LEADERBOARDS = (BARE, PARAMETER_FREE, LADDER, HALF_STEP, GUESS_AND_CHECK, THRESH
 
 @dataclass(frozen=True, slots=True)
 class SubmittedFiles:
-    """Predictions for all rows, and how many of them are right.
+    """Predictions of several submissions for all rows, with their numbers of correct predictions.
 
     Attributes:
         predicted: +1 or -1 of each row, shape (submissions, 2 rows); the first half of the rows is sealed.

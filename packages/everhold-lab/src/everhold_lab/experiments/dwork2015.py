@@ -366,7 +366,7 @@ def _cutoff(rows: int) -> float:
 
 
 def _placed(values: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return values at the places that were asked, nan elsewhere."""
+    """Return an array with the values at the positions where queries were asked, and nan at the others."""
     placed = np.full(len(where), np.nan)
     placed[where] = values
     return placed

@@ -75,7 +75,7 @@ class WidthsExperiment(Experiment):
     confidence: float = 0.95
 
     def settings(self) -> Sequence[Setting]:
-        """Return every place of the two sweeps."""
+        """Return every setting of both sweeps, over queries and over surprises."""
         by_queries = [("queries", many, min(self.usual_surprises, many)) for many in self.queries]
         by_surprises = [("surprises", self.usual_queries, few) for few in self.surprises if few <= self.usual_queries]
         return [

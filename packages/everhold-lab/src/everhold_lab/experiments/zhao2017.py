@@ -206,7 +206,7 @@ class Game:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A mechanism, and the radius that is claimed for it.
+    """A mechanism in the comparison, and the radius that is claimed for it.
 
     Attributes:
         radius: Half-width that is claimed for all its answers.

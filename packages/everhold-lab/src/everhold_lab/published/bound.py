@@ -103,7 +103,7 @@ def check_session(*, queries: int, surprises: int, confidence: float, slack: flo
 
 
 def whole_rows(rows: float) -> float:
-    """Round up to a whole number of rows, at least 1, and leave infinity."""
+    """Return a number of rows rounded up to a whole number of at least 1. Infinity stays infinite."""
     return rows if math.isinf(rows) else max(1, math.ceil(rows))
 
 

@@ -112,7 +112,7 @@ def failure_of_one_coin(*, epsilon: float) -> float:
 
 
 def first_above(values: tuple[int, ...], *, threshold: int, epsilon: float) -> int:
-    """Return the place of the first value that AboveThreshold reports, by seeded noise."""
+    """Return the index of the first value that AboveThreshold reports, with seeded noise."""
     noise = SeededNoise(1)
     stream = SparseVector.sparse(epsilon=epsilon, tops=1, threshold=threshold, sensitivity=1)
     found = stream.first(list(values), noise)

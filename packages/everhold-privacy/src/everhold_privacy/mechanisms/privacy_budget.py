@@ -47,7 +47,7 @@ class CreditAccounting(Accounting["PrivacyBudget"]):
         return charges <= self.mechanism.credits
 
     def charges_left(self, state: State) -> int:
-        """Return the number of credits left."""
+        """Return the number of remaining credits."""
         return self.mechanism.credits - state.charged
 
     @staticmethod
@@ -131,7 +131,7 @@ class PrivacyBudget(GaussianNoise):
 
     @cached_property
     def credits(self) -> int:
-        """Number of credits in the whole budget."""
+        """Total number of credits in the budget."""
         return CREDITS * self.queries
 
     @property
@@ -226,7 +226,7 @@ class PrivacyBudget(GaussianNoise):
         return Quote(radius, radius, price, price, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Return the number of queries and credits left."""
+        """Return the numbers of remaining queries and credits."""
         left = max(self.accounts.charges_left(state), 0)
         return {"queries": max(self.queries - state.asked, 0) if left else 0, "credits": left}
 
@@ -274,7 +274,7 @@ def largest_scale(budget: PrivacyBudget, tolerance: float, radius_at: Callable[[
 def release(
     budget: PrivacyBudget, state: State, sums: NDArray[np.int64], noise: Noise, *, scale: float
 ) -> tuple[State, NDArray[np.int64] | None]:
-    """Return the new state and a vector of sums with one draw of noise, None if its price is not left.
+    """Return the new state and a vector of sums with noise, None if the remaining budget is too small.
 
     Args:
         budget: Pays for it.

@@ -270,7 +270,7 @@ class PaidSelection:
         return ExponentialMechanism(math.sqrt(8.0 * rho) * (1.0 - 1e-12), sensitivity=self.budget.unit)
 
     def choose(self, state: State, losses: NDArray[np.int64], noise: Noise) -> tuple[State, ChosenCandidate]:
-        """Return the new state and a candidate whose loss is about the least.
+        """Return the new state, and a candidate whose loss is close to the smallest.
 
         Args:
             state: The state before.

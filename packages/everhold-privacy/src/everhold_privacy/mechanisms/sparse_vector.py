@@ -172,7 +172,7 @@ class SparseVector:
         return int(above[0]) if len(above) else None
 
     def curve(self) -> PureCurve:
-        """Return the hockey-stick curve of the whole stream.
+        """Return the privacy curve of all verdicts of the stream together.
 
         With fresh threshold noise every top ends an epoch of pure loss ``Delta (1/s1 + 2/s3)``, and c of them compose
         exactly. With one threshold for all, the stream is pure ``Delta (1/s1 + 2 c/s3)``, and nothing better is known.
@@ -185,7 +185,7 @@ class SparseVector:
         return PureCurve(threshold + self.tops * top)
 
     def accuracy(self, queries: int, *, failure: float) -> int:
-        """Return how far beyond the threshold a verdict can be wrong, in grid units.
+        """Return the distance from the threshold within which a verdict may be wrong, in grid units.
 
         ``s1 ln(2 d/beta) + s3 ln(2 k/beta)`` for d draws of the threshold's noise: except with probability beta, every
         value that is called below is at most T plus it, and every value called above at least T minus it, however the

@@ -246,7 +246,7 @@ class EpochAccounting(Accounting["Thresholdout"]):
         return State(after.asked, ended, self.mechanism.threshold_noise(noise))
 
     def charges_left(self, state: State) -> int:
-        """Return the number of surprises left."""
+        """Return the number of remaining surprises."""
         return self.mechanism.surprises - state.charged
 
 
@@ -438,7 +438,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         return Quote(radius, radius, 0, 1, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Return the number of queries and surprises left."""
+        """Return the numbers of remaining queries and surprises."""
         return {
             "queries": 0 if state.charged >= self.surprises else max(self.queries - state.asked, 0),
             "surprises": max(self.surprises - state.charged, 0),

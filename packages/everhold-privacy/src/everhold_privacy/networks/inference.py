@@ -143,7 +143,7 @@ def _potentials(model: FactorModel, parent: NDArray[np.int64], size: int) -> tup
 
 
 def divided(left: Logs, right: Logs) -> Logs:
-    """Return the logarithms of a quotient, given logarithms with left <= right, where 0 over 0 is 0."""
+    """Return the logarithms of quotients of at most 1, given logarithms ``left <= right``. 0 over 0 is 0."""
     with np.errstate(invalid="ignore"):
         return np.where(left == -math.inf, -math.inf, left - right)
 
@@ -348,7 +348,7 @@ def _variation(kernels: Floats) -> Floats:
 
 
 def _nonzero(values: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """Return values that can be divided by, with a tiny number in place of an exact zero."""
+    """Return the values with a tiny number in place of exact zeros, so that they can be divisors."""
     values[values == 0] = 1e-290
     return values
 
@@ -407,7 +407,7 @@ def _refuse_large(cells: int) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Junction:
-    """A junction tree: the buckets of a model and the messages between them.
+    """A junction tree of a factor model, with its buckets and messages.
 
     Attributes:
         states: Number of states of each node.

@@ -221,7 +221,7 @@ class Network(DependenceModel):
     @property
     @abstractmethod
     def bounds(self) -> NetworkBounds:
-        """Bounds on leakage, prices and concentration, computed when they are needed."""
+        """Bounds on leakage, prices and concentration of the network, computed on first use."""
 
     def _parts(self) -> NetworkParts:
         counted = np.ones(len(self.names), dtype=bool)

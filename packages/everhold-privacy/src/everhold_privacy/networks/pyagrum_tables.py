@@ -27,7 +27,7 @@ _ROUNDED = 2e-3  # by which sums of probabilities may miss 1, since files round 
 
 
 def node_tables(network: Any) -> NodeTables:
-    """Return the nodes of a ``pyagrum.BayesNet``, with probabilities that miss a sum of 1 by rounding scaled to it."""
+    """Return the nodes of a ``pyagrum.BayesNet``. Probabilities that sum to 1 up to rounding are normalised."""
     _expect(network, "pyagrum.BayesNet", "names", "cpt")
     nodes: NodeTables = {}
     for name in sorted(network.names()):

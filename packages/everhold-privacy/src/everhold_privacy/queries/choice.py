@@ -49,7 +49,7 @@ _MOST_SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestCandidate(Paid):
-    """The candidate that was chosen, with a bound on how much worse than the best it can be.
+    """The chosen candidate, with a bound on its regret against the best candidate.
 
     Attributes:
         index: Its position among the candidates; None if the query was refused.
@@ -104,7 +104,7 @@ class PricedChoice(Purchase["NDArray[np.int64]", Result]):
 
     @property
     def width(self) -> float:
-        """Width of the queries' range in their own units."""
+        """Width of the range of the queries in their units."""
         return abs(self.bound[0].at_one - self.bound[0].at_zero)
 
     def listed(self) -> str:
@@ -134,7 +134,7 @@ class PrivateChoice(PricedChoice[BestCandidate]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public facts of the query in a canonical form, which identify it."""
+        """Public facts that identify the query, in canonical form."""
         return {
             "kind": "choice",
             "least": "row values" if self._least else "their complements",  # an error is an accuracy turned round
@@ -346,7 +346,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public facts of the query in a canonical form, which identify it."""
+        """Public facts that identify the query, in canonical form."""
         query = self.asked
         return {
             "kind": "quantile", "quantile": float(query.quantile), "low": float(query.low), "high": float(query.high),
@@ -498,7 +498,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public facts of the query in a canonical form, which identify it."""
+        """Public facts that identify the query, in canonical form."""
         return {
             "kind": "above",
             "of": "row values" if self.rises else "their complements",  # an error is an accuracy turned round

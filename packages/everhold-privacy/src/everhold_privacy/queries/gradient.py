@@ -180,7 +180,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public facts of the query in a canonical form, which identify it."""
+        """Public facts that identify the query, in canonical form."""
         query = self.asked
         return {
             "kind": "gradient", "dimension": int(query.dimension), "clip": float(query.clip),

@@ -236,7 +236,7 @@ class StatisticPurchase(Purchase[int, Answer]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public facts of the query in a canonical form, which identify it."""
+        """Public facts that identify the query, in canonical form."""
         return dict(self.statistic.described)
 
     @property

@@ -162,7 +162,7 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public facts of the query in a canonical form, which identify it."""
+        """Public facts that identify the query, in canonical form."""
         return {
             "kind": "synthesis",
             "method": self.maker.method,

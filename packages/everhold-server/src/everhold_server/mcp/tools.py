@@ -334,7 +334,7 @@ def is_about_cases(gate: Mapping[str, Any]) -> bool:
 
 
 def mean_of(query: str, low: float | None, high: float | None, given: str | None) -> MeanQuery | ConditionalMean:
-    """Return the query that the text and options of a call stand for."""
+    """Return the query for a mean from the arguments of a tool call."""
     return mean(query, low=low, high=high) if given is None else mean(query, low=low, high=high, given=given)
 
 

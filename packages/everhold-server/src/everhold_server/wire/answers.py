@@ -198,7 +198,7 @@ def _escaped(name: str) -> str:
 
 
 def _placed(inside: Any, place: Sequence[str], value: float) -> Any:
-    """Return a copy of plain data with a value set at a place."""
+    """Return a copy of nested plain data with one value replaced at a path."""
     if not place:
         return value
     name = place[0].replace("~1", "/").replace("~0", "~")

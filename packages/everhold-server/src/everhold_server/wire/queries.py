@@ -206,7 +206,7 @@ TOLERANCE = "tolerance"
 def written(
     query: Query[Any] | str, tables: dict[str, PredictionTable] | None = None
 ) -> tuple[Any, dict[str, PredictionTable]]:
-    """Return a query as plain JSON data, and the tables of predictions that travel with it.
+    """Return a query as plain JSON data, and collect its tables of predictions.
 
     Args:
         query: Of any kind that holds no code.
@@ -281,7 +281,7 @@ def _each(queries: Any) -> Iterable[Any]:
 
 
 def _plain_columns(universe: Any) -> Any:
-    """Return a universe as plain data, with Python numbers in place of NumPy's."""
+    """Return a universe of columns as plain data, with Python numbers instead of NumPy numbers."""
     if not hasattr(universe, "to_dict"):
         refuse(f"The universe is {brief(universe)}", "Universe((ListedColumn(...), ...))")
     described = universe.to_dict()

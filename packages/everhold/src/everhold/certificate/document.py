@@ -239,7 +239,7 @@ def signed_message(document: Mapping[str, Any]) -> bytes:
 
 
 def stamped_digest(document: Mapping[str, Any]) -> bytes:
-    """Return the digest that a trusted time is about: SHA-256 of the format and the whole signature."""
+    """Return the digest that a time stamp certifies: the SHA-256 of the format and the whole signature."""
     signed = {name: document[name] for name in (FORMAT_FIELD, SIGNATURE)}
     return hashlib.sha256(canonical(signed).encode()).digest()
 

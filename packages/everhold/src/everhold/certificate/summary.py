@@ -171,7 +171,7 @@ def confirmed(fact: Mapping[str, Any]) -> bool:
 
 
 def summary_words(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, simulation: bool) -> dict[str, Any]:
-    """Return the texts of the first page by their place."""
+    """Return the texts of the first page by their position on the page."""
     answers = facts["summary"]["answers"]
     before = "Simulation only: " if simulation else ""
     return {
@@ -235,7 +235,7 @@ def _compared(fact: Mapping[str, Any], bounds: Bounds) -> str:
 
 
 def _whence(fact: Mapping[str, Any], kind: type[Mechanism]) -> Iterator[str]:
-    """Yield sentences on where an answer's number comes from."""
+    """Yield sentences on the source of an answer's number."""
     if "unsealed" not in fact:
         yield _FROM_NOISE if fact["source"] == "holdout" and kind.traits.adds_noise else _FROM[fact["source"]]
     else:

@@ -100,7 +100,7 @@ def _widths_by_value(tuned: PublicLevels) -> list[dict[str, Any]]:
 
 
 def _around(center: int, *, most: int) -> list[int]:
-    """Return whole numbers on a logarithmic scale around a number, with the number itself."""
+    """Return whole numbers around a centre on a logarithmic scale, including the centre."""
     low, high = max(center / _REACH, 1.0), min(center * _REACH, max(most, center))
     return sorted({center, *np.rint(np.geomspace(low, high, _POINTS)).astype(int).tolist()})
 

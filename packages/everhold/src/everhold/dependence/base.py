@@ -24,7 +24,7 @@ ONE_STEP = 0.1
 
 @dataclass(frozen=True, slots=True)
 class SeriesFacts:
-    """The positions of sealed and training rows in an order, as far as a series model needs them.
+    """Facts about the positions of sealed and training rows in an order, for series models.
 
     Attributes:
         lengths: Length of a series to the number of sealed series of that length.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, init=False)
 class RowUnits(DependenceModel):
-    """A base of models whose rows are in units, named by a column or given by their sizes.
+    """Base of models whose rows form units, given by a column or by their sizes.
 
     Attributes:
         unit: What a unit is called in messages.

@@ -194,7 +194,7 @@ def _pairs(rows: OpenRows, label: str | None) -> Iterator[tuple[ExaminedColumn, 
 
 
 def _along_the_curve(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the rows in order along a curve that fills the map (Morton 1966), with near places together."""
+    """Return the row indices in the order of a space-filling curve over the map (Morton 1966)."""
     curve = np.zeros(len(first), dtype=np.int64)
     for shift, ranks in enumerate((first, second)):
         scaled = np.maximum(ranks, 0) * (2**_BITS - 1) // max(int(ranks.max()), 1)
@@ -236,7 +236,7 @@ _DECIMALS = 9  # of averages that are compared by rank
 
 
 class CrossedFinding(GroupFinding):
-    """The finding that rows of different declared groups with a common value are alike."""
+    """Finding that rows of different declared groups with an equal value are correlated."""
 
     __slots__ = ()
 

@@ -356,7 +356,7 @@ CHECKS: tuple[Callable[[CheckInputs], Iterator[Finding]], ...] = (_groups, _seri
 
 
 def informative_sizes(inputs: CheckInputs) -> tuple[str, ...]:
-    """Return the names of outcomes whose group averages go together with group sizes, the label first.
+    """Return the names of outcomes whose group averages correlate with group sizes, the label first.
 
     Sizes are shuffled among the groups, and of all outcomes the largest statistic of each shuffle counts (Westfall and
     Young 1993): so the level is reached with as many shuffles however many outcomes there are. The statistic is divided
@@ -519,7 +519,7 @@ class Finding(ABC):
 
 
 class GroupFinding(Finding):
-    """The finding that rows with equal values of a column are alike."""
+    """Finding that rows with equal values of the column are correlated."""
 
     __slots__ = ()
 

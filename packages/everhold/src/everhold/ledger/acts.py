@@ -326,7 +326,7 @@ class Accounts:
         return entries - acts - sum(each.entries for each in self.extensions.values()) + self.lost.queries
 
     def spend(self, analyst: str, asked: int, charged: int) -> None:
-        """Add queries and surprises to what an analyst has spent.
+        """Add queries and surprises to an analyst's spent amounts.
 
         Raises:
             ValueError: If that is more than the allotment, or there is none.

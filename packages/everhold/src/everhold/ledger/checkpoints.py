@@ -79,7 +79,7 @@ class Checkpoint:
         return self == replace(other, made_at=self.made_at)
 
     def keep(self, database: LedgerDatabase, *, holdout: str, seal_key: bytes) -> None:
-        """Write the checkpoint in place of an earlier one.
+        """Write the checkpoint to the database, and replace an earlier one.
 
         Raises:
             EverholdError: If the database takes no writes at the moment.

@@ -35,7 +35,7 @@ RECOVER = "Restore the newest backup, or run 'everhold ledger recover', which co
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reached:
-    """How far a ledger has come, in public facts. Compares by generation and sequence, which only grow.
+    """Public facts about a ledger's newest head. Heads compare by generation and sequence.
 
     Attributes:
         generation: How many times it was set back and recovered, lost recoveries included.
@@ -60,7 +60,7 @@ class Reached:
 
     @classmethod
     def of(cls, head: Head) -> Reached:
-        """Return how far a head has come."""
+        """Return the public facts about a head."""
         accounts = head.accounts
         asked = accounts.queries_among(head.sequence)
         state = head.state.get("mechanism", {})

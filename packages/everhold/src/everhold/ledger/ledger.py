@@ -220,7 +220,7 @@ class Ledger:
                 return
 
     def charged(self, limit: int) -> list[Entry]:
-        """Return the latest entries that were charged, at most so many, the newest first.
+        """Return the latest charged entries, at most ``limit``, the newest first.
 
         Raises:
             IntegrityError: If one was altered.

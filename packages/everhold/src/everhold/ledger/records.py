@@ -11,7 +11,7 @@ Numbers: TypeAlias = tuple[float, float, float]
 
 
 def is_act(description: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
-    """Return whether an entry is an act, such as an allotment, and not a query."""
+    """Return whether an entry is an act, such as an allotment, rather than a query."""
     return "kind" in description and description["kind"] == answer.get("source")
 
 
@@ -112,5 +112,5 @@ class Entry:
 
     @property
     def is_act(self) -> bool:
-        """Whether the entry is an act, such as an allotment, and not a query."""
+        """Whether the entry is an act, such as an allotment, rather than a query."""
         return is_act(self.description, self.answer)

@@ -62,7 +62,7 @@ class Snapshot:
     _connection: Connection
 
     def damage(self) -> tuple[str, ...]:
-        """Return the faults that the database finds in its whole file, in words. Empty if all is well.
+        """Return texts about faults that the database finds in its file, empty if it finds none.
 
         Raises:
             IntegrityError: If the file is too damaged to be read.
@@ -94,7 +94,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class NewHoldout:
-    """What is recorded when a holdout is created.
+    """Name, settings, initial state and keys of a holdout that is to be created in the ledger.
 
     Attributes:
         name: Unique in its database; 1 to 200 printable characters.

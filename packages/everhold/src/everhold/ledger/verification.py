@@ -267,7 +267,7 @@ class _Walk:
 
     @classmethod
     def of(cls, snapshot: Snapshot, seal_key: bytes | None) -> Self:
-        """Return the walk that stands before the first entry."""
+        """Return the state of a verification before the first entry."""
         holdout = snapshot.holdout
         public = {name: holdout[name] for name in ("name", "created", "configuration")}
         start = "" if any(_malformed(holdout)) else holdout_hash(holdout=holdout["id"], **public)
@@ -275,7 +275,7 @@ class _Walk:
 
     @classmethod
     def after(cls, checkpoint: Checkpoint, holdout: str, seal_key: bytes | None, queries: Iterable[str]) -> Self:
-        """Return the walk that stands after a checkpoint's entry."""
+        """Return the state of a verification after a checkpoint's entry."""
         walk = cls(holdout, checkpoint.entry_hash, seal_key, 0, checkpoint.sequence, checkpoint.charged)
         walk.accounts, walk.counts = Accounts.from_state(checkpoint.accounts), EntryCounts.from_dict(checkpoint.tally)
         for text in queries:

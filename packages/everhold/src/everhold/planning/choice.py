@@ -255,7 +255,7 @@ class ThreeWays(Display):
         return next(line.within for line in self.lines if line.way == way)
 
     def explain(self) -> str:
-        """Explain in words which way serves whom."""
+        """Return a text on which of the three ways to ask suits which analyst."""
         declared, silent, steered = (at_most(self.within(way)) for way in ("declared", "silent", "steered"))
         fixed = self.within("Bonferroni")
         said = (

@@ -133,7 +133,7 @@ def radius_of(name: str, request: PlanRequest, *, at: float | None = None) -> fl
 
 
 def rows_needed_by(name: str, request: PlanRequest, radius: float, *, at: float | None = None) -> int | None:
-    """Return the smallest number of rows with which one mechanism keeps the radius, or None if too many."""
+    """Return the smallest number of rows with which one mechanism reaches the radius, or None if it is too large."""
     radius_at = lru_cache(maxsize=None)(lambda rows: radius_of(name, request.with_rows(rows), at=at))
     return smallest_within(radius_at, radius, least=1, most=MOST_ROWS)
 

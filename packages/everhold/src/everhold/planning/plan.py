@@ -369,7 +369,7 @@ class PlanLine(Display):
 
 @dataclass(frozen=True, slots=True)
 class PublishedLine(Display):
-    """What a published statement promises for the request, for comparison.
+    """Radius and rows of a published bound for the request, for comparison.
 
     Attributes:
         radius: Its half-width, with what rounding to the grid costs; None where it promises none below 1.

@@ -252,7 +252,7 @@ def taken_by_default(training_rows: int | None) -> list[str]:
 
 
 def best_mechanism(request: PlanRequest) -> Mechanism:
-    """Return the adaptive mechanism whose answers are expected to be the narrowest for honest guesses.
+    """Return the adaptive mechanism with the smallest expected width for good guesses.
 
     Never one that needs rows of one law, nor without training rows one that checks guesses. What can be expected is
     `Mechanism.expected_radius` at `USUAL_VALUE`: of mechanisms that check guesses, the half-width of a confirmed

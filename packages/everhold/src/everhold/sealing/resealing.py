@@ -75,7 +75,7 @@ class Sealer:
 
 @contextmanager
 def sealing_for(sealer: Sealer | None) -> Iterator[None]:
-    """Context in which rows are sealed for a limited steward, or for None, a steward of the whole storage."""
+    """Return a context in which rows are sealed for a limited steward, or with None for an unlimited one."""
     before = _SEALER.set(sealer)
     try:
         yield
@@ -368,7 +368,7 @@ def _sealed_with(parent: Path, other: HoldoutRecord) -> str | None:
 
 
 def untold_matches(rows: Path, record: HoldoutRecord, *, arrival: int = 0) -> list[str] | None:
-    """Return the holdouts with the same rows that a limited steward was not told about at sealing.
+    """Return the holdouts with the same rows that were not named to the limited steward who sealed the rows.
 
     Args:
         rows: Folder with the rows of all holdouts of the storage.

@@ -112,7 +112,7 @@ def check_equal_rows(
 
 
 def excess_by_chance(found: Repetitions) -> float:
-    """Bound the probability that chance puts so many different rows on both sides (Chernoff).
+    """Return a bound on the probability that chance puts so many different rows on both sides (Chernoff).
 
     Args:
         found: The repetitions.
@@ -443,7 +443,7 @@ class SealedTables:
 
 
 def is_apart(tables: SealedTables, column: str) -> bool:
-    """Return whether no value of a column stands both in sealed and in training rows."""
+    """Return whether sealed and training rows have no value of a column in common."""
     kind, name = tables.columns[column].value, quoted(column)
     types = {tables.type_of(what, column) for what in tables.sets}
     if not tables.training_rows or kind == "boolean" or (kind in BY_TYPE and len(types) > 1):

@@ -93,7 +93,7 @@ def make_rows_folder(rows: Path) -> None:
 
 
 def leftovers(rows: Path, folders: Callable[[], Collection[str]]) -> list[Path]:
-    """Return the folders that a killed creation, backup or restore left beside those of the holdouts.
+    """Return the folders that an interrupted creation, backup or restore left behind.
 
     Args:
         rows: The folder of the private folders.

@@ -50,7 +50,7 @@ _MOST_CHECKED = 8  # states whose shares are held against the fit
 
 @dataclass(frozen=True, init=False)
 class MarkovChain(SeriesModel):
-    """A model of rows whose state follows from the state before by a fixed matrix.
+    """A model in which each row's state depends on the previous state by a fixed matrix.
 
     A row given its state is independent of all other rows.
 

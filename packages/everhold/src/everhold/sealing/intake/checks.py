@@ -150,7 +150,7 @@ def check_same_columns(
     holdout: Mapping[str, ColumnKind], training: Mapping[str, ColumnKind],
     cell_of: Callable[[str], str] = lambda _: "",
 ) -> None:  # fmt: skip
-    """Check that both sides have the same columns, in whatever order.
+    """Check that sealed and training rows have the same columns, in any order.
 
     Args:
         holdout: Kinds of the columns of the rows to seal.

@@ -55,7 +55,7 @@ def spilling_into(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def without_progress_bar(connection: duckdb.DuckDBPyConnection) -> None:
-    """Turn off the engine's own progress bar on a connection.
+    """Turn off DuckDB's progress bar on a connection.
 
     In a notebook without the package that draws it there is none, and the engine refuses to change the setting.
     """
@@ -73,7 +73,7 @@ def limit_memory(connection: duckdb.DuckDBPyConnection, columns: int) -> None:
 
 
 def file_pattern(path: Path) -> str:
-    """Return a path for DuckDB in which pattern characters stand for themselves.
+    """Return a path for DuckDB with its wildcard characters escaped.
 
     Examples:
         >>> import pathlib

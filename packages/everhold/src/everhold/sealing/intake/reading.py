@@ -342,7 +342,7 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[
 
 
 def check_most_rows(most_rows: int) -> int:
-    """Check the requested limit of rows, and return it.
+    """Return the requested limit of rows, after a check that it is a whole number of at least 1.
 
     Raises:
         ValueError: If it is none.

@@ -191,7 +191,7 @@ class FileStructure:
         return usual, least
 
     def _place(self, column: str) -> str:
-        """Return SQL for the place of a row in an order, as a number."""
+        """Return SQL for the position of a row in an order, as a number."""
         name = self._column(column)
         kind = self._sealed.columns[column].value
         if kind == "number":

@@ -566,7 +566,7 @@ class CodeOnRows:
 
 
 def plain_columns(columns: Mapping[str, Any], *, label: str | None) -> dict[str, NDArray[Any]]:
-    """Return columns as plain arrays by name. The label keeps its own type."""
+    """Return columns as plain NumPy arrays by name. The label keeps its own type."""
     return {name: _as_label(column) if name == label else _plain(column) for name, column in columns.items()}
 
 

@@ -35,7 +35,9 @@ _MOST_CELLS, _FEWEST_ACROSS = 2**22, 4  # of all sizes together; along an axis, 
 
 
 def cells_of(grid: NDArray[np.int64], *, unit: int) -> Cells:
-    """Return the histogram of row values. Value v lies in the cell ``v * 256 // unit``, and 1 in the last one.
+    """Return the histogram of row values in 256 bins.
+
+    Value v lies in the bin ``v * 256 // unit``, and 1 in the last bin.
 
     Args:
         grid: Shape (rows,): row values in grid units, from 0 to ``unit``.
@@ -186,7 +188,7 @@ def pair_lotteries(
     sizes: NDArray[np.int64], cells: tuple[NDArray[np.int64], NDArray[np.int64]], counts: NDArray[np.int64],
     sums: tuple[NDArray[np.int64], NDArray[np.int64]], *, across: int, unit: int,
 ) -> Pairs:  # fmt: skip
-    """Return units in halves of square cells, as lotteries over the corners of the halves with the same sums.
+    """Return binned pairs of sums as mixtures of the corners of half bins, with the same sums.
 
     A square is cut along its diagonal, so that no corner of a half has a numerator above its denominator where no unit
     has, and so that the means alone say what the lottery is. All arrays are of shape (halves,).

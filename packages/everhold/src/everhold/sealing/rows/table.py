@@ -367,7 +367,7 @@ class EmbeddedRows:
 
 
 def _on_grid(found: NDArray[Any], unit: int) -> NDArray[np.int64]:
-    """Return row values as whole numbers of grid units."""
+    """Return row values as integers in grid units."""
     return found.astype(np.int64) * unit if found.dtype == np.bool_ else found
 
 
@@ -535,7 +535,7 @@ class _Kept:
 
 
 def _cells(column: KeptColumn) -> int:
-    """Return how many values and words a column keeps in memory."""
+    """Return the number of values and words that a cached column takes in memory."""
     return len(column.values) + len(column.words)
 
 
@@ -585,7 +585,7 @@ class ColumnStore:
             yield Span(start, stop, some)
 
     def _loaded(self, missing: Mapping[str, ColumnKind]) -> dict[str, KeptColumn]:
-        """Read whole columns. Texts with too many different words are left out, and noted."""
+        """Read complete columns. Text columns with too many different words are left out, and recorded."""
         arrays = {name: np.empty(self._rows, dtype=_TYPES.get(kind, np.int32)) for name, kind in missing.items()}
         numbers = {name: _no_words() for name, kind in missing.items() if kind is ColumnKind.STRING}
         for start, stop in self._starts():
