@@ -160,7 +160,7 @@ class TokenStore:
             account: The token whose limits they share.
 
         Raises:
-            QueryRejected: If a name cannot be used, looks like that of a team with a valid token or of one that submitted,
+            QueryRejected: If a name cannot be used, looks like that of a team with a token or of one that submitted,
                 or is one too many.
         """
         moment, analyst = self.records.clock(), Role.ANALYST
