@@ -19,6 +19,7 @@ from everhold.errors import QueryRejected
 from everhold.holdout import DEFAULT_STORAGE, Holdout
 from everhold.queries.metrics.row_scores import accuracy, brier, error
 from everhold.queries.predictions.arrays import probabilities
+from everhold.values.tracked_models import fact_of
 
 try:
     import mlflow
@@ -190,7 +191,7 @@ def _tracked(model: Any, run_id: str | None) -> dict[str, str]:
     """Return the first registered name and version of a logged model, and the run that logged it."""
     found = mlflow.MlflowClient().search_model_versions(f"source_path = 'models:/{model.model_id}'")
     named = min(found, key=lambda each: each.creation_timestamp, default=None)
-    facts = {} if named is None else {"name": named.name, "version": str(named.version)}
+    facts = {} if named is None else {"name": fact_of(named.name), "version": str(named.version)}
     run = model.metadata.run_id or run_id
     return facts if run is None else {**facts, "run": run}
 

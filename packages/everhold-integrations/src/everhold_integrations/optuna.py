@@ -23,6 +23,7 @@ from everhold.mechanisms import MECHANISMS
 from everhold.queries.makers import difference
 from everhold.queries.query import Query, RowwiseQuery
 from everhold.search_results import FEW_ROWS
+from everhold.values.tracked_models import fact_of
 
 try:
     from optuna import TrialPruned
@@ -119,7 +120,7 @@ class SealedObjective:
             trial.study.stop()
             raise TrialPruned("The remaining budget is kept for the end of the study. Nothing was charged.")
         returned = self._objective(trial)
-        answer = self._ask(returned, {"study": trial.study.study_name, "trial": str(trial.number)})
+        answer = self._ask(returned, _tracked(trial.study, trial))
         for name in ATTRIBUTES:
             trial.set_user_attr(f"everhold_{name}", getattr(answer, name, None))
         if self._is_silent(returned) and not answer.refused:
@@ -196,7 +197,7 @@ class SealedObjective:
         trials = _best(study, best)
         queries = [self._same_query(trial, query or self._objective) for trial in _watched(trials)]
         pairs = [_apart(other, queries[0]) for other in queries[1:]]
-        tracked = [{"study": study.study_name, "trial": str(trial.number)} for trial in trials]
+        tracked = [_tracked(study, trial) for trial in trials]
         compared = [
             pair is not None and not self._holdout.ask(pair, silent=True, models=[trial, tracked[0]]).refused
             for pair, trial in zip(pairs, tracked[1:], strict=True)
@@ -321,3 +322,8 @@ def _row(trial: FrozenTrial, answer: Any, apart: Answer | None) -> dict[str, Any
     names = zip(("apart", "apart_low", "apart_high"), UNSEALED, strict=True)
     beside = {name: getattr(apart, known, None) for name, known in names}
     return {"trial": trial.number, "params": dict(trial.params), **told, **beside}
+
+
+def _tracked(study: Study, trial: Trial | FrozenTrial) -> dict[str, str]:
+    """Return a trial as the ledger keeps it, with its study's name in one line. Optuna allows any name."""
+    return {"study": fact_of(study.study_name), "trial": str(trial.number)}

@@ -372,3 +372,16 @@ def test_a_holdout_without_an_end_answers_every_trial(tmp_path):
         study.optimize(asked, n_trials=6, callbacks=[asked.stop_in_time])
         assert states(study) == [TrialState.COMPLETE] * 6
         assert holdout.remaining["surprises"] == 0
+
+
+@pytest.mark.parametrize("name", ["cuts\nof May", "x" * 300])
+def test_a_study_of_any_name_asks(holdout, name):
+    study = optuna.create_study(study_name=name)
+    study.optimize(SealedObjective(cut, holdout), n_trials=1)
+    (row,) = holdout.transcript().to_rows()
+    assert row["models"] == f"trial 0 of the study {name.replace(chr(10), ' ')[:250]}"
+
+
+def test_no_more_models_are_kept_than_a_query_has(holdout):
+    with pytest.raises(QueryRejected, match="at most 10"):
+        holdout.ask("delay > 1", models=[{"name": "churn"}] * 11)

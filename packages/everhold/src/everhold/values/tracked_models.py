@@ -15,7 +15,7 @@ them."""
 TRACKED = ("name", "version", "run", "study", "trial")
 """What is said of a model: its registered name and version, the run that made it, or a study and its trial."""
 
-_LONGEST = 250  # of a registered name
+_LONGEST, _MOST = 250, 10  # characters of a registered name, and models of a query
 
 
 def check_tracked(models: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
@@ -24,8 +24,10 @@ def check_tracked(models: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     Raises:
         QueryRejected: If one has no facts, other ones, or such as cannot be printed. Nothing was charged.
     """
-    if isinstance(models, str | Mapping) or not isinstance(models, Sequence):
-        raise QueryRejected(f"models is {brief(models)}. Pass a list with one mapping for each model.")
+    if isinstance(models, str | Mapping) or not isinstance(models, Sequence) or len(models) > _MOST:
+        raise QueryRejected(
+            f"models is {brief(models)}. Pass a list with one mapping for each model, at most {_MOST} of them."
+        )
     for model in models:
         known = isinstance(model, Mapping) and model.keys() <= {*TRACKED} and len(model) > 0
         if not known or not all(map(_is_sound, model.values())):
@@ -34,6 +36,16 @@ def check_tracked(models: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
                 f"of at most {_LONGEST} characters."
             )
     return [{fact: model[fact] for fact in TRACKED if fact in model} for model in models]
+
+
+def fact_of(text: str) -> str:
+    r"""Return a name of a tracker as one printable line that is no longer than the ledger keeps.
+
+    Examples:
+        >>> fact_of("cuts\nof May")
+        'cuts of May'
+    """
+    return "".join(each if each.isprintable() else " " for each in text)[:_LONGEST]
 
 
 def _is_sound(fact: object) -> bool:
