@@ -6,6 +6,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from everhold.errors import QueryRejected
@@ -58,15 +59,18 @@ class RegisterTeams(
         return {"teams": len(result), "of": [each["id"] for each in result]}
 
 
-def names_in(text: str) -> list[str]:
+def names_in(path: Path) -> list[str]:
     """Return the first column of a CSV file below its first row, which has the titles.
 
     Raises:
-        QueryRejected: If the text is no CSV file.
+        QueryRejected: If it is no CSV file in UTF-8.
     """
-    separator = max(",;\t", key=text.partition("\n")[0].count)
     try:
+        text = path.read_bytes().decode("utf-8-sig")
+        separator = max(",;\t", key=text.partition("\n")[0].count)
         rows = [row for row in csv.reader(StringIO(text, newline=""), delimiter=separator) if "".join(row).strip()]
-    except csv.Error:
-        raise QueryRejected("The file of names cannot be read. Choose a CSV file with one name in each row.") from None
+    except (csv.Error, UnicodeDecodeError):
+        raise QueryRejected(
+            "The file of names cannot be read. Choose a CSV file in UTF-8 with one name in each row."
+        ) from None
     return list(filter(None, (row[0].strip() for row in rows[1:])))

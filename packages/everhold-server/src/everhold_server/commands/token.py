@@ -153,7 +153,7 @@ def register_teams(
     """
     from everhold_server.registration import RegisterTeams, names_in
 
-    listed = names_in(names.read_text(encoding="utf-8-sig"))
+    listed = names_in(names)
     with output_file(output) as file, opened(storage, holdout) as competition, arguments_checked():
         made = competition.perform(RegisterTeams(teams=listed, days=days))
         written = csv.writer(file)

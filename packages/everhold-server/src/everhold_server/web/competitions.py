@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
-from everhold.errors import EverholdError, HoldoutNotFound, QueryRejected
+from everhold.errors import EverholdError, HoldoutNotFound
 from everhold.ledger.schema import published
 from everhold_competitions.leaderboard import board_table
 from everhold_competitions.operations import (
@@ -137,10 +137,7 @@ def moderate(request: Request, name: HoldoutName, holdouts: Holdouts, principal:
 def _names(fields: Fields) -> list[str]:
     """Return the team names in a form: the first column of its CSV file, and the lines of its text field."""
     path = fields.file("names_file")
-    try:
-        listed = [] if path is None else names_in(path.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError:
-        raise QueryRejected("The file is no text in UTF-8. Choose a CSV file.") from None
+    listed = [] if path is None else names_in(path)
     return [*listed, *filter(None, map(str.strip, fields.text("names").splitlines()))]
 
 
