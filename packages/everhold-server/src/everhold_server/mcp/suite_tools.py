@@ -27,7 +27,7 @@ INSTRUCTIONS = """A sealed suite proves which of your versions is better. Every 
 1. describe: what is compared, how many runs each case needs, and which cases are open to climb on.
 2. worth_asking with results on open cases, where there are some. yes: go on. no: improve the version. never: stop.
 3. open_challenge with the name of a finished version: it hands out cases. Run exactly these.
-4. report their results under the same name, and go on with the cases of the reply until there are none.
+4. report their results under that name. Go on with the cases of each reply until it has none, also after a verdict.
 5. promoted: your version is the champion, go on from it. kept: nothing is proved, go back to the champion."""
 
 _PARTS = 4  # in which cases are handed out by default
@@ -53,7 +53,7 @@ Results = Annotated[
 ]  # fmt: skip
 NewResults = Annotated[
     dict[str, list[Any]] | None,
-    Field(description="Its results on these cases, if run anew. Else known ones count."),
+    Field(description="That version's results on these cases, if run anew. Else known ones count."),
 ]
 
 
@@ -94,7 +94,8 @@ class CaseTools:
             "no": "improve your version on the open cases and call worth_asking again",
             "never": "stop, and tell whoever sealed the suite that it needs more sealed cases",
         }
-        return self._reply(found, told.explain(), steps[told.verdict], verdict=told.verdict, facts=told.to_rows()[0])
+        step = steps[told.verdict] if self._lacking(found) is None else self.advice(gate)
+        return self._reply(found, told.explain(), step, verdict=told.verdict, facts=told.to_rows()[0])
 
     def open_challenge(
         self, challenger: Challenger, gate: GateName = None,
