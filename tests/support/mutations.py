@@ -1828,7 +1828,7 @@ MUTATIONS = [
         "sign-in",
         "two teams of one name get no tokens",
         "everhold_server/token_store.py",
-        '                refuse_look_alikes(name, known, of="team")\n',
+        '                refuse_look_alikes(name, [*known, *(each for each in there if each != name)], of="team")\n',
         "",
         ("everhold-server/integration/test_cli_token.py::test_each_team_of_a_csv_gets_a_token_all_of_them_or_none",),
     ),
