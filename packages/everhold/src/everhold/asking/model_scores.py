@@ -62,7 +62,7 @@ def evaluate(
             return ask(in_slice(query, where), guess=own, strict=terms["strict"], silent=terms["silent"])
         within = {values: text if where is None else f"({where}) and {text}" for values, text in slices}
         queries = {text: in_slice(query, text) for text in within.values()}
-        answers = _ask_slices(session, queries, guess=guess, silent=terms["silent"])
+        answers = _ask_slices(session, queries, guess=guess, silent=terms["silent"], strict=terms["strict"])
         return SliceAnswers(tuple(by), dict(zip(within, answers, strict=True)))
 
 
@@ -88,7 +88,7 @@ def _evaluate_several(
 
 @current
 def _ask_slices(
-    session: HoldoutSession, queries: dict[str, Any], *, guess: float | None, silent: bool
+    session: HoldoutSession, queries: dict[str, Any], *, guess: float | None, silent: bool, strict: bool
 ) -> Sequence[Any]:
     """Ask the same query in each slice, as one step where that is possible."""
     session.check_queries()
@@ -97,7 +97,9 @@ def _ask_slices(
     plans = plans_of_slices(compiler, queries, guess=guess)
     _check_widths(executor, plans)
     batch = as_one_step(compiler, [*queries.values()], plans)
-    return [executor.ask(plan) for plan in plans] if batch is None else ask_apart(executor, batch)
+    if batch is None:
+        return [executor.ask(plan, strict=strict) for plan in plans]
+    return ask_apart(executor, batch, strict=strict)
 
 
 def _check_widths(executor: QueryExecutor, plans: Sequence[Any]) -> None:
