@@ -50,15 +50,13 @@ def test_a_slice_has_the_mean_of_its_rows(holdout):
     assert answer.charged == 0
 
 
-def test_slices_that_the_budget_does_not_pay_for_raise_where_that_is_wanted(tmp_path):
-    with eh.Holdout.create(
-        tmp_path / "h.db", "h", holdout=SEALED, training=TRAINED, label="y", queries=2, mechanism="guess_and_check"
-    ) as small:
-        small.evaluate(tree(1), "accuracy", features=FEATURES, by=["region"])
-        refused = small.evaluate(tree(2), "accuracy", features=FEATURES, by=["region"])
-        assert all(answer.value is None for answer in refused.values())
-        with pytest.raises(eh.BudgetExhausted, match=r"budget"):
-            small.evaluate(tree(2), "accuracy", features=FEATURES, by=["region"], strict=True)
+def test_slices_that_an_allotment_does_not_pay_for_raise_where_that_is_wanted(holdout):
+    holdout.allot("ada", queries=1, charges=1)
+    ada = holdout.analyst("ada")
+    refused = ada.evaluate(tree(4), "accuracy", features=FEATURES, by=["region"])
+    assert any(answer.value is None for answer in refused.values())
+    with pytest.raises(eh.BudgetExhausted, match="The budget ran out: 1 of 3 parts were answered"):
+        ada.evaluate(tree(4), "accuracy", features=FEATURES, by=["region"], strict=True)
 
 
 def test_every_slice_is_answered_in_one_step(holdout):
