@@ -26,6 +26,7 @@ VALUES = {
     "/allot": {"analyst": "zoe"},
     "/unseal": {"confirm": "HOLDOUT"},
     "/tokens": {"name": "zoe"},
+    "/teams": {"names": "owls", "deadline": "2100-01-01T12:00", "reason": "two files of one person"},
     "/verify": {"certificate": "certificate.json"},
     "/gates": {"gate": "weekly", "rule": "dep_delay > 40"},
     "/gates/challenge": {"rule": "dep_delay > 12"},

@@ -18,7 +18,9 @@ def test_the_page_shows_every_route_with_its_fields(tmp_path):
         route["path"]: {field["name"] for field in route["fields"]} for route in routes if route["method"] == "POST"
     }
     assert fields[API + "/holdouts"] >= {"settings", "holdout", "training"} - {"settings"} | {"label", "dependence"}
-    assert fields[API + "/holdouts/{name}/ask"] == {"name", "query", "guess", "tolerance", "silent", "as_of"}
+    assert fields[API + "/holdouts/{name}/ask"] == {
+        "name", "query", "guess", "tolerance", "silent", "as_of", "models",
+    }  # fmt: skip
 
 
 def test_the_page_runs_nothing_and_loads_its_own_style_sheet_alone(tmp_path):

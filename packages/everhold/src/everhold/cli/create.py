@@ -402,7 +402,10 @@ def _create(
 ) -> Holdout:
     """Seal the rows here, or in a service."""
     if is_address(storage) and isinstance(holdout, Path) and (training is None or isinstance(training, Path)):
-        created: Holdout = remote_storage(storage).create(storage, name, holdout=holdout, training=training, **settings)
+        own = dict(settings)
+        if own.pop("exist_ok"):
+            raise Misuse("A service creates a holdout once. Leave --exist-ok out.")
+        created: Holdout = remote_storage(storage).create(storage, name, holdout=holdout, training=training, **own)
         return created
     from everhold.asking.creation import settings_from
     from everhold.holdout import Holdout

@@ -159,7 +159,7 @@ def test_cases_that_cannot_be_added_change_nothing(suite, found, wanted, said):
 def test_a_group_arrives_whole(tmp_path):
     groups = {f"t{n}": n // 4 for n in range(100)}
     with eh.seal_cases(tmp_path / "g.db", results=results(62), better="a", groups=groups) as suite:
-        with pytest.raises(eh.HoldoutRejected, match="are already in the sealed rows"):
+        with pytest.raises(eh.HoldoutRejected, match="is already in the sealed rows"):
             eh.add_cases(suite, results(64), groups=groups)
         with pytest.raises(eh.HoldoutRejected, match="no column 'group'"):
             eh.add_cases(suite, results(64))
