@@ -158,6 +158,21 @@ def rated_holdout(folder, *, know, size, seed):
         )  # fmt: skip
 
 
+def test_a_pool_in_groups_is_known_as_well_as_its_groups_and_not_as_its_rows(tmp_path):
+    """Equal rows of a group say the same thing many times."""
+    _, holdout = rated_holdout(tmp_path, know=0.9, size=3, seed=1)
+    said, widths = 1 + 4 * np.random.default_rng(1).random(60), {}
+    with holdout:
+        for copies in (1, 50):
+            rows = {"group": np.repeat(10**6 + np.arange(60), copies), "score": np.repeat(said, copies)}
+            family = eh.pool(rows, [eh.mean("score", low=1, high=5)])
+            bound = family.bind(holdout._transport.session.executor.compiler)
+            ((part,),) = bound.judges.values()
+            low, high = part.within(3.0)
+            widths[copies] = high - low
+    assert widths[50] == pytest.approx(widths[1], rel=0.1)
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_numbers_and_judges_with_three_verdicts_are_assisted_for_rows_and_groups(tmp_path, size):
     _, holdout = rated_holdout(tmp_path, know=0.95, size=size, seed=size)
