@@ -248,15 +248,16 @@ def worth_asking(
         raise QueryRejected(
             "The first success is a ratio, of which no needed gain is known. Challenge when you think fit."
         )
-    place, floor = suite.metrics.index(metric), suite.claims[0].floor
+    claim = suite.claims[0]
+    place, floor = suite.metrics.index(metric), claim.floor
     scaled, others = (metric.scaled(values[:, :, place]) for values in (own, champion))
     if suite.population != NEW_RUNS:  # then a unit is a case with the mean of its runs
         scaled, others = (values.mean(axis=1, keepdims=True) for values in (scaled, others))
     gains, best = scaled - others, 1.0 - others
     gain, most = float(gains.mean()), float(best.mean())
     sealed, level = len(suite.ids), nats + math.log(len(suite.better))
-    units_of_a_case, by_tail = plan.all_at_once / sealed, plan.by_tail(suite.claims[0])
-    by_signs = plan.yes_no and metric.yes_no and floor == 0.0
+    units_of_a_case, by_tail = plan.all_at_once / sealed, plan.by_tail(claim)
+    by_signs = plan.by_signs(claim) and floor == 0.0
 
     def law(wanted: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return possible gains of the cases with their chances, for a version whose mean gain is ``wanted``.
@@ -264,9 +265,8 @@ def worth_asking(
         A smaller gain than the challenger's has more cases without a change, and a larger gain has more cases without a
         fault.
         """
-        low, high = (np.zeros_like(best), best) if gain <= 0.0 else (gains, best)
-        if gain > 0.0 and wanted <= gain:
-            low, high = np.zeros_like(best), gains
+        none = np.zeros_like(best)
+        low, high = (none, best) if gain <= 0.0 else (none, gains) if wanted <= gain else (gains, best)
         share = min((wanted - low.mean()) / max(high.mean() - low.mean(), 1e-12), 1.0)
         return np.concatenate([low.ravel(), high.ravel()]), np.repeat([1.0 - share, share], low.size) / low.size
 

@@ -84,6 +84,10 @@ class UnitPlan:
         """Number of units when all results are reported. With new runs of the same cases, each run is a unit."""
         return len(self.suite.ids) * self.suite.runs if self.suite.population == NEW_RUNS else self.count
 
+    def by_signs(self, claim: GateClaim) -> bool:
+        """Return whether the exact sign test proves a claim with a floor of 0, if all results are tested at once."""
+        return self.yes_no and not claim.ratio and self.suite.metric(claim.metric).yes_no
+
     @property
     def yes_no(self) -> bool:
         """Whether each unit is a single run of one independent case of a population."""
@@ -317,7 +321,7 @@ class PairedResults:
             summed: Function from numbers of shape (cases, runs) to sums of shape (units,).
             sizes: Shape (units,): cases in each unit.
             largest: The largest size of all units.
-            signs: True if a unit is one run of one independent case of one law.
+            signs: True if all results are tested at once.
             whole: True if the units are all runs of all cases.
             spent: Shape (units,): True for draws without a run left, which count as the worst.
         """
@@ -333,7 +337,7 @@ class PairedResults:
                 top, bottom = ((m.low, m.high) for m in map(suite.metric, (ratio.top, ratio.bottom)))
                 found.append(RatioUnits(sums, sizes, top, bottom, ratio.lower, largest, gone))
             else:
-                exact = signs and suite.metric(claim.metric).yes_no
+                exact = signs and self.plan.by_signs(claim)
                 tail = whole and self.plan.by_tail(claim)
                 found.append(ClaimUnits(np.where(gone, 0.0, sums[0]), sizes, largest, signs=exact, tail=tail))
         return found
@@ -345,7 +349,7 @@ class PairedResults:
     def _whole(self) -> list[UnitValues]:
         if self.plan.suite.population == NEW_RUNS:
             return self._units(np.ravel, np.ones(self.plan.all_at_once), whole=True)
-        return self._handed_out(range(self.plan.count), signs=self.plan.yes_no)
+        return self._handed_out(range(self.plan.count), signs=True)
 
     def _handed_out(self, order: Sequence[int], *, signs: bool = False) -> list[UnitValues]:
         plan, places = self.plan, np.asarray(order, dtype=np.intp)

@@ -186,6 +186,17 @@ def free_ratio_end(units: Units, nats: float) -> float:
     return math.nextafter(end, math.inf) if end < _MOST_RATIO else math.inf
 
 
+def around(score: float, ends: tuple[float, float], rounding: float = 0.0) -> tuple[float, float]:
+    """Return an interval widened by the rounding, within [0, 1], that contains the score of the sealed rows.
+
+    Examples:
+        >>> around(0.5, (0.6, 0.9)), around(0.5, (0.0, 0.9), 0.25)
+        ((0.5, 0.9), (0.0, 1.0))
+    """
+    low, high = ends
+    return max(min(low, score) - rounding, 0.0), min(max(high, score) + rounding, 1.0)
+
+
 class OfScore(Procedure):
     """Base of interval procedures of scores, which are planned from the score of public rows.
 

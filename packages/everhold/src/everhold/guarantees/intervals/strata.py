@@ -21,7 +21,7 @@ import scipy
 
 from everhold.guarantees.intervals.betting import Bets, side_of
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.guarantees.intervals.parts import OfScore
+from everhold.guarantees.intervals.parts import OfScore, around
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,8 +100,7 @@ class StratifiedShare(OfScore):
 
     def interval(self, seen: SeenStrata, nats: float) -> Ends:
         """Return both ends of the share's interval, which contains the estimate from the sealed rows."""
-        low, high = self._ends(seen, nats)
-        return min(low, seen.score), max(high, seen.score)
+        return around(seen.score, self._ends(seen, nats))
 
     def _ends(self, seen: SeenStrata, nats: float) -> Ends:
         """Return both limits of the share, which are cached for equal counts and levels."""
@@ -289,8 +288,7 @@ class ControlledMean(OfScore):
 
     def interval(self, seen: SeenResiduals, nats: float) -> Ends:
         """Return both ends of the mean's interval, which contains the estimate from the sealed rows."""
-        low, high = self._moved(self.bets.interval(seen.residuals, nats))
-        return min(low, seen.score), max(high, seen.score)
+        return around(seen.score, self._moved(self.bets.interval(seen.residuals, nats)))
 
     def _moved(self, ends: Ends) -> Ends:
         low, high = (self.width * end + added for end, added in zip(ends, self.added, strict=True))

@@ -20,7 +20,7 @@ import numpy as np
 from everhold.guarantees.intervals.betting import side_of
 from everhold.guarantees.intervals.joint import Units, best_stake, first_excluded, log_of_sum, upper_end
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.guarantees.intervals.parts import OfScore, PartInterval
+from everhold.guarantees.intervals.parts import OfScore, PartInterval, around
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,8 +109,7 @@ class OperatingPoint(OfScore):
         """Return both ends of the interval, which contains the recall of the sealed rows. Without a class 0 and 1."""
         if not (seen.positives and seen.negatives):
             return 0.0, 1.0
-        low, high = self._ends(seen, nats)
-        return max(min(low, seen.score) - _ROUNDING, 0.0), min(max(high, seen.score) + _ROUNDING, 1.0)
+        return around(seen.score, self._ends(seen, nats), _ROUNDING)
 
     def _ends(self, seen: SeenRules, nats: float) -> tuple[float, float]:
         """Return both ends of the recall's interval. Each side has two events, each at a quarter of the level."""
@@ -209,8 +208,7 @@ class MedianOfLosses(OfScore):
 
     def interval(self, seen: SeenLosses, nats: float) -> tuple[float, float]:
         """Return both ends of the interval, which contains the median of the sealed rows."""
-        low, high = self._ends(seen, nats)
-        return max(min(low, seen.score) - _ROUNDING, 0.0), min(max(high, seen.score) + _ROUNDING, 1.0)
+        return around(seen.score, self._ends(seen, nats), _ROUNDING)
 
     def _ends(self, seen: SeenLosses, nats: float) -> tuple[float, float]:
         """Return both ends of the median's interval, from intervals of the shares of rows up to each loss."""
@@ -345,8 +343,7 @@ class CalibrationBets(OfScore):
 
     def interval(self, seen: SeenBins, nats: float) -> tuple[float, float]:
         """Return both ends of the interval, which contains the calibration error of the sealed rows."""
-        low, high = calibration_ends(seen.mass, side_of(nats))
-        return max(min(low, seen.score) - _ROUNDING, 0.0), min(max(high, seen.score) + _ROUNDING, 1.0)
+        return around(seen.score, calibration_ends(seen.mass, side_of(nats)), _ROUNDING)
 
     def _planned_ends(self, nats: float) -> tuple[float, float]:
         scale = self.rows / max(float(self.planned.mass.sum()), 1.0)
