@@ -671,6 +671,14 @@ MUTATIONS = [
     ),
     Mutation(
         "S11",
+        "the smallest gain of yes-or-no runs is one of whole runs",
+        "everhold/gates/cases/units.py",
+        "step = 0.5 / runs if first.yes_no else 0.0",
+        "step = 0.0",
+        ("everhold/unit/gates/test_smallest_steps.py",),
+    ),
+    Mutation(
+        "S11",
         "groups are units",
         "everhold/gates/cases/units.py",
         "return self.suite.population != NEW_RUNS and self.suite.runs == 1 and self.count == len(self.suite.ids)",

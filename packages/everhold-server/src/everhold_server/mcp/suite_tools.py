@@ -77,7 +77,7 @@ class CaseTools:
         told["metrics"] = {name: [low, high] for metric in suite.metrics for name, low, high in metric.ranges}
         cases = [str(case) for case in found.open_cases]
         told["champion"] = self._champion(found)
-        sees = status["sees"]
+        sees = status["sees_open"]
         least = "" if sees is None else f"The next challenge can prove a gain of {sees:.3g} or more. "
         says = f"{status['metric']}, on {status['results']}. {least}{len(cases)} cases are open"
         return self._reply(found, says, self.advice(gate), cases=cases, facts=told)

@@ -224,9 +224,9 @@ class Gate(SeesArrivals):
         ``rows_left`` counts rows that arrived and wait for `complete`.
 
         About cases: ``open`` says whether a challenge is open; the steward and the analyst who opened it are also told
-        its name and how far it is. ``sees`` is the smallest gain in the first metric that the next challenge could
-        prove if no unit spread at all; None for a ratio, and where not even a perfect challenger could be proved (then
-        ``provable`` is False).
+        its name and how far it is. ``sees`` is the smallest gain in the first metric with which any results prove the
+        next challenge; None for a ratio, and where not even a perfect challenger could be proved (then ``provable`` is
+        False). ``sees_open`` is the same for an open challenge at its end, when all cases are reported.
         """
         head = self._executor.ledger.head()
         gate, executor = self._evidence.gate_at(head), self._evidence.answering(head)

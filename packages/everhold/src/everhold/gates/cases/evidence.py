@@ -336,6 +336,7 @@ class CaseEvidence(Evidence[CaseVersion]):
             **({"open_challenge": told} if told else {}),
             "provable": self.units.can_prove(nats),
             "sees": self.units.smallest_step(nats),
+            "sees_open": self.units.smallest_step(self.units.last_nats(nats, self.units.looks()), looks=True),
         }
 
 

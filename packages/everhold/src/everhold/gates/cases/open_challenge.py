@@ -8,7 +8,6 @@ nothing that is spent elsewhere keeps it from ending.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import takewhile
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.budget import part_of
 from everhold.asking.query_executor import CLOSED_STUDY
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from everhold.ledger import Head
     from everhold.ledger.acts import EntryCounts
 
-_USUAL_LOOKS = 20
 _PART = "0"
 """In the name of a file: results of a part of the cases that were handed out."""
 
@@ -339,7 +336,7 @@ def open_challenge(
     evidence.gate_at(head)
     if made._opened(head) is not None or made._decided(head) is not None:
         return made
-    looks = _looks(evidence.units, batch)
+    looks = evidence.units.looks(batch)
     while not _open(evidence, made._version, looks, head, futility=futility):
         head = evidence.executor.ledger.head()  # a query came meanwhile, so the level is another one
     return made
@@ -402,15 +399,6 @@ def _checked(evidence: CaseEvidence, version: Version, looks: int, head: Head) -
             "more cases, or more runs of each."
         )
     return Opened(gate.name, str(version.name), version.digest, gate.champion, nats, looks, head.sequence + 1)
-
-
-def _looks(units: UnitPlan, batch: int | None) -> int:
-    """Return the number of looks that a batch of this size leads to, after checking the size."""
-    wanted = max(math.ceil(units.count / _USUAL_LOOKS), 1) if batch is None else as_whole(batch)
-    cases = len(units.suite.ids)
-    if wanted is None or not 1 <= wanted <= cases:
-        raise QueryRejected(f"The batch is {brief(batch)}. Pass a whole number from 1 to the {cases} cases.")
-    return max(math.ceil(units.count / wanted), 1)
 
 
 def _file(opened: Opened, look: int, results: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from everhold.display import Display
-from everhold.guarantees.intervals.claims import MOST_STAKE, least_gain, most_nats, stakes_for
+from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim, least_gain, stakes_for
 from everhold.mechanisms import GuessAndCheck
 
 if TYPE_CHECKING:
@@ -102,13 +102,13 @@ class CasePlan(Display):
     def explain(self) -> str:
         """Explain in words the level and the smallest gain that can be proved at all."""
         later = ", ".join(f"{nats:.1f}" for nats in self.after)
-        least = smallest_step(self.cases, 0.0, self.nats)
-        bare = "nothing" if least is None else f"a gain of {least:.3f}"
+        each = np.ones(self.cases)
+        least = least_gain(GateClaim("", 0.0), ClaimUnits(each, each), self.nats)
+        bare = "nothing" if least > 1.0 else f"a gain of {least:.3f}"
         return (
             f"A challenge has the level exp(-{self.nats:.1f}). After one, two and three "
             f"promotions the exponent is {later}.\nOn {self.cases} new cases {bare} is "
-            f"provable even without any spread, where n ln(1 + {MOST_STAKE} gain) reaches "
-            "the exponent." + ("" if self.policies is None else f"\n{self.policies.explain()}")
+            "provable even without any spread." + ("" if self.policies is None else f"\n{self.policies.explain()}")
         )
 
 
@@ -151,19 +151,6 @@ def plan_cases(
         for some, of in grid
     ]  # fmt: skip
     return CasePlan(cases, runs, challenges, disagreement, confidence, levels[0], levels[1:], rows)
-
-
-def smallest_step(units: int, floor: float, nats: float) -> float | None:
-    """Return the smallest mean gain that units without spread can prove, or None if not even a gain of 1 can be.
-
-    Examples:
-        >>> round(smallest_step(100, 0.0, 8.4), 4)
-        0.0922
-        >>> smallest_step(10, 0.0, 8.4) is None
-        True
-    """
-    gain = least_gain(units, floor, nats)
-    return None if gain > 1.0 or most_nats(units, floor) < nats else gain
 
 
 def step_with_power(*, cases: int, runs: int, nats: float, disagreement: float, new_runs: bool) -> float | None:

@@ -7,10 +7,12 @@ import hmac
 import math
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from everhold.arguments import as_whole, brief
+from everhold.errors import QueryRejected
 from everhold.gates.challenge import NEW_RUNS
 from everhold.guarantees.intervals.claims import (
     MOST_STAKE,
@@ -18,9 +20,7 @@ from everhold.guarantees.intervals.claims import (
     RatioUnits,
     extra_nats,
     first_proof,
-    least_by_tail,
     least_gain,
-    most_nats,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _OF_GAIN = 0.1
 """Part of the level of a challenge with guards, for the gain that unsealing tells (S11). The claims have the rest."""
 
 _HALVINGS = 12
+_USUAL_LOOKS = 20
 _FEWEST_RUNS = 4  # with fewer, a case has no runs left when it is drawn again
 
 
@@ -98,6 +99,18 @@ class UnitPlan:
         """Whether open challenges draw cases with replacement. Each draw of a case uses runs of its own."""
         return self.suite.population == NEW_RUNS and self.suite.runs >= _FEWEST_RUNS
 
+    def looks(self, batch: Any = None) -> int:
+        """Return the number of looks that batches of this size lead to; by default 20, or as many as there are units.
+
+        Raises:
+            QueryRejected: If the size is not from 1 to the number of cases.
+        """
+        wanted = max(math.ceil(self.count / _USUAL_LOOKS), 1) if batch is None else as_whole(batch)
+        cases = len(self.suite.ids)
+        if wanted is None or not 1 <= wanted <= cases:
+            raise QueryRejected(f"The batch is {brief(batch)}. Pass a whole number from 1 to the {cases} cases.")
+        return max(math.ceil(self.count / wanted), 1)
+
     def last_nats(self, nats: float, looks: int) -> float:
         """Return ln(1 / level) of the last look of an open challenge, when all results are reported."""
         if self.suite.population != NEW_RUNS:
@@ -106,51 +119,77 @@ class UnitPlan:
 
     def can_prove_early(self, nats: float, looks: int) -> bool:
         """Return whether the best possible results would prove an open challenge with this number of looks."""
-        return self.can_prove(self.last_nats(nats, looks))
+        return self.can_prove(self.last_nats(nats, looks), looks=True)
 
     def for_claims(self, nats: float) -> float:
         """Return ln(1 / level) of the claims together. With guards, a part of the level is for the gain's interval."""
         return nats - math.log(1.0 - _OF_GAIN) if any(claim.guard for claim in self.suite.claims) else nats
 
-    def can_prove(self, nats: float) -> bool:
-        """Return whether the best possible results would prove the claims at a level of ``exp(-nats)``."""
+    def can_prove(self, nats: float, *, looks: bool = False) -> bool:
+        """Return whether the best possible results would prove the claims at a level of ``exp(-nats)``.
+
+        Args:
+            nats: ln(1 / level).
+            looks: True for the end of an open challenge, false where all results are tested once.
+        """
         claims, needed = self.suite.claims, self.for_claims(nats)
-        provable = [self._most_nats(claim) >= needed + extra_nats(claims, claim) for claim in claims]
+
+        def provable(claim: GateClaim) -> bool:
+            level = needed + extra_nats(claims, claim)
+            if claim.ratio:
+                return self.all_at_once * math.log1p(MOST_STAKE) >= level
+            best, units = self._best(claim, looks=looks), self.all_at_once
+            return best.first_look(claim, planned=units, nats=level, looks=[units]) == 0
+
+        found = list(map(provable, claims))
         first = len(self.suite.better)
-        return any(provable[:first]) and all(provable[first:])
+        return any(found[:first]) and all(found[first:])
 
     def by_tail(self, claim: GateClaim) -> bool:
         """Return whether a claim is proved by the binomial tail of yes-or-no runs and not by a bet (Lemma Y)."""
         return self.suite.tail and not (claim.guard or claim.ratio) and self.suite.metric(claim.metric).yes_no
 
-    def _most_nats(self, claim: GateClaim) -> float:
-        """Return the most that can be proved of a claim, if the challenger is always right and the other never."""
-        if self.by_tail(claim):
-            return -2.0 * self.all_at_once * math.log(claim.null)
-        return most_nats(self.all_at_once, 0.0 if claim.ratio else claim.floor)
+    def _best(self, claim: GateClaim, *, looks: bool = False) -> ClaimUnits:
+        """Return the values of a claim if the challenger is always right and the other version never."""
+        sizes = np.ones(self.all_at_once) if self.suite.population == NEW_RUNS else self.sizes
+        signs, tail = not looks and self.by_signs(claim), self.by_tail(claim)
+        return ClaimUnits(sizes, sizes, float(sizes.max()), signs=signs, tail=tail)
 
-    def smallest_step(self, nats: float) -> float | None:
-        """Return the smallest gain in the first metric that can be proved, in its units, or None.
+    def smallest_step(self, nats: float, *, looks: bool = False) -> float | None:
+        """Return the smallest gain in the first metric with which any results prove the claims, in its units, or None.
 
-        It is None for a ratio, and if no gain can be proved. For bets it is the gain that is enough if all units have
-        the same gain.
+        It is None for a ratio, and if no gain can be proved.
+
+        Args:
+            nats: ln(1 / level).
+            looks: As for `can_prove`.
         """
-        claim = self.suite.claims[0]
-        if (first := self.suite.first) is None or not self.can_prove(nats):
+        claims, first = self.suite.claims, self.suite.first
+        if first is None or not self.can_prove(nats, looks=looks):
             return None
-        least = least_by_tail if self.by_tail(claim) else least_gain
-        gain = least(self.all_at_once, claim.floor, self.for_claims(nats) + extra_nats(self.suite.claims, claim))
+        level = self.for_claims(nats) + extra_nats(claims, claims[0])
+        runs = 1 if self.suite.population == NEW_RUNS else self.suite.runs
+        step = 0.5 / runs if first.yes_no else 0.0
+        gain = least_gain(claims[0], self._best(claims[0], looks=looks), level, step=step)
         return gain * first.width if gain <= 1.0 else None
 
     def least_slacks(self, nats: float) -> dict[str, float]:
-        """Return the slack that each guard needs to be provable, for guards that even an equal version cannot prove.
-
-        With no gain and no spread, n ln(1 + stake slack / (1 - slack)) is the most that n units prove.
-        """
-        most = math.expm1(self.for_claims(nats) / self.all_at_once) / MOST_STAKE
-        least = {name: self.suite.metric(name).width * most / (1.0 + most)
-                 for name in self.suite.not_worse if name not in self.suite.ratios}  # fmt: skip
-        return {name: slack for name, slack in least.items() if slack > self.suite.not_worse[name]}
+        """Return the slack that each guard needs to be provable, for guards that even an equal version cannot prove."""
+        level, units, found = self.for_claims(nats), self.all_at_once, {}
+        for claim in self.suite.claims:
+            if not claim.guard or claim.fixed or claim.ratio:
+                continue
+            best = self._best(claim)
+            equal = replace(best, sums=best.sizes / 2.0)
+            low, high = 0.0, 1.0
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2.0
+                allowed = replace(claim, floor=-middle)
+                proved = equal.first_look(allowed, planned=units, nats=level, looks=[units]) == 0
+                low, high = (low, middle) if proved else (middle, high)
+            if high > -claim.floor:
+                found[claim.metric] = high * self.suite.metric(claim.metric).width
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,10 +315,8 @@ class PairedResults:
             best = means.mean() + 2.0 * means.std() / math.sqrt(len(means))
             spread = gains.var() if plan.suite.population == NEW_RUNS else means.var()
             level = nats + (0.0 if claim.guard else math.log(len(plan.suite.better)))
-            needed = max(least_gain(plan.all_at_once, claim.floor, level), claim.floor)
-            lost[claim.guard].append(
-                best < max(needed, claim.floor + math.sqrt(2.0 * level * spread / plan.all_at_once))
-            )
+            needed = claim.floor + math.sqrt(2.0 * level * spread / plan.all_at_once)
+            lost[claim.guard].append(best < max(needed, least_gain(claim, plan._best(claim, looks=True), level)))
         return any(lost[True]) or all(lost[False])
 
     def _proof(self, units: Sequence[UnitValues], planned: int, nats: float, looks: Sequence[int]) -> int | None:

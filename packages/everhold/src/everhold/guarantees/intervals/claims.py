@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -40,6 +40,7 @@ MOST_STAKE = 0.95
 
 _RATIO = 0.6  # of neighbouring stakes: a bet loses little where the best stake lies between two
 _ROUNDING = 1e-9
+_HALVINGS = 40
 _OCTAVES = 10  # of ratios above and below the ratio of the largest numerator to the largest denominator
 _PATHS, _POINTS = 4, 5  # in an octave; in a path, whose bets share one loss, its ends included
 _SHARES = np.log([[0.5], [0.25], [0.25]])  # of the paired mean, and of the equation from both sides
@@ -316,24 +317,46 @@ def least_by_tail(units: int, floor: float, nats: float) -> float:
     return float(events) / units - 1.0
 
 
-def least_gain(units: int, floor: float, nats: float) -> float:
-    """Return the smallest gain that the bet proves if all units have the same gain, above 1 if no gain is enough.
+def least_gain(claim: GateClaim, best: ClaimUnits, nats: float, *, step: float = 0.0) -> float:
+    """Return the smallest mean gain of all results that prove a claim, above 1 if none do.
 
-    Source: n ln(1 + stake (gain - floor) / (1 + floor)) = nats.
+    Results that are spread over the units as evenly as they can be prove the most of all with one mean: the factor of
+    every bet is log-concave in the gain of a unit, the most even signs are wins without a loss, and the binomial tail
+    counts events alone. So these are tried, by the test that decides.
 
-    Examples:
-        >>> round(least_gain(100, 0.0, 8.4), 4)
-        0.0922
-    """
-    return floor + (1.0 + floor) * math.expm1(nats / units) / MOST_STAKE
-
-
-def most_nats(units: int, floor: float, *, gain: float = 1.0) -> float:
-    """Return ln(1 / level) of the smallest level at which the bet proves the claim if each unit has this gain.
+    Args:
+        claim: A claim that is about no ratio.
+        best: The units with the best results that there can be, and the flags of the test.
+        nats: ln(1 / level), for a level below one half.
+        step: Sums of ``(1 + gain) / 2`` of a unit are multiples of this; 0 if they are any numbers.
 
     Examples:
-        >>> round(most_nats(60, 0.0, gain=0.1), 2)
-        5.45
+        >>> best, claim = ClaimUnits(np.ones(150), np.ones(150)), GateClaim("passed", 0.0)
+        >>> round(least_gain(claim, best, 6.6), 3), round(least_gain(claim, best, 6.6, step=0.5), 3)
+        (0.055, 0.08)
+        >>> round(least_gain(claim, replace(best, signs=True), 6.6, step=0.5), 3)
+        0.067
     """
-    null = (1.0 + floor) / 2.0
-    return units * math.log1p(MOST_STAKE * ((1.0 + gain) / 2.0 - null) / null)
+    units, sizes = len(best.sums), best.sizes
+
+    def even(level: float) -> NDArray[np.float64]:
+        """Return sums that are above the claim's mean by a level, as far as a unit can be."""
+        sums = np.clip(level + sizes * claim.null, 0.0, best.sums)
+        return sums if step == 0.0 else step * np.floor(sums / step + _ROUNDING)
+
+    def proved(sums: NDArray[np.float64]) -> bool:
+        return replace(best, sums=sums).first_look(claim, planned=units, nats=nats, looks=[units]) == 0
+
+    if not proved(best.sums):
+        return math.inf
+    low, high = 0.0, float(sizes.max())
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if proved(even(middle)) else (middle, high)
+    below, above = even(low), even(high)
+    raised = np.cumsum(above > below) if step else np.full(units, 0)  # units that rise together, as few as are needed
+    few, many = 0, int(raised[-1])
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if proved(np.where(raised <= middle, above, below)) else (middle, many)
+    return float(2.0 * np.where(raised <= many, above, below).sum() / sizes.sum() - 1.0)
