@@ -15,7 +15,7 @@ import duckdb
 import numpy as np
 
 from everhold.progress import progress
-from everhold.sealing.intake.duckdb_files import file_pattern
+from everhold.sealing.intake.duckdb_files import view_files
 from everhold.sealing.intake.reading import read_rows, reading_errors_hidden
 from everhold.sealing.storage import TRAINING_FILE
 from everhold.values.expressions import ColumnKind, RowValue, parse
@@ -163,8 +163,7 @@ class ColumnCopies:
     def show_training(self) -> None:
         """Create the view of the training rows in the folder."""
         with reading_errors_hidden("training"):
-            rows = self.connection.read_parquet(file_pattern(self._folder / TRAINING_FILE), hive_partitioning=False)
-            rows.create_view("training_file")
+            view_files(self.connection, "training_file", self._folder / TRAINING_FILE)
             shown = ", ".join(_alike(quoted(name), kind, name) for name, kind in self.columns.items())
             self.connection.execute(f"CREATE OR REPLACE VIEW training AS SELECT {shown} FROM training_file")
 

@@ -31,7 +31,7 @@ from everhold.sealing.intake.checks import (
     lacking_columns,
     same_id,
 )
-from everhold.sealing.intake.duckdb_files import column_kinds, limit_memory, rows_of_files, spilling_into
+from everhold.sealing.intake.duckdb_files import column_kinds, limit_memory, spilling_into, view_files
 from everhold.sealing.intake.files import write_rows
 from everhold.sealing.intake.reading import MOST_ROWS, check_size, read_rows, reading_errors_hidden
 from everhold.sealing.intake.structure import FileStructure
@@ -301,7 +301,7 @@ def _check_ids(connection: duckdb.DuckDBPyConnection, sides: Sequence[str], earl
     column = quoted(schema.row_id)
     old = earlier.sealed + earlier.training
     with reading_errors_hidden("holdout"):
-        rows_of_files(connection, *old).create_view("old")
+        view_files(connection, "old", *old)
         for what in sides:
             ids = f"SELECT {column}::VARCHAR AS i FROM {what}"
             sql = f"SELECT count(*) FROM (SELECT {column}::VARCHAR AS i FROM old) SEMI JOIN ({ids}) USING (i)"
@@ -456,7 +456,7 @@ def _shared(
     if not files:
         return 0
     value = _value(column, schema)
-    rows_of_files(connection, *files).create_view("known_groups", replace=True)
+    view_files(connection, "known_groups", *files)
     sql = f"SELECT count(DISTINCT {value}) FROM {what} WHERE {value} IN (SELECT {value} FROM known_groups)"
     return _count(connection, sql)
 

@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
+import scipy
 
 from everhold.errors import HoldoutRejected
 from everhold.sealing.configuration import DEALT, schema_from
-from everhold.sealing.intake.duckdb_files import file_pattern, limit_memory, rows_of_files, spilling_into
+from everhold.sealing.intake.duckdb_files import limit_memory, spilling_into, view_files
 from everhold.sealing.intake.reading import reading_errors_hidden
 from everhold.sealing.sealed_files import note_in, sealed_note, write_note
 from everhold.sealing.storage import HOLDOUT_FILE, is_folder_name
@@ -118,8 +119,7 @@ class Content:
         with spilling_into(path.parent) as connection:
             limit_memory(connection, len(columns))
             with reading_errors_hidden("holdout"):
-                rows_read = connection.read_parquet(file_pattern(path), hive_partitioning=False, file_row_number=True)
-                rows_read.create_view("rows")
+                view_files(connection, "rows", path, positions=True)
             return cls.of_view(connection, columns, key=key)
 
     @classmethod
@@ -145,29 +145,22 @@ class Content:
         with reading_errors_hidden("holdout"):
             ((about,),) = connection.execute(f"SELECT approx_count_distinct(hash({cells})) FROM rows").fetchall()
             below = 2**64 if about <= _COUNTED else 2**64 * _COUNTED // about
-            connection.execute(
-                "CREATE OR REPLACE TEMP VIEW hashed AS "
-                f"SELECT md5_number_lower('{key}' || hash({cells})) AS h, file_row_number AS i FROM rows"
-            )
-            connection.execute(
-                "CREATE OR REPLACE TEMP TABLE counted AS SELECT CASE WHEN h < $1::UHUGEINT THEN h END AS least, "
-                "count(*) AS c, sum(h) AS total FROM hashed GROUP BY least",
-                [below],
-            )
-            ((rows, total),) = connection.execute("SELECT sum(c), sum(total) FROM counted").fetchall()
-            least = "FROM counted WHERE least IS NOT NULL"
-            ((counted, orders, repeats),) = connection.execute(
-                f"SELECT count(*), sum(lgamma(c + 1)), sum(c * ln(c)) {least}"
-            ).fetchall()
-            sketch = connection.execute(f"SELECT least {least} ORDER BY least LIMIT {_SKETCH}").fetchall()
+            hashed = f"(SELECT md5_number_lower('{key}' || hash({cells})) AS h, file_row_number AS i FROM rows)"
+            found = connection.execute(
+                f"SELECT CASE WHEN h < {below}::UHUGEINT THEN h END AS least, count(*) AS c, sum(h >> 32)::UBIGINT AS "
+                f"high, sum(h & {2**32 - 1})::UBIGINT AS low FROM {hashed} GROUP BY least"
+            ).fetchnumpy()
+            counts, high, low = (np.asarray(found[name]) for name in ("c", "high", "low"))
+            least = np.sort(np.ma.compressed(found["least"]))
+            rows, total = int(counts.sum()), (int(high.sum()) << 32) + int(low.sum())
             told = f"{rows}:{total}"
-            by_chance = math.lgamma(rows + 1) - orders + repeats - int(rows) * math.log(rows)
+            orders = scipy.special.gammaln(counts + 1) - counts * np.log(counts)
+            by_chance = math.lgamma(rows + 1) - float(orders.sum()) - rows * math.log(rows)
             if below == 2**64 and by_chance > _CHANCE:  # never where so many rows differ that few are counted
-                ordered = "SELECT sum(md5_number_lower(h || ':' || i)::HUGEINT) FROM hashed"
+                ordered = f"SELECT sum(md5_number_lower(h || ':' || i)::HUGEINT) FROM {hashed}"
                 told = f"{told}:{connection.execute(ordered).fetchall()[0][0]}"
-        distinct = counted * 2**64 // below
         digest = hmac.digest(bytes.fromhex(key), told.encode(), "sha256").hex()
-        return cls(key, _ENGINE, int(rows), int(distinct), digest, tuple(int(value) for (value,) in sketch))
+        return cls(key, _ENGINE, rows, len(least) * 2**64 // below, digest, tuple(map(int, least[:_SKETCH])))
 
     @classmethod
     def together(cls, parts: Sequence[Content]) -> Content:
@@ -442,7 +435,7 @@ class KnownRows:
         cells = ", ".join(as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
         with spilling_into(path.parent) as connection, reading_errors_hidden("holdout"):
             limit_memory(connection, len(columns))
-            rows_of_files(connection, path).create_view("rows")
+            view_files(connection, "rows", path)
             sql = f"SELECT hash('{key.hex()}', hash({cells})) AS h FROM rows"
             found = np.asarray(np.ma.getdata(connection.execute(sql).fetchnumpy()["h"]), dtype=np.uint64)
         return cls(np.sort(found), found)

@@ -26,7 +26,7 @@ import scipy
 from everhold.dependence.base import ISO_TIME
 from everhold.errors import DependenceWarning, HoldoutRejected, warn_caller
 from everhold.sealing.intake.checks import is_missing
-from everhold.sealing.intake.duckdb_files import rows_of_files, spilling_into
+from everhold.sealing.intake.duckdb_files import spilling_into, view_files
 from everhold.sealing.intake.reading import reading_errors_hidden
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions import ColumnKind
@@ -216,45 +216,26 @@ def _numbering(connection: duckdb.DuckDBPyConnection, columns: list[str]) -> tup
     places = {name for name, kind in types.items() if _PLACES.match(kind)}
     numbers = {name for name in places if not _TIMES.match(types[name])}
     texts = {name for name, kind in types.items() if kind == "VARCHAR"}
-    for some in (f"(SELECT * FROM training LIMIT {_FIRST_LOOK})", "training"):  # few columns are left for all rows
-        places = _true_of(connection, places, "{0} > lag({0}) OVER ()", some)
-        numbers = _true_of(connection, numbers, "{0} = floor({0})", some)
-        different = _all_different(connection, numbers | texts, some)
-        numbers, texts = numbers & different, texts & different
+    for rows in (f"(SELECT * FROM training LIMIT {_FIRST_LOOK})", "training"):  # few columns are left for all rows
+        true, names = set[tuple[str, str]](), sorted(places | numbers | texts)
+        for start in range(0, len(names), _AT_ONCE):
+            columns, tests = [], {}
+            for place, name in enumerate(names[start : start + _AT_ONCE]):
+                column = quoted(name)
+                columns.append(f"{column} AS c{place}")
+                if name in places:
+                    columns.append(f"{column} > lag({column}) OVER () AS rises{place}")
+                    tests["rises", name] = f"bool_and(rises{place})"
+                if name in numbers:
+                    tests["whole", name] = f"bool_and(c{place} = floor(c{place}))"
+                if name in numbers or name in texts:
+                    tests["differs", name] = f"count(DISTINCT c{place}) = count(*)"
+            sql = f"SELECT {', '.join(tests.values())} FROM (SELECT {', '.join(columns)} FROM {rows})"
+            true |= {test for test, holds in zip(tests, connection.execute(sql).fetchall()[0], strict=True) if holds}
+        places = {name for name in places if ("rises", name) in true}
+        numbers = {name for name in numbers if {("whole", name), ("differs", name)} <= true}
+        texts = {name for name in texts if ("differs", name) in true}
     return places | numbers, texts
-
-
-def _true_of(connection: duckdb.DuckDBPyConnection, names: set[str], condition: str, rows: str) -> set[str]:
-    """Return the columns for which an SQL condition is true in every row where it is not null."""
-    found = set()
-    for some in _batches(names):
-        conditions = ", ".join(f"{condition.format(quoted(name))} AS c{place}" for place, name in enumerate(some))
-        everywhere = [f"bool_and(c{place})" for place in range(len(some))]
-        found |= _where_true(connection, some, everywhere, f"(SELECT {conditions} FROM {rows})")
-    return found
-
-
-def _all_different(connection: duckdb.DuckDBPyConnection, names: set[str], rows: str) -> set[str]:
-    """Return the columns with as many different values as rows."""
-    found = set()
-    for some in _batches(names):
-        conditions = [f"count(DISTINCT {quoted(name)}) = count(*)" for name in some]
-        found |= _where_true(connection, some, conditions, rows)
-    return found
-
-
-def _batches(names: set[str]) -> Iterator[list[str]]:
-    """Yield names in order, some at a time."""
-    listed = sorted(names)
-    return (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
-
-
-def _where_true(
-    connection: duckdb.DuckDBPyConnection, names: Sequence[str], conditions: list[str], rows: str
-) -> set[str]:
-    """Return the column names whose condition is true for the selected rows."""
-    found = connection.execute(f"SELECT {', '.join(conditions)} FROM {rows}").fetchall()[0]
-    return {name for name, holds in zip(names, found, strict=True) if holds}
 
 
 # Undeclared stratified splits: values of a column that training and sealed rows have in the same shares.
@@ -323,7 +304,7 @@ def warn_of_matched_classes(folder: Path, schema: Schema) -> None:
         return
     with spilling_into(folder) as connection:
         for name, file in (("holdout", HOLDOUT_FILE), ("training", TRAINING_FILE)):
-            rows_of_files(connection, folder / file).create_view(name)
+            view_files(connection, name, folder / file)
         found = [name for name in texts if _match(connection, quoted(name)) < _FALSE_ALARM / len(texts)]
     if found:
         name = found[0]
@@ -346,10 +327,10 @@ def _match(connection: duckdb.DuckDBPyConnection, column: str) -> float:
     reader = f"SELECT {column} AS value FROM training LIMIT {_LOOKED_AT}"
     if connection.execute(f"SELECT count(DISTINCT value) FROM ({reader})").fetchall()[0][0] > _MOST_CLASSES:
         return 1.0
-    counted = "SELECT CAST({0} AS VARCHAR) AS value, count(*) AS number FROM {1} GROUP BY 1"
+    value = f"SELECT CAST({column} AS VARCHAR) AS value"
     found = connection.execute(
-        f"SELECT coalesce(t.number, 0), coalesce(s.number, 0) FROM ({counted.format(column, 'training')}) AS t FULL "
-        f"JOIN ({counted.format(column, 'holdout')}) AS s ON t.value IS NOT DISTINCT FROM s.value"
+        f"SELECT count(*) FILTER (NOT sealed), count(*) FILTER (sealed) FROM ({value}, false AS sealed FROM training "
+        f"UNION ALL {value}, true FROM holdout) GROUP BY value"
     ).fetchall()
     if not 1 < len(found) <= _MOST_CLASSES:
         return 1.0
@@ -449,10 +430,10 @@ def is_apart(tables: SealedTables, column: str) -> bool:
     if not tables.training_rows or kind == "boolean" or (kind in BY_TYPE and len(types) > 1):
         return False
     known = f"NOT ({is_missing(column, tables.columns)})"
-    if not all(tables.fetch(f"SELECT 1 FROM {what} WHERE {known} LIMIT 1") for what in tables.sets):
-        return False
     shared = f"SELECT 1 FROM holdout WHERE {known} AND {name} IN (SELECT {name} FROM training WHERE {known}) LIMIT 1"
-    return not tables.fetch(shared)
+    if tables.fetch(shared):
+        return False
+    return all(tables.fetch(f"SELECT 1 FROM {what} WHERE {known} LIMIT 1") for what in tables.sets)
 
 
 def whole_groups(tables: SealedTables, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:

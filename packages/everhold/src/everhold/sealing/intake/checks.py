@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from everhold.arguments import as_float, brief
 from everhold.errors import ColumnWarning, HoldoutRejected, warn_caller
-from everhold.sealing.intake.duckdb_files import POSITION, rows_of_files, spilling_into
+from everhold.sealing.intake.duckdb_files import POSITION, spilling_into, view_files
 from everhold.sealing.storage import TRAINING_FILE
 from everhold.values.expressions.tree import ColumnKind, quoted
 
@@ -458,9 +458,10 @@ def lacking_rows(folder: Path, columns: Mapping[str, ColumnKind]) -> dict[str, i
     """
     names, found = list(columns), dict[str, int]()
     with spilling_into(folder) as connection:
-        rows = rows_of_files(connection, folder / TRAINING_FILE)
+        view_files(connection, "training", folder / TRAINING_FILE)
         for start in range(0, len(names), _TEXTS_AT_ONCE):
             some = names[start : start + _TEXTS_AT_ONCE]
-            counts = rows.aggregate(", ".join(f"count(*) FILTER ({is_missing(name, columns)})" for name in some))
-            found |= dict(zip(some, counts.fetchall()[0], strict=True))
+            counted = ", ".join(f"count(*) FILTER ({is_missing(name, columns)})" for name in some)
+            counts = connection.execute(f"SELECT {counted} FROM training").fetchall()[0]
+            found |= dict(zip(some, counts, strict=True))
     return {name: int(count) for name, count in found.items() if count}

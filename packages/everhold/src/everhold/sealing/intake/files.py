@@ -26,9 +26,10 @@ from everhold.sealing.intake.duckdb_files import (
     column_kinds,
     copy_rows,
     file_pattern,
+    hold_rows,
     limit_memory,
-    rows_of_files,
     spilling_into,
+    view_files,
 )
 from everhold.sealing.intake.reading import check_size, read_together, reading_errors_hidden
 from everhold.sealing.rows.embedded import fingerprint
@@ -133,10 +134,12 @@ def write_rows(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[s
     salt = secrets.token_hex(32)  # the fingerprint is public: without it, guessed rows could be checked against it
     with reading_errors_hidden(what):
         os.close(create_private(path))  # the engine would create it as the umask says
-        copy_rows(connection, f"SELECT {names} FROM {what}_source", path, metadata=f"{{everhold_salt: '{salt}'}}")
+        rows = copy_rows(
+            connection, f"SELECT {names} FROM {what}_source", path, metadata=f"{{everhold_salt: '{salt}'}}"
+        )
         path.chmod(0o400)
-        rows_of_files(connection, path).create_view(what)
-        rows = int(connection.execute(f"SELECT count(*) FROM {what}").fetchall()[0][0])
+        hold_rows(connection, path, cells=rows * len(columns))
+        view_files(connection, what, path)
     if rows == 0:
         raise HoldoutRejected(f"The {what} table is empty. Pass at least one row.")
     return rows

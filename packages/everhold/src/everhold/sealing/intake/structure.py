@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from everhold.dependence.base import ISO_TIME, ONE_STEP, SeriesFacts
 from everhold.errors import DependenceError
 from everhold.sealing.intake.checks import count_respelled, is_missing, lacking_columns
-from everhold.sealing.intake.duckdb_files import limit_memory, rows_of_files, spilling_into
+from everhold.sealing.intake.duckdb_files import limit_memory, spilling_into, view_files
 from everhold.sealing.intake.reading import reading_errors_hidden
 from everhold.sealing.splits import BY_TYPE, TIMES, SealedTables, is_apart, whole_groups
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
@@ -41,7 +41,7 @@ class FileStructure:
             found = files or {"holdout": [folder / HOLDOUT_FILE], "training": [folder / TRAINING_FILE]}
             for name, paths in found.items():
                 if name == "holdout" or sealed.training_rows:
-                    rows_of_files(self._connection, *paths).create_view(name)
+                    view_files(self._connection, name, *paths)
             self._close = stack.pop_all().close
 
     def __enter__(self) -> Self:

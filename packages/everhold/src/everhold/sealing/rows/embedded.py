@@ -29,7 +29,9 @@ from everhold.sealing.intake.duckdb_files import (
     POSITION,
     column_kinds,
     file_pattern,
+    files_in_sql,
     spilling_into,
+    view_files,
     without_progress_bar,
 )
 
@@ -153,7 +155,7 @@ class Embedded:
         """
         with spilling_into(path.parent) as connection, closing(cls(path)) as engine:
             with engine_errors_hidden:
-                _view(connection, file_pattern(path.resolve()))
+                view_files(connection, SEALED, path, positions=True)
             engine._connection = connection
             yield engine
 
@@ -277,19 +279,13 @@ def locked_connection(
             rewriting = ",".join(name for name in names if name not in _KEPT_OPTIMIZERS)
             settings["disabled_optimizers"] = _text(rewriting)
             connection.execute("; ".join(f"SET {name} = {value}" for name, value in settings.items()))
-            _view(connection, pattern)
+            connection.execute(f"CREATE VIEW {SEALED} AS SELECT * FROM {files_in_sql(path.resolve(), positions=True)}")
             connection.execute("SET lock_configuration = true")
             _check_names(connection, pattern)
         except BaseException:
             connection.close()
             raise
     return connection
-
-
-def _view(connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
-    """Create the view `SEALED` of a Parquet file. A file with a column named `POSITION` raises an error."""
-    rows = f"read_parquet({_text(pattern)}, {POSITION} = true, hive_partitioning = false)"  # delay=5/ is no column
-    connection.execute(f"CREATE VIEW {SEALED} AS SELECT * FROM {rows}")
 
 
 def fetched(
