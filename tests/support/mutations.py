@@ -1840,11 +1840,21 @@ MUTATIONS = [
         "",
         ("everhold-server/integration/test_cli_token.py::test_each_team_of_a_csv_gets_a_token_all_of_them_or_none",),
     ),
+    Mutation(
+        "leases",
+        "a job's lease is by the clock of the database, which all servers share",
+        "everhold_server/jobs.py",
+        "return int(connection.exec_driver_sql(_NOW[connection.dialect.name]).scalar_one())",
+        'return int(__import__("time").time() * 1000)',
+        (
+            "everhold-server/integration/service/test_jobs.py::test_a_lease_is_had_once_however_far_the_clocks_of_two_servers_differ",
+        ),
+    ),
 ]
 
 PROMISES = {
     "failing rows", "commit before answer", "seals", "secrets", "limits", "parts", "public rows",
-    "bounds for missing values", "places", "sign-in",
+    "bounds for missing values", "places", "sign-in", "leases",
 }  # fmt: skip
 """Headings of `MUTATIONS` that are promises of the README and the guides, and no lines of docs/theory/index.md."""
 

@@ -380,10 +380,30 @@ class Competition(Display):
         """Whether a larger value is better on the ledger's scale from 0 to 1."""
         if self.score is None:
             return self.metric in ("accuracy", "error")  # an error is the share of right rows, turned round
-        name, given = self.score
-        made = Setting(clip=given.get("clip", 1.0), low=given.get("low", 0.0), high=given.get("high", 1.0))
-        zero, one = METRICS[name].ends(made)
-        return METRICS[name].greater == (one > zero)
+        zero, one = self.ends
+        return METRICS[self.score[0]].greater == (one > zero)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Numbers of the metric for 0 and 1 of the ledger's scale."""
+        if self.score is None:
+            return self.labels
+        name, numbers = self.score
+        made = Setting(clip=numbers.get("clip", 1.0), low=numbers.get("low", 0.0), high=numbers.get("high", 1.0))
+        return METRICS[name].ends(made)
+
+    @property
+    def labels(self) -> tuple[float, float]:
+        """Least and largest label of the metric's range, 0 and 1 without a range."""
+        given: Any = self.metric if isinstance(self.metric, Mapping) else {}
+        return given.get("low", 0.0), given.get("high", 1.0)
+
+    @property
+    def outputs(self) -> str:
+        """The kind of predictions that the metric reads, such as "classes" or "numbers"."""
+        if isinstance(self.metric, Mapping) and "loss" in self.metric:
+            return "probability" if self.metric["loss"] == "log" else "numbers"
+        return METRICS[self.metric if isinstance(self.metric, str) else self.metric["score"]].outputs
 
 
 @dataclass(frozen=True, slots=True)

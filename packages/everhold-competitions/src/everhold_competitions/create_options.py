@@ -30,6 +30,25 @@ class Feedback(StrEnum):
     SCORE = "score"
 
 
+def _metric(name: str | None, losses: dict[str, Any]) -> dict[str, Any]:
+    """Return the metric of a competition from its name and the options of its range, empty without a name.
+
+    Raises:
+        Misuse: If an option does not belong to the metric.
+    """
+    known = METRICS.get(name or "accuracy")
+    if name == "risk":
+        return {"metric": losses}
+    if losses and "loss" not in losses and not (known is not None and known.mean):
+        return {"metric": {"score": name, **losses}}
+    if losses:
+        raise Misuse(
+            f"--{next(iter(losses))} is only for --metric risk, and --low and --high also for a score of numbers such "
+            "as r2. Leave it out, or choose such a metric."
+        )
+    return {} if name is None else {"metric": name}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompetitionPlanOptions:
     """Options of the command line for a planned competition, all unset without ``--teams``."""
@@ -39,12 +58,30 @@ class CompetitionPlanOptions:
 
     teams: Annotated[int | None, typer.Option(help="Plan a competition of so many teams, with --rows.")] = None
     submissions: Annotated[int, typer.Option(help="Submissions of each team.")] = 20
-    metric: Annotated[str, typer.Option(help="accuracy or error, whose widths are known before there are labels.")] = (
-        "accuracy"
-    )
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="As for everhold create: accuracy (the default) or error, whose widths follow from the rows. By "
+            "another metric competitions with made-up files are held, which takes seconds."
+        ),
+    ] = None
+    loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None
+    low: Annotated[float | None, typer.Option(help="Of a metric of numbers: the least label, or loss.")] = None
+    high: Annotated[float | None, typer.Option(help="Of a metric of numbers: the largest label, or loss.")] = None
+    spread: Annotated[
+        float | None, typer.Option(help="Of a metric of numbers: standard deviation of the best file's errors.")
+    ] = None
+    positives: Annotated[
+        float, typer.Option(help="Of a metric of classes or scores: share of the labels that are 1.")
+    ] = 0.5
     feedback: Annotated[Feedback, typer.Option(help="What a submission is told before the end.")] = Feedback.NONE
     public: Annotated[float | None, typer.Option(help="With --feedback score: share of the public rows.")] = None
-    spacing: Annotated[float, typer.Option(help="Distance of the true scores of two neighbours on the board.")] = 0.005
+    spacing: Annotated[
+        float | None,
+        typer.Option(
+            help="Distance of the true scores of two neighbours on the board (by default 0.5 % of the metric's scale)."
+        ),
+    ] = None
 
     def planned(self, request: SessionTerms) -> CompetitionPlan | None:
         """Return the plan of the competition, or None without teams.
@@ -61,9 +98,10 @@ class CompetitionPlanOptions:
         from everhold_competitions.planning import plan_competition
 
         return plan_competition(
-            rows=request.rows, teams=self.teams, submissions=self.submissions, metric=self.metric,
+            rows=request.rows, teams=self.teams, submissions=self.submissions, spread=self.spread,
             feedback=self.feedback.value, public=self.public, spacing=self.spacing, confidence=request.confidence,
             surprises=request.surprises, disagreement=0.1 if request.disagreement is None else request.disagreement,
+            positives=self.positives, **_metric(self.metric, given_options(self, "loss", "low", "high")),
         )  # fmt: skip
 
 
@@ -140,18 +178,7 @@ class CompetitionOptions:
                     f"--{option} is only for a competition. Pass --feedback none, leader or score, or leave it out."
                 )
             return {}
-        known = METRICS.get(given.get("metric", "accuracy"))
-        if self.metric == "risk":
-            given["metric"] = losses
-        elif losses and "loss" not in losses and not (known is not None and known.mean):
-            given["metric"] = {"score": given["metric"], **losses}
-        elif losses:
-            raise Misuse(
-                f"--{next(iter(losses))} is only for --metric risk, and --low and --high "
-                "also for a score of numbers such as r2. Leave it out, or choose such a "
-                "metric."
-            )
-        return {"feedback": self.feedback.value, **given}
+        return {"feedback": self.feedback.value, **given, **_metric(self.metric, losses)}
 
     def advise(self, created: Holdout) -> None:
         """Print on stderr how precise the final leaderboard will be, at the worst planned use of the feedback."""

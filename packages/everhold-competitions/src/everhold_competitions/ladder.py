@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 
 from everhold.guarantees.description_length import LadderTree, QueryTree, hoeffding_radius, log_ladder_size
-from everhold.guarantees.intervals.means import OfMeans
+from everhold.guarantees.intervals.means import ClopperPearson, OfMeans
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits, whole
 from everhold.mechanisms.checks_guesses import with_best_grid
@@ -322,6 +322,11 @@ class Ladder(Mechanism):
             board.put(slice(place, place + 1), shown, ends, Source.HOLDOUT if rises else Source.STANDING)
             state = state.after(charged=int(rises), labels=in_millionths(cost))
         return state, board.replies
+
+    def expected_radius_at(self, value: float, log_inverse_level: float) -> float:
+        """Return the half-width of a new best with this population value, a share of rows, around its rounded score."""
+        low, high = ClopperPearson(rows=self.rows, training=self.rows).expected(value, log_inverse_level)
+        return (high - low) / 2.0 + 0.5 / self.grid + self.rounding
 
     @property
     def cost_of_ends(self) -> float:

@@ -122,7 +122,7 @@ class ChooseFinal(
 @dataclass(frozen=True, kw_only=True)
 class ReadLeaderboard(
     HoldoutOperation["Leaderboard"], verb="leaderboard", role=Role.VIEWER, route="GET /leaderboard",
-    topic="competitions",
+    topic="competitions", agents=True,
 ):  # fmt: skip
     """Places of the teams of a competition. Free.
 
@@ -139,7 +139,7 @@ class ReadLeaderboard(
 @dataclass(frozen=True, kw_only=True)
 class ListTeams(
     HoldoutOperation["TeamList"], verb="teams", role=Role.STEWARD, route="GET /teams", topic="competitions",
-    command="teams contest.db contest",
+    agents=True, command="teams contest.db contest",
 ):  # fmt: skip
     """Who submitted how often, what is left, and when the latest submission came. Free."""
 
@@ -152,7 +152,7 @@ class ListTeams(
 @dataclass(frozen=True, kw_only=True)
 class Disqualify(
     HoldoutOperation["TeamList"], verb="disqualify", role=Role.STEWARD, act="disqualify a team",
-    route="POST /teams/disqualified", topic="competitions",
+    route="POST /teams/disqualified", topic="competitions", agents=True,
     command="disqualify contest.db contest owls --reason 'two accounts of one person'",
 ):  # fmt: skip
     """Take a team off the board, with a reason that the ledger keeps and the board shows. It cannot be undone.
@@ -178,7 +178,7 @@ class Disqualify(
 @dataclass(frozen=True, kw_only=True)
 class MoveDeadline(
     HoldoutOperation["TeamList"], verb="move_deadline", role=Role.STEWARD, act="move the deadline",
-    route="PUT /deadline", topic="competitions",
+    route="PUT /deadline", topic="competitions", agents=True,
     command="move-deadline contest.db contest 2026-12-08T12:00:00+00:00",
 ):  # fmt: skip
     """Move the deadline to another time from now on. The ledger keeps it, and the board shows it.

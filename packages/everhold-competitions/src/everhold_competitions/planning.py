@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from everhold.arguments import as_float, brief
 from everhold.asking.creation import StudyRequest
 from everhold.display import Display, at_most
-from everhold.errors import HoldoutRejected
-from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.errors import HoldoutRejected, warnings_collected
+from everhold.holdout import Holdout
 from everhold.planning.widths import step_at
+from everhold.sealing.intake.request import Planning, Rows
 from everhold_competitions.competition import LEADER, NOTHING, SCORE, Competition, PublicTerms
 
 if TYPE_CHECKING:
     import altair as alt
+    from numpy.typing import NDArray
 
+    from everhold.answers import Answer
     from everhold.dependence import RowStructure
     from everhold.mechanisms import Mechanism
     from everhold_competitions.ladder import Ladder
+    from everhold_competitions.leaderboard import RankingRow
 
 _SHARES = (0.1, 0.2, 0.3)
 _RISES = 3  # of a team's public score, on average
 _WORTH = 0.9  # part of the pairs that public rows may leave, to be recommended
 _AT = 0.9
+_FILES = 12  # made-up ones, at most
+_WORSE = 0.35, 0.002  # by which part the last and the second file are worse than the first
+_SIGNAL = 0.8  # of the best file, in standard deviations of its errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +58,11 @@ class CompetitionPlan(Display):
         disagreement: Share of the rows on which the files of two teams differ, at least.
         confidence: Probability that all intervals hold at once.
         asked: Number of the line that was asked for.
+        metric: By which files are ranked.
+        made_up: Whether widths are those of boards of made-up files, and not known beforehand as for shares.
         lines: One dictionary for each feedback: feedback, public_rows, final_rows, the half-widths public_within and
-            public_later around .9, final_within, the least gap that is told apart, and the pairs that are.
+            public_later around .9 or of the best made-up file, final_within, the least gap that is told apart, and the
+            pairs that are.
     """
 
     rows: int
@@ -60,6 +73,8 @@ class CompetitionPlan(Display):
     confidence: float
     asked: int
     lines: Sequence[dict[str, Any]]
+    metric: str = "accuracy"
+    made_up: bool = False
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one dictionary for each feedback."""
@@ -91,38 +106,54 @@ class CompetitionPlan(Display):
             f"every file gets a public score within {at_most(best['public_within'])}, and {best['pairs']:,} of the "
             f"{self.lines[0]['pairs']:,} pairs that --feedback none tells apart are still told apart"
         )  # fmt: skip
+        score = f"the {self.metric} of the best of the made-up files" if self.made_up else f"a final score near {_AT:g}"
+        files, later = f"files differ on {100 * self.disagreement:g} % of the rows or more", (
+            f", and public_later after {_RISES} rises of each team"
+        )  # fmt: skip
+        if self.made_up:
+            files, later = f"errors of two files have the correlation {1.0 - self.disagreement:g}", ""
+        else:
+            files += (
+                ". Where scores of the final rows are told, this is after the teams caused all surprises that are "
+                "planned"
+            )
         return (
-            f"With {_called(asked)} a final score near {_AT:g} is within {at_most(asked['final_within'])}, and {told} "
+            f"With {_called(asked)} {score} is within {at_most(asked['final_within'])}, and {told} "
             f"more often than not: {asked['pairs']:,} of {pairs:,} pairs, if true scores are {self.spacing:g} apart "
-            f"and files differ on {100 * self.disagreement:g} % of the rows or more. Where scores of the final rows "
-            "are told, this is after the teams caused all surprises that are planned.\n"
+            f"and {files}.\n"
             f"Recommended: {_called(best)}. {why[0].upper()}{why[1:]}.\n"
-            f"public_within is for the first public score, and public_later after {_RISES} rises of each team. All "
-            f"widths hold at once, with probability {100 * self.confidence:g} %."
+            f"public_within is for the first public score{later}. All widths hold at once, with probability "
+            f"{100 * self.confidence:g} %."
         )
 
 
 def plan_competition(
-    *, rows: int, teams: int, submissions: int, metric: str = "accuracy", feedback: str = NOTHING,
-    public: float | None = None, spacing: float = 0.005, disagreement: float = 0.1, confidence: float = 0.95,
-    surprises: int | None = None,
+    *, rows: int, teams: int, submissions: int, metric: str | Mapping[str, Any] = "accuracy", feedback: str = NOTHING,
+    public: float | None = None, spacing: float | None = None, disagreement: float = 0.1, confidence: float = 0.95,
+    surprises: int | None = None, spread: float | None = None, positives: float = 0.5,
 ) -> CompetitionPlan:  # fmt: skip
     """Plan a competition for each kind of feedback, with the mechanisms that its creation would use.
+
+    Widths of accuracy and error follow from the rows. By another metric, competitions with made-up files are held, and
+    the widths are those of their boards; then scores of the final rows, and leaders, are not planned.
 
     Args:
         rows: Sealed rows, public ones included.
         teams: As for `everhold.Competition`; so are submissions, metric, feedback and public.
         submissions: Of each team.
-        metric: ``"accuracy"`` or ``"error"``, whose widths are known before there are labels.
+        metric: As for `everhold.Competition`. Numbers need their range.
         feedback: What is asked for.
         public: Share of public rows that is asked for.
-        spacing: Distance of the true scores of neighbours.
-        disagreement: Share of the rows on which files differ at least.
+        spacing: Distance of the true scores of neighbours, by default 0.5 % of the metric's scale.
+        disagreement: Share of the rows on which files differ at least; with made-up files 1 less the correlation of
+            the errors of two files.
         confidence: Probability that all intervals hold at once.
         surprises: As for `everhold.Holdout.create`.
+        spread: Of a metric of numbers: standard deviation of the best file's errors, in units of the label.
+        positives: Of a metric of classes or scores: share of the labels that are 1.
 
     Raises:
-        ValueError: If a number cannot be used, or widths of the metric are not known beforehand.
+        ValueError: If a number cannot be used or is missing.
         HoldoutRejected: If the public part that is asked for leaves too few rows.
 
     Examples:
@@ -130,28 +161,44 @@ def plan_competition(
         >>> [(line["feedback"], line["final_rows"], line["pairs"]) for line in plan.to_rows()[::5]]
         [('none', 5000, 351), ('score', 3500, 325)]
     """
-    if metric not in ("accuracy", "error"):
-        raise ValueError(
-            f"metric is {brief(metric)}. Widths are known beforehand for 'accuracy' and 'error'. Plan with one of "
-            "these, or create the competition to see the widths."
-        )
-    for name, value in (("spacing", spacing), ("disagreement", disagreement)):
-        if not 0.0 < as_float(value) <= 1.0:
-            raise ValueError(f"{name} is {brief(value)}. Pass a number above 0 and at most 1.")
+    terms = Competition(feedback=NOTHING, metric=metric, teams=teams, submissions=submissions)
+    low, high = terms.ends
+    made_up, scale = metric not in ("accuracy", "error"), abs(high - low)
+    spacing = 0.005 * scale if spacing is None else spacing
+    limits = {"spacing": (spacing, scale), "disagreement": (disagreement, 1.0), "positives": (positives, 1.0)}
+    if terms.outputs == "numbers":
+        if spread is None:
+            raise ValueError("spread is missing. Pass the standard deviation of the best file's errors.")
+        limits["spread"] = (spread, scale)
+    for name, (value, most) in limits.items():
+        if not 0.0 < as_float(value) <= most:
+            raise ValueError(f"{name} is {brief(value)}. Pass a number above 0 and at most {most:g}.")
     shares = sorted({*_SHARES, *([] if public is None else [public])})
     wanted = (feedback, public)
-    kinds = [(NOTHING, None), (LEADER, None), (SCORE, None), *((SCORE, share) for share in shares)]
+    told_of_finals = [] if made_up else [(LEADER, None), (SCORE, None)]
+    kinds = [(NOTHING, None), *told_of_finals, *((SCORE, share) for share in shares)]
     if wanted not in kinds:  # it cannot be: Competition says why
         Competition(feedback=feedback, public=public)
+        raise ValueError(
+            f"feedback is {feedback!r}, and by {terms.in_words} only 'none' and public rows are planned. Choose one of "
+            "them."
+        )
     lines = []
     for told, share in kinds:
-        terms = Competition(feedback=told, metric=metric, teams=teams, submissions=submissions, public=share)
-        lines.append(_line(terms, rows, spacing, disagreement, confidence, surprises, strict=(told, share) == wanted))
+        each, strict = replace(terms, feedback=told, public=share), (told, share) == wanted
+        if made_up:
+            files = MadeUp(
+                outputs=terms.outputs, low=terms.labels[0], high=terms.labels[1], spread=spread or 0.0,
+                positives=positives, disagreement=disagreement,
+            )  # fmt: skip
+            lines.append(_tried(each, files, rows, spacing, confidence, strict=strict))
+        else:
+            lines.append(_line(each, rows, spacing, disagreement, confidence, surprises, strict=strict))
     found = [each for each in lines if each is not None]
     asked = next(at for at, each in enumerate(found) if (each["feedback"], each["public"]) == wanted)
     return CompetitionPlan(
         rows=rows, teams=teams, submissions=submissions, spacing=spacing, disagreement=disagreement,
-        confidence=confidence, asked=asked, lines=found,
+        confidence=confidence, asked=asked, lines=found, metric=terms.on_boards(None)["name"], made_up=made_up,
     )  # fmt: skip
 
 
@@ -169,21 +216,108 @@ def _line(
         return None
     nats = terms.final_nats(final)
     least = step_at(rows=final_rows, disagreement=disagreement, nats=nats, public=True)
-    first = next((at for at in range(1, terms.teams) if _is_apart(at * spacing, final_rows, disagreement, nats)), None)
-    pairs = 0 if first is None else (terms.teams - first) * (terms.teams - first + 1) // 2
+    pairs = _pairs(terms.teams, lambda at: _is_apart(at * spacing, final_rows, disagreement, nats))
     public_rows, within, later = rows - final_rows, None, None
     if terms.public is not None:
         public = PublicTerms(terms, "")
         ladder = cast("Ladder", public.adjust(_tuned(*public.plan(None, 0), public_rows, confidence, None)))
         rises = min(_RISES * terms.teams, ladder.queries - 1)
         labels = rises * math.log(ladder.grid + 1)
-        within = _told_within(ladder, float(ladder.log_inverse_level(1, 0)))
-        later = _told_within(ladder, float(ladder.log_inverse_level(ladder.queries, rises, labels)))
+        within = ladder.expected_radius_at(_AT, float(ladder.log_inverse_level(1, 0)))
+        later = ladder.expected_radius_at(_AT, float(ladder.log_inverse_level(ladder.queries, rises, labels)))
     return {
         "feedback": terms.feedback, "public": terms.public, "public_rows": public_rows, "final_rows": final_rows,
         "public_within": within, "public_later": later, "final_within": terms.final_radius(final, _AT),
         "least_gap": least, "pairs": pairs,
     }  # fmt: skip
+
+
+def _pairs(teams: int, is_apart: Callable[[int], bool]) -> int:
+    """Return the number of pairs of evenly spaced teams that are told apart, from whether those so far apart are."""
+    first = next((at for at in range(1, teams) if is_apart(at)), teams)
+    return (teams - first) * (teams - first + 1) // 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeUp:
+    """Made-up labels, and files of predictions whose quality falls from file to file.
+
+    Classes and scores are about labels 0 and 1. The errors of two files have the correlation 1 - `disagreement`.
+
+    Attributes:
+        outputs: What files hold, as the metric reads it.
+        spread: Standard deviation of the best file's errors of numbers.
+        positives: Share of the labels that are 1.
+    """
+
+    outputs: str
+    low: float
+    high: float
+    spread: float
+    positives: float
+    disagreement: float
+
+    def drawn(self, rows: int, files: int) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+        """Return labels, shape (rows,), and as many files, the best one first. They are the same every time."""
+        rng, own = np.random.default_rng(0), self.disagreement
+        worse = [0.0, *np.geomspace(*_WORSE, files - 1)[::-1].tolist()]
+        shared, noise = rng.normal(size=rows), [rng.normal(size=rows) for _ in worse]
+        errors = [math.sqrt(1.0 - own) * shared + math.sqrt(own) * each for each in noise]
+        if self.outputs == "numbers":
+            middle, sd = (self.low + self.high) / 2.0, (self.high - self.low) / 6.0
+            labels = rng.normal(middle, sd, rows).clip(self.low, self.high)
+            return labels, [
+                (labels + self.spread * (1.0 + less) * each).clip(self.low, self.high)
+                for less, each in zip(worse, errors, strict=True)
+            ]
+        labels = (rng.random(rows) < self.positives).astype(np.int64)
+        sides = 2.0 * labels - 1.0
+        scores = [sides * (1.0 - less) * _SIGNAL + each for less, each in zip(worse, errors, strict=True)]
+        if self.outputs == "scores":
+            return labels, scores
+        if self.outputs == "classes":
+            return labels, [(score > 0.0).astype(np.int64) for score in scores]
+        return labels, [1.0 / (1.0 + np.exp(-2.0 * _SIGNAL * score)) for score in scores]
+
+
+def _tried(
+    terms: Competition, made_up: MadeUp, rows: int, spacing: float, confidence: float, *, strict: bool
+) -> dict[str, Any] | None:
+    """Return the widths of one competition plan, read from the boards of a competition that is held with made-up files.
+
+    If its rows are too few, return None, or raise if ``strict``.
+    """
+    labels, files = made_up.drawn(rows, min(terms.teams, _FILES))
+    with TemporaryDirectory() as folder, warnings_collected():
+        try:
+            holdout = Holdout.create(
+                f"sqlite:///{folder}/plan.db", "plan", holdout={"y": labels}, label="y", confidence=confidence,
+                rows=Rows(features="public"), planning=Planning(allow_vacuous=True), competition=terms,
+            )  # fmt: skip
+        except HoldoutRejected:
+            if strict:
+                raise
+            return None
+        with holdout:
+            told = [holdout.competition.submit(file, team=f"team {team}") for team, file in enumerate(files)]
+            holdout.unseal()
+            board, final_rows = holdout.competition.leaderboard(), holdout.schema.rows
+    apart = sorted((abs(each.difference), each.better is not None) for each in board.comparisons)
+    seen = [is_apart for _, is_apart in apart]
+    cut = min(range(len(seen) + 1), key=lambda at: sum(seen[:at]) + len(seen[at:]) - sum(seen[at:]))
+    least = apart[cut][0] if cut < len(apart) else None
+    best, first = board["team 0"], told[0].answer
+    return {
+        "feedback": terms.feedback, "public": terms.public, "public_rows": rows - final_rows, "final_rows": final_rows,
+        "public_within": None if first is None else _half(first), "public_later": None, "final_within": _half(best),
+        "least_gap": least, "pairs": _pairs(terms.teams, lambda at: least is not None and at * spacing >= least),
+    }  # fmt: skip
+
+
+def _half(told: Answer | RankingRow) -> float:
+    assert told.low is not None
+    assert told.high is not None
+    return (told.high - told.low) / 2.0
 
 
 def _tuned(name: str, queries: int, rows: int, confidence: float, surprises: int | None) -> Mechanism:
@@ -198,12 +332,6 @@ def _is_apart(gap: float, rows: int, disagreement: float, nats: float) -> bool:
         return True
     least = step_at(rows=rows, disagreement=max(disagreement, gap), nats=nats, public=True)
     return least is not None and least <= gap
-
-
-def _told_within(ladder: Ladder, nats: float) -> float:
-    """Return the half-width of a public score, including half a step for its rounding."""
-    low, high = ClopperPearson(rows=ladder.rows, training=ladder.rows).expected(_AT, nats)
-    return (high - low) / 2.0 + 0.5 / ladder.grid + ladder.rounding
 
 
 def _called(line: dict[str, Any]) -> str:

@@ -110,7 +110,8 @@ class PublicScores:
         rows, row_id = len(self.is_public), self.final.schema.row_id
         table = prediction_table(predictions)
         if table is not None:
-            predictions = table.in_order(row_id, [] if row_id is None else self._ids(row_id), rows_are="sealed")
+            ids = [] if row_id is None else self._ids(row_id)
+            predictions = table.in_order(row_id, ids, rows_are="sealed", check=self._check)
         values = predictions if isinstance(predictions, (np.ndarray, list, tuple)) else np.asarray(predictions)
         count = len(values) if np.ndim(values) else 0
         if count != rows:
@@ -118,6 +119,7 @@ class PublicScores:
                 f"There are {count:,} predictions, and {rows:,} rows are scored, public "
                 "and final ones together. Pass one prediction for each of them."
             )
+        self._check(values)
         if isinstance(values, np.ndarray):
             return values[self.is_public], values[~self.is_public]
         both = zip(values, self.is_public.tolist(), strict=True)
@@ -125,6 +127,10 @@ class PublicScores:
         for value, public in both:
             sides[not public].append(value)
         return sides
+
+    def _check(self, predictions: Any) -> None:
+        """Check predictions for all rows before they are split, so that a message names the row as it was handed in."""
+        self.scoring.rows(predictions).check_lines(predictions, schema=self.executor.schema)
 
     def _ids(self, row_id: str) -> list[Any]:
         """Return the public ids of all rows, in their order."""

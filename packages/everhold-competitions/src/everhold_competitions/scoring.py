@@ -81,6 +81,10 @@ class Scoring(ABC):
         """Return the query for the score of a submission."""
 
     @abstractmethod
+    def rows(self, predictions: Any) -> LabelQuery:
+        """Return the query whose row values a submission's predictions have."""
+
+    @abstractmethod
     def entered(self, predictions: Any, training: Any) -> Entered:
         """Check predictions, and return them in the order of the rows with their digest.
 
@@ -158,6 +162,11 @@ class MeanScoring(Scoring):
         asked: Query[Any] = self.metric.make(predictions, training)
         return asked
 
+    def rows(self, predictions: Any) -> LabelQuery:
+        """Return the query whose row values a submission's predictions have."""
+        made: LabelQuery = self.metric.make(predictions, None)
+        return made
+
     def entered(self, predictions: Any, training: Any) -> Entered:
         """Check predictions, and return them in the order of the rows with their digest."""
         candidate = Candidate.prepared(self.metric, predictions, training, self.compiler)
@@ -228,6 +237,10 @@ class NamedScoring(Scoring):
     def query(self, predictions: Any, training: Any) -> MetricQuery:
         """Return the query for the score of a submission."""
         return named(self._score, predictions, training)
+
+    def rows(self, predictions: Any) -> LabelQuery:
+        """Return the query whose row values a submission's predictions have."""
+        return self.query(predictions, None).models[0]
 
     def entered(self, predictions: Any, training: Any) -> Entered:
         """Check predictions, and return them in the order of the rows with their digest."""

@@ -292,7 +292,6 @@ class CompetitionSession:
 
         Raises:
             QueryRejected: If they would not.
-            ValueError: If the team's name cannot be used.
         """
         team = checked_name(team, of="team")
         entered = self._entered(predictions, None)
@@ -318,7 +317,6 @@ class CompetitionSession:
 
         Raises:
             QueryRejected: If it cannot be received. Nothing was received or charged.
-            ValueError: If the team's name cannot be used.
         """
         team = checked_name(team, of="team")
         if guess is not None and self.public is not None:

@@ -71,8 +71,7 @@ class HoldoutCompetition(HoldoutAccessor):
             What the host chose that a submission is told; committed to the ledger before.
 
         Raises:
-            QueryRejected: If it cannot be received. Nothing was received or charged.
-            ValueError: If the team's name cannot be used.
+            QueryRejected: If it or the team's name cannot be received. Nothing was received or charged.
         """
         return self._session().submit(predictions, team=team, guess=guess, training=training)
 
@@ -81,7 +80,6 @@ class HoldoutCompetition(HoldoutAccessor):
 
         Raises:
             QueryRejected: If they would not.
-            ValueError: If the team's name cannot be used.
         """
         return self._session().check(predictions, team=team)
 
@@ -121,7 +119,6 @@ class HoldoutCompetition(HoldoutAccessor):
         Raises:
             QueryRejected: If there is no such submission, or the competition is over. Nothing was changed.
             IntegrityError: If its file is missing or was altered. Nothing was changed.
-            ValueError: If the team's name cannot be used.
         """
         mine = [row for row in self.submissions() if row["team"] == checked_name(team, of="team")]
         found = next((row for row in mine if row["number"] == as_whole(number)), None)
@@ -159,12 +156,14 @@ class HoldoutCompetition(HoldoutAccessor):
             reason: One line, which everybody may read.
 
         Raises:
-            QueryRejected: If there is no such team, or the competition is over. Nothing was changed.
-            ValueError: If the reason is no line of text.
+            QueryRejected: If there is no such team, the reason is no line of text, or the competition is over. Nothing
+                was changed.
         """
         self._executor.check_steward("disqualify a team")
         if not is_reason(reason):
-            raise ValueError(f"The reason is {brief(reason)}. Give one line of at most {LONGEST_REASON:,} characters")
+            raise QueryRejected(
+                f"The reason is {brief(reason)}. Give one line of at most {LONGEST_REASON:,} characters."
+            )
         self._session().disqualify(checked_name(team, of="team"), reason)
 
     def move_deadline(self, deadline: str) -> None:
@@ -174,11 +173,14 @@ class HoldoutCompetition(HoldoutAccessor):
             deadline: In ISO 8601 with its offset from UTC.
 
         Raises:
-            QueryRejected: If it is past, or the competition is over. Nothing was changed.
-            ValueError: If it is no time with an offset.
+            QueryRejected: If it is past or no time with an offset, or the competition is over. Nothing was changed.
         """
         self._executor.check_steward("move the deadline")
-        self._session().move_deadline(str(checked_deadline(deadline)))
+        try:
+            moment = str(checked_deadline(deadline))
+        except ValueError as fault:
+            raise QueryRejected(str(fault)) from None
+        self._session().move_deadline(moment)
 
     @property
     def terms(self) -> Competition:

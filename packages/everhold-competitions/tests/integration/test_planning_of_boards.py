@@ -45,9 +45,50 @@ def test_about_as_many_pairs_are_told_apart_as_planned(tmp_path):
     assert 0 < told < TEAMS * (TEAMS - 1) // 2
 
 
+MANY, RANGE = 4_000, {"low": 0.0, "high": 60.0}
+
+
+@pytest.mark.parametrize(("metric", "spread"), [
+    ("roc_auc", None), ("f1_macro", None), ("neg_log_loss", None),
+    ({"score": "neg_root_mean_squared_error", **RANGE}, 8.0), ({"loss": "absolute", **RANGE}, 8.0),
+])  # fmt: skip
+def test_widths_of_other_metrics_are_those_of_a_board_with_files_as_good(tmp_path, metric, spread):
+    plan = plan_competition(
+        rows=MANY, teams=6, submissions=3, metric=metric, spread=spread, feedback="score", public=0.3, disagreement=0.2
+    )
+    assert [(each["feedback"], each["public"]) for each in plan.to_rows()] == [
+        ("none", None), ("score", 0.1), ("score", 0.2), ("score", 0.3),
+    ]  # fmt: skip
+    planned, rng = line(plan, "score", 0.3), np.random.default_rng(8)
+    if spread is not None:
+        labels = rng.normal(30.0, 10.0, MANY).clip(0.0, 60.0)
+        file = (labels + rng.normal(0.0, spread, MANY)).clip(0.0, 60.0)
+    else:
+        labels = rng.integers(0, 2, MANY)
+        file = 0.8 * (2 * labels - 1) + rng.normal(size=MANY)
+        file = {"roc_auc": file, "f1_macro": (file > 0).astype(int), "neg_log_loss": 1 / (1 + np.exp(-1.6 * file))}[
+            metric
+        ]
+    terms = eh.Competition(feedback="score", public=0.3, teams=6, submissions=3, metric=metric)
+    with eh.Holdout.create(
+        tmp_path / "s.db", "contest", holdout={"y": labels}, label="y", rows=eh.Rows(features="public"),
+        planning=eh.Planning(allow_vacuous=True), competition=terms,
+    ) as holdout:  # fmt: skip
+        told = holdout.competition.submit(file, team="owls").answer
+        assert (told.high - told.low) / 2 == pytest.approx(planned["public_within"], rel=0.2)
+        holdout.unseal()
+        (row,) = holdout.competition.leaderboard().standings
+        assert (row.high - row.low) / 2 == pytest.approx(planned["final_within"], rel=0.1)
+    gaps = [each["least_gap"] for each in plan.to_rows()]
+    assert 0.0 < gaps[0] <= gaps[-1]  # fewer final rows tell less apart
+
+
 def test_what_cannot_be_planned_is_refused_with_its_reason():
     for wrong, said in (
-        ({"metric": "f1"}, "known beforehand"), ({"spacing": 0.0}, "spacing"), ({"feedback": "all"}, "feedback"),
+        ({"metric": "f1", "positives": 0.0}, "positives"),
+        ({"metric": "f1", "feedback": "score"}, "public rows are planned"),
+        ({"metric": {"score": "r2", "low": 0.0, "high": 9.0}}, "spread is missing"), ({"metric": "f2"}, "metric"),
+        ({"spacing": 0.0}, "spacing"), ({"feedback": "all"}, "feedback"),
         ({"public": 0.3}, "tells no scores"), ({"teams": 1}, "teams"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=said):
@@ -62,5 +103,9 @@ def test_the_command_prints_every_feedback_and_a_recommendation(everhold):
     assert "Recommended: --feedback score --public 0.3." in told.stderr
     found = json.loads(everhold("plan", *wanted, "--format", "json").stdout)
     assert [each["pairs"] for each in found["lines"] if each["feedback"] != "score"][1] == 0  # leader
+    scored = ("--teams", "3", "--submissions", "2", "--rows", "400", "--metric", "r2", "--low", "0", "--high", "9")
+    told = everhold("plan", *scored, "--spread", "2", "--format", "json")
+    assert json.loads(told.stdout)["made_up"]
+    assert "Pass the standard deviation of the best file's errors" in everhold("plan", *scored, code=2).stderr
     assert "--rows is missing" in everhold("plan", "--teams", "30", code=2).stderr
     assert "--teams is missing" in everhold("plan", "--rows", "30", "--queries", "5", "--public", ".3", code=2).stderr

@@ -243,3 +243,22 @@ def test_without_public_rows_the_worst_width_is_said_beforehand(tmp_path):
                 row = holdout.competition.leaderboard().standings[0]
                 assert (row.high - row.low) / 2 <= widths[feedback] * 1.02
     assert widths["none"] < min(widths["leader"], widths["score"])
+
+
+@pytest.mark.parametrize("public", [None, 0.3])
+def test_a_refused_file_is_told_the_row_and_the_cell_as_it_was_handed_in(tmp_path, public):
+    mixed = np.random.default_rng(9).permutation(400)
+    truth = np.random.default_rng(10).integers(0, 2, 400)
+    terms = {"feedback": "none"} if public is None else {"feedback": "score", "public": public}
+    with eh.Holdout.create(
+        tmp_path / "s.db", "cup", holdout={"id": np.arange(400), "y": truth}, label="y",
+        rows=eh.Rows(row_id="id", features="public"), planning=eh.Planning(allow_vacuous=True),
+        competition=eh.Competition(teams=3, submissions=3, **terms),
+    ) as held:  # fmt: skip
+        for value, said in ((np.nan, "nan"), (7, "7")):
+            wrong = np.where(np.arange(400) == 250, value, truth)
+            line = int(np.argmax(mixed == 250)) + 1
+            for file, row in (({"id": mixed, "p": wrong[mixed]}, line), (wrong, 251)):
+                with pytest.raises(eh.QueryRejected, match=f": row {row} has {said}\\."):
+                    held.competition.submit(file, team="owls")
+        assert held.competition.submissions() == []

@@ -63,9 +63,9 @@ def make_app(settings: Settings) -> FastAPI:
     from everhold import __version__
 
     holdouts, store = OpenHoldouts(settings.storage), LedgerStore.open(storage_url(settings.storage))
-    agents, planners = Agents(holdouts, settings), Planners()
     token_store = TokenStore(Records(store.database))
     sessions, audit, metrics = Sessions(token_store), AuditLog(token_store.records), Metrics()
+    agents, planners = Agents(holdouts, settings, audit), Planners()
     failures, jobs = RateLimiter(settings.failures_a_minute), Jobs(token_store.records, settings.storage)
 
     @contextlib.asynccontextmanager

@@ -7,15 +7,17 @@ server that lists the tools is kept, one for each analyst of each holdout.
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from starlette.requests import Request
 from starlette.routing import Route
 
 from everhold_server.mcp.server import http_app, make_server
-from everhold_server.principals import Role, allowed
+from everhold_server.principals import Principal, Role, allowed
+from everhold_server.registration import RegisterTeams
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,19 +27,23 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from everhold.holdout import Holdout
+    from everhold.operations.operation import HoldoutOperation
+    from everhold_server.audit import AuditLog
     from everhold_server.open_holdouts import OpenHoldouts
     from everhold_server.settings import Settings
 
 AGENTS = "/mcp/{holdout}"
 
+_SENDER: ContextVar[Principal] = ContextVar("sender")
+"""Who sent the request that a tool is called for."""
 _INSIDE = {"path": "/mcp", "raw_path": b"/mcp", "root_path": ""}
 
 
 class Agents:
     """The servers of one process, made when first called."""
 
-    def __init__(self, holdouts: OpenHoldouts, settings: Settings) -> None:
-        self._holdouts, self._hosts = holdouts, sorted(settings.hosts)
+    def __init__(self, holdouts: OpenHoldouts, settings: Settings, audit: AuditLog) -> None:
+        self._holdouts, self._hosts, self._audit = holdouts, sorted(settings.hosts), audit
         self._apps: dict[tuple[str, str | None], Starlette] = {}
         self._tasks: TaskGroup | None = None
 
@@ -65,10 +71,21 @@ class Agents:
                 assert self._tasks is not None
                 await self._tasks.start(_kept_running, app)
                 self._apps[key] = app
+        _SENDER.set(principal)
         await self._apps[key]({**scope, **_INSIDE}, receive, send)
 
     def _made(self, holdout: Holdout) -> Starlette:
-        return http_app(make_server(holdout), "service", self._hosts)
+        server = make_server(holdout, perform=partial(self._perform, holdout), more=(RegisterTeams,))
+        return http_app(server, "service", self._hosts)
+
+    def _perform(self, holdout: Holdout, asked: HoldoutOperation[Any]) -> Any:
+        """Perform an operation for the sender of the request, and write what was done to the audit log."""
+        sender = _SENDER.get()
+        asked = asked.sent_by(sender) if isinstance(asked, RegisterTeams) else asked
+        done = holdout.perform(asked)
+        if asked.act:
+            self._audit.insert_act(asked.act, "", sender, holdout=holdout.name, **asked.facts(done))
+        return done
 
 
 async def _kept_running(app: Starlette, *, task_status: TaskStatus[None]) -> None:

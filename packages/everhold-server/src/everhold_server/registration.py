@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from everhold.errors import QueryRejected
 from everhold.operations.operation import HoldoutOperation, Param
@@ -26,7 +26,7 @@ HERE = Principal(Role.STEWARD, "command line")
 @dataclass(frozen=True, kw_only=True)
 class RegisterTeams(
     HoldoutOperation[list[dict[str, Any]]], verb="register_teams", role=Role.STEWARD, act="register teams",
-    route="POST /teams", topic="competitions", status=201, part="teams",
+    route="POST /teams", topic="competitions", status=201, part="teams", agents=True,
 ):  # fmt: skip
     """Make a token for each team of a competition. The secrets are told this once and kept nowhere.
 
@@ -37,6 +37,11 @@ class RegisterTeams(
     days: Annotated[float | None, Param("How long the tokens last (for ever by default).")] = None
     by: Annotated[str, Param("Who makes them.", travels=False)] = HERE.name
     account: Annotated[str | None, Param("The token whose limits theirs share.", travels=False)] = None
+
+    def sent_by(self, principal: Principal) -> Self:
+        """Return the same registration with its sender, whose limits the tokens share if there are some."""
+        account = None if principal.holdouts is None else principal.limited_as
+        return replace(self, by=principal.name, account=account)
 
     def perform(self, session: HoldoutSession) -> list[dict[str, Any]]:
         """Make all tokens in one transaction."""

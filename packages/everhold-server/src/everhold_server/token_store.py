@@ -334,8 +334,8 @@ def _readable(identifier: str) -> str:
 def _checked(name: str, *, of: str = "analyst") -> str:
     try:
         return checked_name(name, of=of)
-    except ValueError as fault:
-        raise QueryRejected(f"{str(fault).removesuffix('.')}. No token was made.") from None
+    except QueryRejected as fault:
+        raise QueryRejected(f"{fault.message} No token was made.") from None
 
 
 def _scope(holdouts: Iterable[str] | None) -> tuple[str, ...] | None:

@@ -43,6 +43,24 @@ def _create(folder, *, queries=200, surprises=5, **wanted):
     )  # fmt: skip
 
 
+LISTING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2025-06-18",
+}
+
+
+def calling(name, **arguments):
+    """The request that calls a tool of a service."""
+    return {**LISTING, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+
+
+def asked(client, holdout="flights", call=LISTING, **headers):
+    """The response of a service to a request for tools."""
+    return client.post(f"/mcp/{holdout}", json=call, headers={**HEADERS, **headers})
+
+
 def call(holdout, *calls, **wanted):
     """The results of calls, each a name and arguments, of one client in this process."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -89,8 +88,7 @@ def register_teams(
     request: Request, holdouts: OpenHoldouts, principal: Principal, name: str, asked: RegisterTeams, _: Any = None
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Register teams for a steward, and return each team with its token."""
-    account = None if principal.holdouts is None else principal.limited_as
-    made = holdouts.whole(name, principal).perform(replace(asked, by=principal.name, account=account))
+    made = holdouts.whole(name, principal).perform(asked.sent_by(principal))
     noted(request, asked.act, **asked.facts(made))
     return made
 

@@ -23,6 +23,13 @@ INSTRUCTIONS = (
     "rows. What is refused costs nothing. When the budget is spent, stop."
 )
 
+OF_COMPETITIONS = (
+    "This holdout is a competition: teams submit predictions, and no other query is answered. `status` and "
+    "`leaderboard` are free and change nothing. Tools that change something act for the host. A disqualified team "
+    "never comes back, and everybody may read the reason, so disqualify only a team that the host named. Tokens of "
+    "teams are told once: hand them to the host, and write them nowhere else."
+)
+
 LANGUAGE = (
     "columns by name (in double quotes if the name is not a plain word), numbers, texts "
     "in single quotes, true, false, + - * /, = <> < <= > >=, between, in (...), and, or, "
@@ -56,6 +63,9 @@ def examples(schema: Schema) -> list[dict[str, Any]]:
 
 def next_step(status: Mapping[str, Any]) -> str:
     """Return a sentence that advises an agent after the tools `describe` or `status`."""
+    if status.get("competition"):
+        what = "final board" if status["closed"] else "board of now"
+        return f"Read the {what} with leaderboard. Everything else is the host's decision."
     if status["closed"]:
         return "The study was unsealed, so nothing new is answered. What was asked before stays free. Stop here."
     if not all(status["remaining"].values()) and status.get("outlook") and not status.get("analyst"):

@@ -21,12 +21,13 @@ from starlette.responses import JSONResponse
 
 from everhold.arguments import brief
 from everhold.errors import EverholdError, warnings_collected
+from everhold.operations.operation import Role
 from everhold.strict_json import JsonFault, read_json
 from everhold.suites import is_suite
-from everhold_server.mcp.advice import INSTRUCTIONS
+from everhold_server.mcp.advice import INSTRUCTIONS, OF_COMPETITIONS
 from everhold_server.mcp.suite_tools import INSTRUCTIONS as OF_SUITES
 from everhold_server.mcp.suite_tools import CaseTools
-from everhold_server.mcp.tools import ChampionTools, Tools, tools_of
+from everhold_server.mcp.tools import Acting, ChampionTools, Tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from everhold.holdout import Holdout
+    from everhold.operations.operation import HoldoutOperation
     from everhold_server.mcp.candidates import PredictionsFolder
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -103,12 +105,17 @@ class _Server(MCPServer[Any]):
         raise ToolError(message)  # outside, so that nothing of the fault goes along
 
 
-def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = None) -> MCPServer[Any]:
+def make_server(
+    holdout: Holdout, *, predictions: PredictionsFolder | None = None,
+    perform: Callable[[HoldoutOperation[Any]], Any] | None = None, more: Sequence[type[HoldoutOperation[Any]]] = (),
+) -> MCPServer[Any]:  # fmt: skip
     """Return a server of tools for an open holdout, on behalf of the analyst it was opened for.
 
     Args:
         holdout: Stays open as long as the server is used; several servers and processes may share a ledger.
         predictions: The folder from which files of predictions are read; none by default.
+        perform: Performs the operations of tools; by default the holdout does.
+        more: Operations that have a tool beside those of the holdout.
 
     Examples:
         >>> import anyio, tempfile, numpy as np, everhold as eh
@@ -128,15 +135,18 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
     cases = CaseTools(holdout)
     loop: tuple[Callable[..., Any], ...] = (cases.worth_asking, cases.open_challenge, cases.report, cases.withdraw)
     methods: list[Callable[..., Any]]
-    free: list[Callable[..., Any]]
+    derived: dict[Callable[..., Any], type[HoldoutOperation[Any]]] = {}
     if is_suite(holdout):
-        methods, free, instructions = [cases.describe, *loop, cases.status], [], OF_SUITES
-    else:  # always all: gates may be opened and rows may arrive later
-        tools, (acts, free) = Tools(holdout, predictions), tools_of(holdout)
-        methods = [tools.describe, tools.quote, tools.ask, tools.challenge, tools.status, tools.certificate, *loop,
-                   *acts, *free, ChampionTools(holdout, predictions).complete]  # fmt: skip
-        instructions = INSTRUCTIONS
-    made = [_tool(method, free=method in free or method.__name__ in _FREE_TOOLS) for method in methods]
+        methods, instructions = [cases.describe, *loop, cases.status], OF_SUITES
+    else:
+        tools, derived = Tools(holdout, predictions), Acting(holdout, perform or holdout.perform, more).tools()
+        if holdout.status().get("competition"):
+            methods, instructions = [tools.status, tools.certificate, *derived], OF_COMPETITIONS
+        else:  # always all: gates may be opened and rows may arrive later
+            methods = [tools.describe, tools.quote, tools.ask, tools.challenge, tools.status, tools.certificate, *loop,
+                       *derived, ChampionTools(holdout, predictions).complete]  # fmt: skip
+            instructions = INSTRUCTIONS
+    made = [_tool(method, derived.get(method)) for method in methods]
     of_cases = (each.__name__ for each in methods if getattr(each, "__self__", None) is cases)
     return _Server(made, instructions, dict.fromkeys(of_cases, cases.advice))
 
@@ -274,10 +284,12 @@ def _security(host: str, allowed_hosts: Sequence[str]) -> TransportSecuritySetti
     return TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)
 
 
-def _tool(method: Callable[..., Any], *, free: bool = False) -> Tool:
+def _tool(method: Callable[..., Any], operation: type[HoldoutOperation[Any]] | None) -> Tool:
     """Return a method as an MCP tool whose schema allows no unknown arguments."""
+    free = method.__name__ in _FREE_TOOLS if operation is None else not operation.act
     hints = ToolAnnotations(
-        read_only_hint=free, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+        read_only_hint=free, destructive_hint=operation is not None and operation.role is Role.STEWARD and not free,
+        idempotent_hint=True, open_world_hint=False,
     )  # fmt: skip
     tool = Tool.from_function(
         _guarded(method), name=method.__name__, description=_description(method), annotations=hints

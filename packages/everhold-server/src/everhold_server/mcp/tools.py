@@ -8,6 +8,7 @@ is the same query another time, so an agent that lost an answer asks again, for 
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -17,8 +18,9 @@ from everhold.arguments import brief
 from everhold.display import left_in_words
 from everhold.errors import QueryRejected
 from everhold.operations import OPERATIONS
-from everhold.operations.operation import AnyQuery, HoldoutOperation, parameters
+from everhold.operations.operation import AnyQuery, HoldoutOperation, Role, parameters
 from everhold.queries.makers import mean
+from everhold_competitions.operations import COMPETITION_OPERATIONS
 from everhold_server.mcp.advice import (
     LANGUAGE,
     examples,
@@ -31,7 +33,7 @@ from everhold_server.mcp.candidates import Label, PredictionsFolder, candidate, 
 from everhold_server.wire.reading import annotated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from everhold.holdout import Holdout
     from everhold.queries.means.combined import ConditionalMean
@@ -375,18 +377,32 @@ class PerformedOutput(Output):
     result: Annotated[dict[str, Any], Field(description="The result, by field.")]
 
 
-def tools_of(holdout: Holdout) -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:
-    """Return the operations of a holdout as tools in two lists: those with an effect, and all others.
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """How the tools of operations act, and for whom.
 
-    Args:
+    Attributes:
         holdout: On whose behalf it was opened, the agent acts.
+        perform: Performs an operation on it; a service also records who did it.
+        more: Operations that have a tool beside those of the holdout.
     """
-    used = [each for each in OPERATIONS.values() if each.agents]
-    acts, free = ([_tool(holdout, each) for each in used if bool(each.act) is changes] for changes in (True, False))
-    return acts, free
+
+    holdout: Holdout
+    perform: Callable[[HoldoutOperation[Any]], Any]
+    more: Sequence[type[HoldoutOperation[Any]]] = ()
+
+    def tools(self) -> dict[Callable[..., Any], type[HoldoutOperation[Any]]]:
+        """Return the tools of operations: those of competitions if the holdout is one, and an agent's own rights."""
+        status = self.holdout.status()
+        contest, steward = "competition" in status, status.get("analyst") is None
+        every = [each for each in (*OPERATIONS.values(), *COMPETITION_OPERATIONS, *self.more) if each.agents]
+        return {
+            _tool(self, each): each for each in every
+            if (each.topic == "competitions") is contest and (steward or each.role is not Role.STEWARD)
+        }  # fmt: skip
 
 
-def _tool(holdout: Holdout, operation: type[HoldoutOperation[Any]]) -> Callable[..., Any]:
+def _tool(acting: Acting, operation: type[HoldoutOperation[Any]]) -> Callable[..., Any]:
     every = [each for each in parameters(operation) if each.about.travels]
     about = next((each.name for each in every if each.holds(AnyQuery) and not each.several), None)
     details: dict[str, Any] = {} if about is None else {"low": Low, "high": High, "given": Given}
@@ -396,10 +412,11 @@ def _tool(holdout: Holdout, operation: type[HoldoutOperation[Any]]) -> Callable[
         if about is not None and arguments[about] is not None:
             arguments[about] = mean_of(arguments[about], of["low"], of["high"], of["given"])
         asked = operation(**arguments)
-        done, left = holdout.perform(asked), holdout.remaining
+        done, left = acting.perform(asked), acting.holdout.remaining
         said = "; ".join(filter(None, [asked.remark(done), f"{left_in_words(left)} left"]))
         return {
-            "result": done.to_dict(), "left": dict(left), "says": said, "next": next_step(holdout.status())
+            "result": {operation.part: done} if operation.part else done.to_dict(), "left": dict(left), "says": said,
+            "next": next_step(acting.holdout.status()),
         }  # fmt: skip
 
     kinds = {each.name: Text if each.name == about and each.required else annotated(each) for each in every}

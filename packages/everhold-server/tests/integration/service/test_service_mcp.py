@@ -11,16 +11,10 @@ import uvicorn
 from app_samples import http_client, make, seal, token
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_samples import asked, calling
 
 from everhold.holdout import Holdout
 from everhold_server.principals import Role
-
-LISTING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-HEADERS = {
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": "2025-06-18",
-}
 
 
 @pytest.fixture
@@ -41,14 +35,6 @@ def test_an_agent_is_not_told_what_others_may_spend(app, tmp_path):
             assert "somebody else" not in told.text
     with http_client(app, token(app)) as steward:
         assert "somebody else" in asked(steward, call=calling("status")).text
-
-
-def calling(name, **arguments):
-    return {**LISTING, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
-
-
-def asked(client, holdout="flights", call=LISTING, **headers):
-    return client.post(f"/mcp/{holdout}", json=call, headers={**HEADERS, **headers})
 
 
 def test_an_agent_asks_as_the_analyst_of_its_token(app):

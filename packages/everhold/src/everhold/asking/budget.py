@@ -45,7 +45,7 @@ def checked_name(analyst: str, *, of: str = "analyst") -> str:
     """Return the name of an analyst or team, after checking that it can be used.
 
     Raises:
-        ValueError: If it cannot be used.
+        QueryRejected: If it cannot be used.
     """
     usable = (
         isinstance(analyst, str)
@@ -56,7 +56,7 @@ def checked_name(analyst: str, *, of: str = "analyst") -> str:
         and not (of == "team" and analyst.startswith(_FORMULA))  # strangers choose it, and it is exported as CSV
     )
     if not usable:
-        raise ValueError(
+        raise QueryRejected(
             f"The {of}'s name {brief(analyst)} cannot be used. Pass 1 to {LONGEST_NAME} "
             "printable characters in Unicode normal form (NFKC), without leading, "
             "trailing or double spaces, such as 'team-a'. A team's name cannot begin with "

@@ -105,7 +105,7 @@ def test_thresholds_are_of_numbers_and_of_metrics_of_classes():
     missing = np.where(SEALED["x"] > 2.0, np.nan, SEALED["x"])
     for name, scores, words in (
         ("f1", "x > 0", "The scores are 'x > 0'"), ("f1", {"x": SEALED["x"]}, "Pass an array of numbers"),
-        ("f1", missing, f"the first for row {int(np.argmax(np.isnan(missing)))},"),
+        ("f1", missing, f"row {int(np.argmax(np.isnan(missing))) + 1:,} has nan"),
         ("roc_auc", SEALED["x"], "no threshold turns into classes"),
     ):  # fmt: skip
         with pytest.raises(eh.QueryRejected, match=words):

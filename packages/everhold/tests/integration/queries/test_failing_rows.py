@@ -325,11 +325,13 @@ def test_predictions_that_are_handed_in_are_refused_with_their_place(tmp_path, w
     rows = {"holdout": {**SEALED, "id": np.arange(ROWS)}, "training": {**TRAINING, "id": ROWS + np.arange(ROWS)}}
     of_ids = {"label": "y", "rows": eh.Rows(row_id="id"), "mechanism": "guess_and_check"}
     wrong = np.where(np.arange(ROWS) == 17, value, Y)
-    backwards = {"id": np.arange(ROWS)[::-1], "p": wrong[::-1]}
-    (tmp_path / "p.csv").write_text("id,p\n" + "".join(f"{row},{said}\n" for row, said in enumerate(wrong)))
+    mixed = np.random.default_rng(8).permutation(ROWS)
+    table, line = {"id": mixed, "p": wrong[mixed]}, int(np.argmax(mixed == 17)) + 1
+    (tmp_path / "p.csv").write_text("id,p\n" + "".join(f"{row},{wrong[row]}\n" for row in mixed))
     with eh.Holdout.create(f"sqlite:///{tmp_path}/s.db", "s", **rows, **of_ids) as holdout:
-        for carried in (wrong, backwards, eh.predictions_in(tmp_path / "p.csv", row_id="id")["p"]):
+        file = eh.predictions_in(tmp_path / "p.csv", row_id="id")["p"]
+        for carried, row in ((wrong, 18), (table, line), (file, line)):
             for name in names:
-                with pytest.raises(eh.QueryRejected, match="the first for row 17, counted from 0"):
+                with pytest.raises(eh.QueryRejected, match=f"row {row:,} has .*{value}"):
                     holdout.ask(eh.metric(name, carried, **({"floor": 1} if name == "mape" else {})))
         assert len(holdout.transcript()) == 0

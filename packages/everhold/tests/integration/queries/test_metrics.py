@@ -88,7 +88,7 @@ BAD = {
     "probabilities for labels": (
         accuracy([0.2, 0.7] * 3),
         "binary",
-        "such as 0.2, 0.7, the first for row 0, counted from 0. Pass one of 0, 1.*Ask brier",
+        "row 1 has 0.2. 6 are such as 0.2, 0.7. Pass one of 0, 1.*Ask brier",
     ),
     "another class": (error([0, 2] * 3), "binary", "3 are such as 2"),
     "measurements": (accuracy([0.5, 2.0] * 3), "number", "Ask risk"),

@@ -179,10 +179,14 @@ class LabelQuery(RowwiseQuery):
             if isinstance(given, LocatedPredictions):
                 (query,) = given.located([self], sealed, schema)
         ids = tuple if sealed is None or schema.row_id is None else partial(sealed.row_ids, schema.row_id)
-        changes = {"predictions": _in_order(query.predictions, schema, ids, rows_are="sealed", span=compiler.span)}
+        check = partial(query.check_lines, schema=schema)
+        changes = {
+            "predictions": _in_order(query.predictions, schema, ids, check, rows_are="sealed", span=compiler.span)
+        }
         if training is not None:
             ids = tuple if schema.row_id is None else partial(training.row_ids, schema.row_id)
-            changes["training"] = _in_order(query.training, schema, ids, rows_are="training")
+            check = partial(check, what="The training predictions")
+            changes["training"] = _in_order(query.training, schema, ids, check, rows_are="training")
         placed: Self = replace(query, **changes)  # type: ignore[type-var]  # all of its kinds are dataclasses
         return placed
 
@@ -307,6 +311,14 @@ class LabelQuery(RowwiseQuery):
         predictions, what = _named(self.predictions, "The predictions")
         return self._checked(predictions, schema.rows, schema, what=what)
 
+    def check_lines(self, predictions: NDArray[Any], *, schema: Schema, what: str = "The predictions") -> None:
+        """Check predictions in the order in which they were handed in, so that a message names the row in a file.
+
+        Raises:
+            QueryRejected: If one cannot be meant. Nothing is charged.
+        """
+        self._usable(predictions, len(predictions), schema, what=what)
+
     def _usable(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
         """Return predictions as an array of numbers or texts, one for each row, after all checks."""
         predictions, what = _named(predictions, what)
@@ -387,21 +399,24 @@ class LabelQuery(RowwiseQuery):
                 f"{'a probability' if self._of_probabilities else one} for each row."
             )
         if self._of_probabilities and (wrong := ~((array >= 0) & (array <= 1))).any():
-            raise QueryRejected(f"{what} are not all in [0, 1]{first_of(wrong)}. Pass probabilities of label 1.")
+            first = first_of(wrong, array)
+            raise QueryRejected(f"{what} are not all in [0, 1]: {first}. Pass probabilities of label 1.")
         return array
 
 
 def _in_order(
-    predictions: Any, schema: Schema, ids: Callable[[], Sequence[Any]], *, rows_are: str, span: RowSpan | None = None
-) -> Any:
+    predictions: Any, schema: Schema, ids: Callable[[], Sequence[Any]], check: Callable[..., None], *, rows_are: str,
+    span: RowSpan | None = None,
+) -> Any:  # fmt: skip
     """Return predictions in the order of the rows with these ids."""
     if isinstance(predictions, PredictionColumn):
-        return predictions.placed(schema, ids(), rows_are=rows_are, span=span)
+        return predictions.placed(schema, ids(), rows_are=rows_are, span=span, check=check)
     table, others = prediction_table(predictions), tuple if span is None else span.ids
     if table is not None:
         predictions = table.in_order(
-            schema.row_id, ids(), rows_are=rows_are, others=others, numbers=schema.label_kind != "string"
-        )
+            schema.row_id, ids(), rows_are=rows_are, others=others, numbers=schema.label_kind != "string",
+            check=check,
+        )  # fmt: skip
     return predictions if span is None else span.cut(predictions)
 
 

@@ -310,7 +310,7 @@ class LossQuery(LabelQuery):
         array = array.astype(np.float64)
         if not bool(np.all(np.isfinite(array))):
             raise QueryRejected(
-                f"{what} are not all finite{first_of(~np.isfinite(array))}. Pass a number for each row."
+                f"{what} are not all finite: {first_of(~np.isfinite(array), array)}. Pass a number for each row."
             )
         return array
 
@@ -557,7 +557,7 @@ class ScoredRows(LabelQuery):
         array = LabelQuery._checked(self, predictions, rows, schema, what=what)
         if self.outputs_are in ("scores", "numbers") and not bool(np.all(np.isfinite(array))):
             raise QueryRejected(
-                f"{what} are not all finite{first_of(~np.isfinite(array))}. Pass a number for each row."
+                f"{what} are not all finite: {first_of(~np.isfinite(array), array)}. Pass a number for each row."
             )
         return array
 
@@ -647,7 +647,8 @@ def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) ->
     right = np.all((array >= 0.0) & (array <= 1.0), axis=1)
     if (wrong := ~(right & (np.abs(array.sum(axis=1) - 1.0) <= _SUM_OF_PROBABILITIES))).any():
         raise QueryRejected(
-            f"{what} do not add up to 1 in each row{first_of(wrong)}. Pass a probability from 0 to 1 for each class."
+            f"{what} do not add up to 1 in each row: {first_of(wrong, array)}. Pass a probability from 0 to 1 for each "
+            "class."
         )
     return array
 

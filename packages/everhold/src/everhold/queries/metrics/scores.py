@@ -178,7 +178,9 @@ def at_thresholds(
                 f"The scores are {brief(given)}. Pass an array of numbers, or a fitted model."
             ) from None
         if bool(np.isnan(numbers).any()):
-            raise QueryRejected(f"Some rows have no score{first_of(np.isnan(numbers))}. Pass a number for each row.")
+            raise QueryRejected(
+                f"Some rows have no score: {first_of(np.isnan(numbers), numbers)}. Pass a number for each row."
+            )
         return (numbers >= cut).astype(np.int64) if pos_label is None else numbers >= cut
 
     return [

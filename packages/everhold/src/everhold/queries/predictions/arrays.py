@@ -54,7 +54,7 @@ class PredictionTable:
 
     def in_order(
         self, row_id: str | None, ids: Sequence[Any], *, rows_are: str, others: Callable[[], Sequence[Any]] = tuple,
-        numbers: bool = False,
+        numbers: bool = False, check: Callable[[NDArray[Any]], None] | None = None,
     ) -> Any:  # fmt: skip
         """Return the predictions, one for each row in the order of the rows.
 
@@ -64,6 +64,7 @@ class PredictionTable:
             rows_are: The name of the rows in messages, "sealed" or "training".
             others: Reads the ids of further rows, whose predictions are left out.
             numbers: Whether all predictions have to be numbers.
+            check: Checks predictions in the order of the table, so that a message names the row of the table.
 
         Raises:
             QueryRejected: If an id is missing, twice or unknown, the predictions cannot be told, or one is missing or
@@ -84,7 +85,11 @@ class PredictionTable:
                 f"{self.name} has {count:,} ids and predictions of the shape {values.shape}. Pass one prediction for "
                 f"each id, as in {_example(row_id)}."
             )
-        return values if order is None else values[order]
+        if order is None:
+            return values
+        if check is not None:
+            check(values)
+        return values[order]
 
     def order(
         self, row_id: str, ids: Sequence[Any], *, rows_are: str, others: Callable[[], Sequence[Any]] = tuple
@@ -281,14 +286,15 @@ def _example(row_id: str | None) -> str:
     return f'a table such as "{row_id},prediction", "17,1", "18,0"'
 
 
-def first_of(wrong: NDArray[np.bool_]) -> str:
-    """Return words that name the first row with a wrong prediction, in the order of the rows.
+def first_of(wrong: NDArray[np.bool_], predictions: NDArray[Any]) -> str:
+    """Return words that name the first wrong prediction and its row, from 1 in the order in which they were passed.
 
     Examples:
-        >>> first_of(np.array([False, True]))
-        ', the first for row 1, counted from 0'
+        >>> first_of(np.array([False, True]), np.array([0.0, np.nan]))
+        'row 2 has nan'
     """
-    return f", the first for row {int(np.argmax(wrong)):,}, counted from 0"
+    place = int(np.argmax(wrong))
+    return f"row {place + 1:,} has {_shown(predictions[place].tolist())}"
 
 
 def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
@@ -305,7 +311,8 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
     floats = predictions.dtype.kind == "f"
     if floats and not bool(np.all(np.isfinite(predictions))):
         raise QueryRejected(
-            f"{what} hold nan or infinite numbers{first_of(~np.isfinite(predictions))}. Pass a label for each row."
+            f"{what} hold nan or infinite numbers: {first_of(~np.isfinite(predictions), predictions)}. Pass a label "
+            "for each row."
         )
     if predictions.dtype.kind == "b" and schema.label_kind != "binary":
         expected, hint = known_classes(schema)
@@ -316,9 +323,9 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
         classes, (expected, hint) = schema.label_classes, known_classes(schema)
         unknown = [each for each, _ in Counter(strange).most_common(_MOST_CLASSES)]
         more = ", ..." if len(set(strange)) > len(unknown) else ""
+        every = f". {len(strange):,} are such as {', '.join(map(_shown, unknown))}{more}" if len(strange) > 1 else ""
         raise QueryRejected(
-            f"{what} are no labels: {len(strange):,} are such as "
-            f"{', '.join(map(_shown, unknown))}{more}{first_of(is_strange)}. {expected} "
+            f"{what} are no labels: {first_of(is_strange, predictions)}{every}. {expected} "
             f"{_look_alike(unknown, classes) or hint}",
             unknown=[_plain(each) for each in unknown],
             known=[_plain(each) for each in (classes or ())[:_MOST_LISTED]],

@@ -85,7 +85,10 @@ class PredictionColumn:
     name: str
     reading: ColumnReading | None = field(default=None, repr=False)
 
-    def placed(self, schema: Schema, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None = None) -> Placed:
+    def placed(
+        self, schema: Schema, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None = None,
+        check: Callable[..., None] | None = None,
+    ) -> Placed:  # fmt: skip
         """Read the column, and return its predictions in the order of the rows.
 
         Args:
@@ -93,6 +96,7 @@ class PredictionColumn:
             ids: As for `PredictionTable.in_order`.
             rows_are: The same.
             span: Place of the rows among all sealed rows; None where they are all.
+            check: As for `PredictionTable.in_order`; takes the name of the predictions in messages, too.
 
         Raises:
             QueryRejected: If the file cannot be read, or its ids are not those of the rows. Nothing is charged.
@@ -100,7 +104,8 @@ class PredictionColumn:
         what = f"The predictions in column {self.name!r} of {self.file.path.name}"
         cache = None if self.reading is None else self.reading.cache
         reading = ColumnReading(self.file, [self.name]) if self.reading is None else self.reading
-        return Placed(reading.values(self.name, schema, ids, rows_are=rows_are, span=span), what, cache)
+        named = None if check is None else partial(check, what=what)
+        return Placed(reading.values(self.name, schema, ids, rows_are=rows_are, span=span, check=named), what, cache)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,8 +148,9 @@ class ColumnReading:
         self._lines: dict[str, int] = {}
 
     def values(
-        self, name: str, schema: Schema, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None = None
-    ) -> NDArray[Any]:
+        self, name: str, schema: Schema, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None = None,
+        check: Callable[[NDArray[Any]], None] | None = None,
+    ) -> NDArray[Any]:  # fmt: skip
         """Return a column's predictions in the order of the rows, as `PredictionColumn.placed` does."""
         if self._source is None:
             from everhold.queries.predictions.files import SomeColumns
@@ -166,8 +172,12 @@ class ColumnReading:
             self._next = place
             self._batch = self._source.read(list(some))
         column = self._batch[name]
+        if order is not None and len(column) == self._lines[rows_are]:
+            if check is not None:
+                check(column)
+            return column[order]
         if order is not None:
-            return column[order] if len(column) == self._lines[rows_are] else column
+            return column
         return column if span is None else span.cut(column, what=f"The predictions in column {name!r}")
 
     def _order(
