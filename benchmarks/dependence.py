@@ -14,7 +14,8 @@ import numpy as np
 from benchmarks.timing import compare, seconds
 from everhold.dependence import MarkovChain
 from everhold.display import text_table
-from everhold.privacy.curves import GaussianCurve
+from everhold_privacy.curves import GaussianCurve
+from everhold_privacy.leakage import leakage
 from everhold_privacy.networks.factors import Factor, FactorModel
 from everhold_privacy.networks.models import BayesianNetwork
 from everhold_privacy.networks.quilts import influence_bound
@@ -52,7 +53,7 @@ def _long_chain(*, slow: bool) -> Callable[[], object]:
     transition = np.random.default_rng(0).dirichlet(np.ones(10), 10)
     if slow:
         transition = 0.005 * transition + 0.995 * np.eye(10)
-    return lambda: MarkovChain(transition).leakage(GaussianCurve(0.01), 1_000_000).delta(_EPSILONS)
+    return lambda: leakage(MarkovChain(transition), GaussianCurve(0.01), 1_000_000).delta(_EPSILONS)
 
 
 def _forest() -> object:

@@ -8,9 +8,7 @@ from typing import Any, ClassVar
 
 from everhold.dependence import DependenceModel
 from everhold.dependence.base import require_rows
-from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
 from everhold.errors import DependenceError
-from everhold.privacy.curves import PrivacyCurve
 
 __all__ = ["Blocks"]
 
@@ -33,10 +31,6 @@ class Blocks(DependenceModel):
     def __post_init__(self) -> None:
         if isinstance(self.length, bool) or not isinstance(self.length, int) or self.length < 1:
             raise DependenceError(f"length is {self.length!r}. Pass a whole number of at least 1.")
-
-    def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """Group privacy: a row's block may tell everything about it (S4 with |N| = length - 1)."""
-        return LeakageCurve(curve, (RowClass(1.0, (Spread.quilt(nearby=self.length - 1),)),))
 
     def concentration(self, rows: int) -> float:
         """Hoeffding's inequality for the sums of blocks: ``n^2 / sum k^2``, at least ``n / length`` (S5)."""

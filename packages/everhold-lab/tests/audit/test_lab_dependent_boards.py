@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from everhold.dependence import Groups, MarkovChain
-from everhold.privacy.curves import GaussianCurve
 from everhold_lab.audit.boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, uniform_copying
+from everhold_privacy.curves import GaussianCurve
+from everhold_privacy.leakage import leakage
 
 MANY = 1 << 40  # points: records that are not copied are different
 
@@ -74,7 +75,7 @@ def test_a_chain_of_two_states_is_not_the_model_of_a_chain_of_many():
     """Equal spectra, but pairs of equal states, which leak little, are rarer the more states there are."""
     two, many = (MarkovChain(uniform_copying(states, 0.9).tolist()) for states in (2, 16))
     assert two.concentration(1_000) == pytest.approx(many.concentration(1_000))
-    leak_two, leak_many = (model.leakage(GaussianCurve(0.1), 1_000).delta(0.1) for model in (two, many))
+    leak_two, leak_many = (leakage(model, GaussianCurve(0.1), 1_000).delta(0.1) for model in (two, many))
     assert leak_two < 0.6 * leak_many
     assert CopiedInOrder(points=8, correlation=0.9).dependence().transition == many.transition
 

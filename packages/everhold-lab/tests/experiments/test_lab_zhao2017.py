@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from everhold.dependence import DependenceModel, Groups, Independent, MarkovChain
 from everhold.mechanisms import GuessAndCheck
-from everhold.privacy.curves import GaussianCurve
 from everhold.randomness import SeededNoise
 from everhold_lab.audit.boards import CopiedInGroups, CopiedInOrder, uniform_copying
 from everhold_lab.experiments.attributes import Attributes, AttributeSample
@@ -30,6 +29,8 @@ from everhold_lab.experiments.zhao2017 import (
     select,
 )
 from everhold_lab.published import zhao_theorem_2_rows
+from everhold_privacy.curves import GaussianCurve
+from everhold_privacy.leakage import leakage
 from everhold_privacy.mechanisms.averages import Empirical
 
 CHAIN, GROUPS = CopiedInOrder(points=16, correlation=0.5), CopiedInGroups(points=1, size=5)
@@ -172,7 +173,7 @@ def test_numbers_that_make_no_population_are_refused():
 def test_a_chain_of_few_states_leaves_out_no_more_than_its_equal_pairs(correlation):
     few, many = (MarkovChain(uniform_copying(states, correlation).tolist()) for states in (8, 48))
     for epsilon in (0.0, 0.05, 0.5):
-        short, full = (model.leakage(GaussianCurve(0.1), 5_000).delta(epsilon) for model in (few, many))
+        short, full = (leakage(model, GaussianCurve(0.1), 5_000).delta(epsilon) for model in (few, many))
         assert full <= short / (1.0 - 1.0 / 8.0)
     assert full > short
     assert few.concentration(5_000) == pytest.approx(many.concentration(5_000))

@@ -5,9 +5,9 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from everhold.privacy.curves import GaussianCurve, PureCurve
 from everhold_lab.published import gaussian_sample_failure, jung_pure_radius, jung_radius, laplace_sample_failure
 from everhold_lab.published.jung2020 import jung_2020, jung_2020_rows
+from everhold_privacy.curves import GaussianCurve, PureCurve
 
 SESSION = {"surprises": 1, "confidence": 0.95, "slack": 0.0}
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from everhold.privacy import GaussianCurve, PureCurve
 from everhold_lab.theory.post_selection import (
     dwork_theorem_20,
     exact_max_information,
@@ -16,6 +15,7 @@ from everhold_lab.theory.post_selection import (
     rogers_2016,
     zhao_theorem_3,
 )
+from everhold_privacy.curves import GaussianCurve, PureCurve
 
 
 def hockey_stick(law, other, epsilon):

@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,6 @@ from tiny_worlds import QUERIES, binary_data, independent_law, noisy_mean, rando
 from everhold.dependence import Groups, MarkovChain
 from everhold.errors import DependenceError
 from everhold.guarantees.description_length import QueryTree, hoeffding_radius
-from everhold.privacy.curves import GaussianCurve, PureCurve
 from everhold_lab.theory.post_selection import (
     corrected_p_value,
     corrected_radius,
@@ -23,7 +23,9 @@ from everhold_lab.theory.post_selection import (
     p_value_threshold,
     post_selection_radius,
 )
+from everhold_privacy.curves import GaussianCurve, PureCurve
 from everhold_privacy.guarantees import gaussian_exceedance, transfer_radius
+from everhold_privacy.leakage import leakage
 
 FAIR = 0.5
 
@@ -249,7 +251,7 @@ def fitted_chain(training, *, gap):
 def as_if_free_of_training_rows(model):
     """The model with the protection removed: nothing is given up."""
     return SimpleNamespace(
-        miss=0.0, training_distance=lambda: 0.0, leakage=model.leakage, concentration=model.concentration,
+        miss=0.0, training_distance=lambda: 0.0, leakage=partial(leakage, model), concentration=model.concentration,
         independent=False,
     )  # fmt: skip
 

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.privacy.curves import PureCurve
 from everhold_lab.published.thresholdout import (
     independent_price,
     zhao_theorem_2,
@@ -25,6 +24,7 @@ from everhold_lab.theory.thresholdout import (
     zhao_privacy,
     zhao_theorem_2_rows_as_printed,
 )
+from everhold_privacy.curves import PureCurve
 
 SESSION = {"queries": 1000, "surprises": 10, "confidence": 0.95, "slack": 1 / 3}
 

@@ -23,8 +23,6 @@ from tiny_models import (
 from tiny_sessions import hockey_stick, sessions
 
 from everhold.dependence import Groups
-from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
-from everhold.privacy import PureCurve
 from everhold_lab.theory.bayesian_privacy import (
     bayesian_leakage,
     bayesian_privacy,
@@ -35,6 +33,8 @@ from everhold_lab.theory.bayesian_privacy import (
     leakage_from,
     privacy_for,
 )
+from everhold_privacy.curves import PureCurve
+from everhold_privacy.leakage import LeakageCurve, RowClass, Spread, leakage
 
 ROUNDING, VIOLATED = 1e-9, 1e-3
 EPSILONS = np.array([0.0, 0.2, 0.7, 2.0])
@@ -347,8 +347,8 @@ def transfer_excesses(believed):
         curve = LeakageCurve(PureCurve(held.loss, 2), tuple(RowClass(1 / model.rows, bound) for bound in bounds))
         population = np.einsum("x,xtj->tj", held.prior, held.sealed)[None]
         excess = -math.inf
-        for epsilon, leakage in zip(EPSILONS, curve.delta(EPSILONS), strict=True):
-            excess = max(excess, held.leak(epsilon) - leakage)
+        for epsilon, delta in zip(EPSILONS, curve.delta(EPSILONS), strict=True):
+            excess = max(excess, held.leak(epsilon) - delta)
             for alpha in ALPHAS:
                 error = held.mean_excess(population, alpha + math.tanh(epsilon / 4))
                 excess = max(excess, error - held.mean_excess(held.sealed, alpha) - leakage)
@@ -369,8 +369,8 @@ def test_components_are_groups():
         edges = held.model.edges()
         sizes = [len(component(edges, row)) for row in range(held.model.rows)]
         groups = Groups.of_counts({size: sizes.count(size) // size for size in set(sizes)})
-        leakage = groups.leakage(PureCurve(held.loss, 2), held.model.rows).delta(EPSILONS)
-        assert all(held.leak(epsilon) <= bound + ROUNDING for epsilon, bound in zip(EPSILONS, leakage, strict=True))
+        said = leakage(groups, PureCurve(held.loss, 2), held.model.rows).delta(EPSILONS)
+        assert all(held.leak(epsilon) <= bound + ROUNDING for epsilon, bound in zip(EPSILONS, said, strict=True))
 
 
 def test_rows_taken_for_independent_that_are_not_are_caught():

@@ -10,13 +10,14 @@ from tiny_models import blanket, models, quilts, randomised_response
 from tiny_sessions import session, sessions
 
 from everhold.dependence.series.markov_chain import MarkovChain
-from everhold.privacy import PureCurve
 from everhold_lab.theory.bayesian_privacy import (
     bayesian_privacy,
     chain_privacy_for,
     enumerated_influence,
     enumerated_quilt_influence,
 )
+from everhold_privacy.curves import PureCurve
+from everhold_privacy.leakage import leakage
 from everhold_privacy.networks.factors import Factor, FactorModel
 from everhold_privacy.networks.models import BayesianNetwork, MarkovNetwork
 from everhold_privacy.networks.quilts import Quilt, conditional_quilt_influence, influence_bound, quilt_influence
@@ -64,7 +65,7 @@ def close(found, expected):
 
 def test_the_leakage_of_networks_is_never_too_small():
     for held, declared in zip(sessions(), networks(), strict=True):
-        bound = declared.leakage(PureCurve(held.loss, 2), held.model.rows).delta(EPSILONS)
+        bound = leakage(declared, PureCurve(held.loss, 2), held.model.rows).delta(EPSILONS)
         assert all(held.leak(epsilon) <= most + ROUNDING for epsilon, most in zip(EPSILONS, bound, strict=True))
 
 
@@ -77,7 +78,7 @@ def test_a_network_with_tables_that_are_too_weak_is_caught():
             mean = table.mean(axis=tuple(range(table.ndim - 1)), keepdims=True)
             weak.append((scope, mean + 0.0 * table if number % 2 else table))
         declared = network(type(held.model)(held.model.kind, held.model.states, tuple(weak)))
-        bound = declared.leakage(PureCurve(held.loss, 2), held.model.rows).delta(EPSILONS)
+        bound = leakage(declared, PureCurve(held.loss, 2), held.model.rows).delta(EPSILONS)
         caught += any(held.leak(epsilon) > most + 1e-3 for epsilon, most in zip(EPSILONS, bound, strict=True))
     assert caught > 0
 
@@ -109,7 +110,7 @@ def stationary_chains():
 
 def test_the_leakage_of_chains_is_never_too_small():
     for held, declared in stationary_chains():
-        bound = declared.leakage(PureCurve(held.loss, 2), held.model.rows).delta(EPSILONS)
+        bound = leakage(declared, PureCurve(held.loss, 2), held.model.rows).delta(EPSILONS)
         assert all(held.leak(epsilon) <= most + ROUNDING for epsilon, most in zip(EPSILONS, bound, strict=True))
 
 

@@ -16,7 +16,7 @@ from everhold.arguments import fraction, positive
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from everhold.privacy.curves import PrivacyCurve
+    from everhold_privacy.curves import PrivacyCurve
 
 
 _CELLS, _ROUNDS = 1024, 4
@@ -284,7 +284,7 @@ def transfer_radius(exceedance: Exceedance, leakage: PrivacyCurve, *, confidence
 
     Examples:
         >>> from everhold_privacy.guarantees import gaussian_exceedance
-        >>> from everhold.privacy.curves import GaussianCurve
+        >>> from everhold_privacy.curves import GaussianCurve
         >>> def exceedance(alpha: float) -> float:
         ...     return gaussian_exceedance(alpha=alpha, scale=0.01, answers=100)
         >>> bound = transfer_radius(exceedance, GaussianCurve(mu=0.2), confidence=0.95)

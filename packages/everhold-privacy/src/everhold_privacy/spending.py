@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from everhold.arguments import as_float, brief
 from everhold.display import Display, at_most
-from everhold.privacy import BoundedRangeCurve, GaussianCurve, PrivacyCurve, ZeroConcentratedCurve
-from everhold.privacy.curves import composed
 from everhold.queries import KINDS
+from everhold_privacy.curves import BoundedRangeCurve, GaussianCurve, PrivacyCurve, ZeroConcentratedCurve, composed
 from everhold_privacy.mechanisms.additive import Transferred
 
 if TYPE_CHECKING:

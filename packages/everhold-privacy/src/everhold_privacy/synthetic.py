@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy
 
-from everhold.privacy.curves import ZeroConcentratedCurve
 from everhold.randomness import LARGEST_SCALE
 from everhold.values.evaluation import UNIT
 from everhold.values.universe import MOST_ROWS, QueryFamily, Universe, WeightedCells, checked_histogram
+from everhold_privacy.curves import ZeroConcentratedCurve
 from everhold_privacy.guarantees import transferred_interval
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.privacy.curves import BoundedRangeCurve, PrivacyCurve
     from everhold.randomness import Noise
+    from everhold_privacy.curves import BoundedRangeCurve, PrivacyCurve
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,15 +17,15 @@ import scipy
 
 from everhold.arguments import as_float, as_whole
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.privacy.curves import PureCurve
+from everhold_privacy.curves import PureCurve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.privacy.curves import PrivacyCurve
     from everhold.randomness import Noise
+    from everhold_privacy.curves import PrivacyCurve
 
 
 _WORDS = 2**64

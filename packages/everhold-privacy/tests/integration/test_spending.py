@@ -8,8 +8,8 @@ import pytest
 import everhold as eh
 from everhold.asking.creation import settings_from
 from everhold.mechanisms import MECHANISMS, State
-from everhold.privacy import BoundedRangeCurve, GaussianCurve, ZeroConcentratedCurve
 from everhold.queries import KINDS
+from everhold_privacy.curves import BoundedRangeCurve, GaussianCurve, ZeroConcentratedCurve
 from everhold_privacy.mechanisms.additive import GaussianMechanism
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 from everhold_privacy.mechanisms.thresholdout import Thresholdout

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from synthetic_samples import matrix_of, plain_universe, random_family
 
-from everhold.privacy.curves import composed
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT
+from everhold_privacy.curves import composed
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
 from everhold_privacy.synthetic import MWEM
 

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from everhold.privacy.curves import PrivacyCurve
+from everhold_privacy.curves import PrivacyCurve
+from everhold_privacy.leakage import leakage
 
 EPSILONS = np.concatenate([[0.0], np.geomspace(1e-3, 12.0, 30)])
 
@@ -104,5 +105,5 @@ def worst_excess(model, joint, *, training=0, level=1.0):
     """By how much the exact leakage exceeds what the model says; at most rounding if the model is right."""
     rows, states = joint.ndim - training, joint.shape[0]
     exact = exact_leak(joint, noisy_sum(states, rows, level), training=training)
-    said = model.leakage(SumCurve(rows, level), rows).delta(EPSILONS)
+    said = leakage(model, SumCurve(rows, level), rows).delta(EPSILONS)
     return float(np.max(exact - said))

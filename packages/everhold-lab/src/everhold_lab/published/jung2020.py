@@ -14,7 +14,6 @@ import scipy
 from numpy.typing import NDArray
 
 from everhold.arguments import fraction, positive
-from everhold.privacy.curves import GaussianCurve, PrivacyCurve
 from everhold_lab.published.bound import (
     BoundOfSource,
     StatementOfSource,
@@ -23,6 +22,7 @@ from everhold_lab.published.bound import (
     check_session,
     whole_rows,
 )
+from everhold_privacy.curves import GaussianCurve, PrivacyCurve
 
 Floats = NDArray[np.float64]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import roots_legendre
 
-from everhold.privacy.curves import PureCurve
 from everhold.randomness import below_exponential, uniform_below
+from everhold_privacy.curves import PureCurve
 from everhold_privacy.guarantees import permute_and_flip_exceedance
 from everhold_privacy.mechanisms.selection import MARGIN, ExponentialMechanism, chances_of, gaps_of, words_of
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 import everhold as eh
-from everhold.privacy import GaussianCurve, PrivacyCurve, PureCurve
 from everhold.queries.metrics.ranking import auc_sensitivity
 from everhold_lab.published import jung_pure_radius, jung_radius, rogers_width, zhao_theorem_2, zhao_theorem_2_rows
 from everhold_lab.published.jung2020 import gaussian_sample_failure, laplace_sample_failure
@@ -25,6 +24,7 @@ from everhold_lab.theory import classical, thresholdout
 from everhold_lab.theory import post_selection as information
 from everhold_lab.theory.classical import azuma_failure, ladder_radius
 from everhold_lab.theory.post_selection import p_value_threshold, rogers_2016
+from everhold_privacy.curves import GaussianCurve, PrivacyCurve, PureCurve
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
 from everhold_privacy.mechanisms.sparse_vector import dwork_roth_scale
 from everhold_privacy.networks.factors import Graph

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import everhold as eh
-from everhold.privacy import GaussianCurve
 from everhold.randomness import SeededNoise
 from everhold_lab.releases import PermuteAndFlip, SparseVector
 from everhold_lab.theory.classical import minimisation_radius
 from everhold_lab.theory.post_selection import exact_max_information
+from everhold_privacy.curves import GaussianCurve
 from everhold_privacy.guarantees import gaussian_exceedance, transfer_radius
 from everhold_privacy.mechanisms.privacy_budget import VectorNoise
 from everhold_privacy.minimisation import gradient_regret

@@ -17,7 +17,6 @@ from scipy.special import erfc
 from everhold.arguments import fraction, positive
 from everhold.guarantees.description_length import hoeffding_radius, log_ladder_size
 from everhold.mechanisms import Mechanism
-from everhold.privacy.curves import PrivacyCurve
 from everhold_lab.published import (
     gaussian_sample_failure,
     hoeffding_splitting,
@@ -27,6 +26,7 @@ from everhold_lab.published import (
     rogers_width,
 )
 from everhold_lab.published.bound import BoundOfSource, check_count, check_nonnegative
+from everhold_privacy.curves import PrivacyCurve
 from everhold_privacy.guarantees import leakage_bound, untilted
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold_privacy.mechanisms.averages import SampleSplitting
@@ -261,7 +261,7 @@ def minimisation_radius(
 
     Examples:
         >>> from everhold_privacy.guarantees import permute_and_flip_exceedance
-        >>> from everhold.privacy import PureCurve
+        >>> from everhold_privacy.curves import PureCurve
         >>> def exceedance(alpha: float) -> float:
         ...     return permute_and_flip_exceedance(alpha=alpha, scale=2 / (0.05 * 20_000), candidates=100)
         >>> round(minimisation_radius(exceedance, PureCurve(0.05), confidence=0.95).radius, 4)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from everhold.privacy.curves import Floats, PrivacyCurve, log_delta_pure, non_negative, whole
+from everhold_privacy.curves import Floats, PrivacyCurve, log_delta_pure, non_negative, whole
 
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)

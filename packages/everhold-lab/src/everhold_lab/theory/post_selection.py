@@ -23,14 +23,15 @@ from scipy.special import ndtr, ndtri
 from everhold.arguments import fraction
 from everhold.errors import DependenceError
 from everhold.guarantees.description_length import hoeffding_radius
-from everhold.privacy.curves import GaussianCurve
 from everhold_lab.published.bound import check_count, check_nonnegative
+from everhold_privacy.curves import GaussianCurve
+from everhold_privacy.leakage import leakage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.dependence import DependenceModel
-    from everhold.privacy.curves import PrivacyCurve
+    from everhold_privacy.curves import PrivacyCurve
 
 __all__ = [
     "PostSelectionBound",
@@ -283,7 +284,7 @@ def max_information_of_curve(curve: PrivacyCurve, *, rows: int, failure: float) 
     Source: docs/theory, published (max-information).
 
     Examples:
-        >>> from everhold.privacy import GaussianCurve
+        >>> from everhold_privacy.curves import GaussianCurve
         >>> round(max_information_of_curve(GaussianCurve(0.005), rows=10_000, failure=0.05).bits, 1)
         13.5
     """
@@ -484,7 +485,7 @@ def post_selection_radius(
     candidates = []
     for scale in (_SCALES / math.sqrt(rows)).tolist():
         both = curve.compose(GaussianCurve(mu=1.0 / (rows * scale)))
-        leaked = np.asarray((both if dependence is None else dependence.leakage(both, rows)).delta(_SESSION_EPSILONS))
+        leaked = np.asarray((both if dependence is None else leakage(dependence, both, rows)).delta(_SESSION_EPSILONS))
         totals = (
             np.tanh(_SESSION_EPSILONS / 4.0)[:, None] + leaked[:, None] / levels + scale * (answer + np.array(_REACHES))
         )

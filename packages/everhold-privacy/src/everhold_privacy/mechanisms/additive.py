@@ -13,7 +13,7 @@ import scipy
 
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, Traits, usable_scales
 from everhold.mechanisms.presentation import Presentation
-from everhold.privacy.curves import GaussianCurve, PureCurve
+from everhold_privacy.curves import GaussianCurve, PureCurve
 from everhold_privacy.guarantees import (
     TransferBound,
     gaussian_exceedance,
@@ -21,19 +21,21 @@ from everhold_privacy.guarantees import (
     leakage_bound,
     transferred_interval,
 )
+from everhold_privacy.leakage import leakage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.mechanisms.records import Evaluations
-    from everhold.privacy.curves import PrivacyCurve
     from everhold.randomness import Noise
+    from everhold_privacy.curves import PrivacyCurve
 
 _MOST_USEFUL_SCALE = 16.0  # of a mean in [0, 1]
 _FAR_OUT = 40.0  # standard deviations, beyond which lies less than e^-799
 _RANGE, _LOOKS = 1e7, 17  # a factor 2.7 from look to look
 
 
+LEAKED = "everhold_privacy.leakage:leaked"
 TRANSFER_PAGE = "transfer"
 TRANSFER_THEOREM = (
     "Because of the noise, what anybody sees can hardly depend on a single sealed row. "
@@ -51,7 +53,7 @@ TRANSFER_THEOREM = (
 class Transferred(Mechanism):
     """Base of mechanisms whose privacy curve leads to intervals for the population (S1 and S2)."""
 
-    traits: ClassVar[Traits] = Traits(reads_leakage=True)
+    traits: ClassVar[Traits] = Traits(leakage=LEAKED)
 
     @abstractmethod
     def curve(self) -> PrivacyCurve:
@@ -106,8 +108,8 @@ class TransferredPromise(Transferred):
     def _bound(self, curve: PrivacyCurve | None = None) -> TransferBound:
         """Return the bound of S1 for a privacy curve, by default that of this mechanism."""
         alpha, exceedance = self._sampling()
-        leakage = self.dependence.leakage(self.curve() if curve is None else curve, self.rows)
-        leak = leakage_bound(leakage, confidence=self.statement_confidence)
+        about_a_row = leakage(self.dependence, self.curve() if curve is None else curve, self.rows)
+        leak = leakage_bound(about_a_row, confidence=self.statement_confidence)
         excess = (exceedance + leak.delta) / self.beta
         return TransferBound(radius=alpha + leak.bias + excess, alpha=alpha, epsilon=leak.epsilon, excess=excess)
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.privacy.curves import BoundedRangeCurve
 from everhold.randomness import below_exponential, uniform_below
 from everhold.values.evaluation import UNIT
+from everhold_privacy.curves import BoundedRangeCurve
 from everhold_privacy.guarantees import exponential_exceedance, least_allowance
 from everhold_privacy.mechanisms.privacy_budget import CREDITS, PrivacyBudget
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.arguments import positive
-from everhold.privacy.curves import PureCurve, whole
+from everhold_privacy.curves import PureCurve, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

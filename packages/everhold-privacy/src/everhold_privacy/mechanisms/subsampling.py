@@ -22,8 +22,8 @@ from everhold.dependence import Independent
 from everhold.errors import DependenceError
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, Traits, whole
 from everhold.mechanisms.presentation import Presentation
-from everhold.privacy.curves import GaussianCurve, PrivacyCurve
-from everhold.privacy.curves import whole as whole_number
+from everhold_privacy.curves import GaussianCurve, PrivacyCurve
+from everhold_privacy.curves import whole as whole_number
 from everhold_privacy.guarantees import gaussian_exceedance
 from everhold_privacy.mechanisms.additive import TRANSFER_PAGE, TRANSFER_THEOREM, TransferredPromise
 
@@ -83,7 +83,7 @@ class SubsampledBitsCurve(PrivacyCurve):
     Source: docs/theory, subsampling; Zhu, Dong, Wang 2022 (dominating pairs); Kairouz, Oh, Viswanath 2015.
 
     Examples:
-        >>> from everhold.privacy.curves import PureCurve
+        >>> from everhold_privacy.curves import PureCurve
         >>> bits = SubsampledBitsCurve(1, coins=0.5, share=1.0)
         >>> round(bits.delta(0.3), 6) == round(PureCurve(math.log(3.0)).delta(0.3), 6)
         True

@@ -17,7 +17,7 @@ from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Promise, Quote, Replies, Source, State, Traits, usable_scales
 from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_surprises
 from everhold.mechanisms.presentation import Presentation
-from everhold.privacy.curves import PureCurve
+from everhold_privacy.curves import PureCurve
 from everhold_privacy.guarantees import (
     LeakageBound,
     comparison_exceedance,
@@ -26,7 +26,8 @@ from everhold_privacy.guarantees import (
     leakage_bound,
     wrong_side_exceedance,
 )
-from everhold_privacy.mechanisms.additive import TRANSFER_PAGE, TRANSFER_THEOREM, Transferred
+from everhold_privacy.leakage import leakage
+from everhold_privacy.mechanisms.additive import LEAKED, TRANSFER_PAGE, TRANSFER_THEOREM, Transferred
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -287,7 +288,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         ),
         theorem=TRANSFER_THEOREM,
     )
-    traits: ClassVar[Traits] = replace(ChecksGuesses.traits, reads_leakage=True)
+    traits: ClassVar[Traits] = replace(ChecksGuesses.traits, leakage=LEAKED)
     accounting: ClassVar[type[Accounting[Any]]] = EpochAccounting
 
     def __post_init__(self) -> None:
@@ -320,7 +321,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         )  # fmt: skip
 
         def leak(loss: float) -> float:
-            curve = draft.dependence.leakage(PureCurve(loss, times=planned), rows)
+            curve = leakage(draft.dependence, PureCurve(loss, times=planned), rows)
             return leakage_bound(curve, confidence=draft.statement_confidence).total
 
         best = best_scales(
@@ -451,7 +452,7 @@ def _cached_error(mechanism: Thresholdout) -> _Error:
 
 
 def _leak(mechanism: Thresholdout) -> LeakageBound:
-    curve = mechanism.dependence.leakage(mechanism.curve(), mechanism.rows)
+    curve = leakage(mechanism.dependence, mechanism.curve(), mechanism.rows)
     return leakage_bound(curve, confidence=mechanism.statement_confidence)
 
 

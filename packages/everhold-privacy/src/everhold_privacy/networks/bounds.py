@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_array
 
-from everhold.dependence.leakage import RowClass, Spread
+from everhold_privacy.leakage import RowClass, Spread
 from everhold_privacy.networks.factors import Factor, FactorModel, sum_of_logs
 from everhold_privacy.networks.inference import MOST_STATES, SAFETY, Forest, forest
 from everhold_privacy.networks.quilts import conditional_quilt_influence, quilt_influence, quilts_by_distance

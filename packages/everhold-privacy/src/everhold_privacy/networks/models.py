@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 import numpy as np
 
 from everhold.dependence.base import DependenceModel, Links, require_rows
-from everhold.dependence.leakage import LeakageCurve
 from everhold.errors import DependenceError
+from everhold_privacy.leakage import LeakageCurve
 from everhold_privacy.networks.bounds import NetworkBounds, NetworkParts, bayesian_changes
 from everhold_privacy.networks.factors import Factor, FactorModel
 from everhold_privacy.networks.pyagrum_tables import factor_list, node_tables
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.dependence.base import RowStructure
-    from everhold.privacy.curves import PrivacyCurve
+    from everhold_privacy.curves import PrivacyCurve
 
     Floats = NDArray[np.float64]
     States = int | Sequence[Any]

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.privacy import ComposedCurve, PureCurve, ZeroConcentratedCurve
-from everhold.privacy.curves import BoundedRangeCurve
+from everhold_privacy.curves import BoundedRangeCurve, ComposedCurve, PureCurve, ZeroConcentratedCurve
 
 WIDTHS = [0.01, 0.5, 1.0, 4.0, 12.0]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.privacy import GaussianCurve, PrivacyCurve, PureCurve, ZeroConcentratedCurve
 from everhold_lab.theory.curves import ApproximateCurve
+from everhold_privacy.curves import GaussianCurve, PrivacyCurve, PureCurve, ZeroConcentratedCurve
 
 TARGET = 1e-12
 DELTAS = (0.3, 1e-3, 1e-12, 1e-100, 1e-290)

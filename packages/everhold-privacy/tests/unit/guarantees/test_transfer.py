@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from tiny_worlds import QUERIES, World, binary_data, independent_law, noisy_mean, randomised_response, two_queries
 
-from everhold.privacy import GaussianCurve, PureCurve
+from everhold_privacy.curves import GaussianCurve, PureCurve
 from everhold_privacy.guarantees import leakage_bound, transfer_radius, transferred_interval
 
 GRID_ALPHA = (0.0, 0.1, 0.3, 0.8)

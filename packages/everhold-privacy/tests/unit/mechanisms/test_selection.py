@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from everhold.privacy import PureCurve
-from everhold.privacy.curves import BoundedRangeCurve
 from everhold.randomness import SecureNoise, SeededNoise
 from everhold_lab.releases.selection import PermuteAndFlip
 from everhold_lab.theory.classical import exponential_utility
+from everhold_privacy.curves import BoundedRangeCurve, PureCurve
 from everhold_privacy.mechanisms import selection
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
 

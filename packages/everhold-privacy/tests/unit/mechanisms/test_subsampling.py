@@ -16,9 +16,9 @@ from everhold.dependence import Groups
 from everhold.errors import DependenceError
 from everhold.mechanisms import State
 from everhold.mechanisms.records import Evaluations
-from everhold.privacy import GaussianCurve, PureCurve
 from everhold.randomness import SecureNoise, SeededNoise
 from everhold.testing import MechanismContract
+from everhold_privacy.curves import GaussianCurve, PureCurve
 from everhold_privacy.mechanisms.additive import GaussianMechanism
 from everhold_privacy.mechanisms.averages import SampleSplitting
 from everhold_privacy.mechanisms.subsampling import MOST_DRAWS, RandomRows, SubsampledBitsCurve, Subsampling, ones_among

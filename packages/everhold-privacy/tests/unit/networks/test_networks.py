@@ -9,6 +9,7 @@ from everhold.errors import DependenceError
 from everhold.testing import DependenceContract
 from everhold_privacy.networks.bounds import bayesian_changes, dobrushin_changes
 from everhold_privacy.networks.models import BayesianNetwork, MarkovNetwork
+from everhold_privacy.testing import LeakageContract
 
 COPY = [[0.9, 0.1], [0.2, 0.8]]
 COIN = [0.5, 0.5]
@@ -27,12 +28,12 @@ def families(count):
     return nodes
 
 
-class TestBayesianNetworkOfFamilies(DependenceContract):
+class TestBayesianNetworkOfFamilies(DependenceContract, LeakageContract):
     def make(self):
         return BayesianNetwork(families(20))
 
 
-class TestMarkovNetworkWithCycles(DependenceContract):
+class TestMarkovNetworkWithCycles(DependenceContract, LeakageContract):
     def make(self):
         like = [[1.2, 1.0], [1.0, 1.2]]
         squares = [[f"{corner}{k}" for corner in "abcd"] for k in range(10)]

@@ -12,8 +12,8 @@ from networks_by_hand import (
     true_leak,
 )
 
-from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
-from everhold.privacy.curves import GaussianCurve, PureCurve
+from everhold_privacy.curves import GaussianCurve, PureCurve
+from everhold_privacy.leakage import LeakageCurve, RowClass, Spread
 from everhold_privacy.networks.bounds import NetworkParts, _survivals
 from everhold_privacy.networks.inference import forest
 from everhold_privacy.networks.models import BayesianNetwork, MarkovNetwork

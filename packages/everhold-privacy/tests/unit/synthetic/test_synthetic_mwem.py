@@ -16,9 +16,9 @@ from mwem_runs import (
 )
 from synthetic_samples import all_histograms, neighbours, plain_universe, random_family
 
-from everhold.privacy import GaussianCurve
 from everhold.randomness import SecureNoise
 from everhold.values.evaluation import UNIT
+from everhold_privacy.curves import GaussianCurve
 from everhold_privacy.guarantees import exponential_exceedance
 from everhold_privacy.synthetic import MWEM
 

@@ -278,7 +278,7 @@ def _promise_facts(mechanism: Mechanism, *, simulation: bool) -> dict[str, dict[
 def entering_numbers(mechanism: Mechanism, promise: Promise) -> dict[str, float]:
     """Return the numbers that enter the statement, by name."""
     shared = {"rows": mechanism.rows, "queries": mechanism.queries, "beta": mechanism.beta}
-    if not (mechanism.traits.reads_leakage or mechanism.dependence.independent):
+    if not (mechanism.traits.leakage or mechanism.dependence.independent):
         shared["effective_rows"] = mechanism.effective_rows(mechanism.rows)
     return {**shared, **promise.details}
 

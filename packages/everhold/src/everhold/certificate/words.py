@@ -356,7 +356,7 @@ def _theorem(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, d
     """Return sentences on the proof of the promise."""
     said = [kind.presentation.theorem]
     if depend:
-        said.append(_TRANSFER_OF_DEPENDENT_ROWS if kind.traits.reads_leakage else _CONCENTRATION_OF_DEPENDENT_ROWS)
+        said.append(_TRANSFER_OF_DEPENDENT_ROWS if kind.traits.leakage else _CONCENTRATION_OF_DEPENDENT_ROWS)
     if facts["rows"]["features"] == "public":
         said.append(_LAW_GIVEN_FEATURES)
     said += _said_of_shares(_LAW_GIVEN_SHARES, facts["rows"])

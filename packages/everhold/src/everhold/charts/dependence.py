@@ -223,7 +223,7 @@ def _mechanisms() -> dict[str, tuple[str, list[int]]]:
     looks: dict[str, tuple[str, list[int]]] = {}
     for dash, drawn in (
         ([1, 0], [kind for kind in kinds if kind.traits.needs_guess]),
-        ([6, 3], [kind for kind in kinds if kind.traits.reads_leakage]),
+        ([6, 3], [kind for kind in kinds if kind.traits.leakage]),
         ([2, 3], [kind for kind in kinds if not kind.traits.adaptive]),
     ):
         looks |= {kind.name: (kind.presentation.colour, dash) for kind in drawn[:1]}

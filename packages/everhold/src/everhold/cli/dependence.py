@@ -203,20 +203,21 @@ def describe(
         if chart is not None:
             _draw_description(given, chart, rows=rows, queries=queries, surprises=surprises)
     spectral_gap = getattr(given, "spectral_gap", None)
+    meaning = {name: said for name, said in _MEANING.items() if name in lines[0]}
     document = {
         "kind": given.kind,
         "assumption": given.describe(),
         "spectral_gap": spectral_gap,
         "sizes": lines,
-        "meaning": _MEANING,
+        "meaning": meaning,
     }
     show_list(lines, list(lines[0]), form, document=document)
     if form is Format.TABLE:
         note(f"{given.kind.replace('_', ' ')}: {given.describe()}")
         if spectral_gap is not None:
             note(f"spectral gap of the matrix: {spectral_gap:.4g}")
-        for name, meaning in _MEANING.items():
-            note(f"{name}: {meaning}")
+        for name, said in meaning.items():
+            note(f"{name}: {said}")
 
 
 def _given_up(model: DependenceModel) -> float | None:
@@ -242,27 +243,23 @@ def _sizes(model: DependenceModel, rows: int | None) -> tuple[int, ...]:
 def _line(model: DependenceModel, rows: int) -> dict[str, Any]:
     """Return the line of the table for one number of rows."""
     effective = model.concentration(rows)
-    leakage = _leakage(model, rows)
     return {
-        "rows": rows,
-        "effective_rows": effective,
-        "share": effective / rows,
-        "loss_if_independent": _ROW_LOSS,
-        "delta": _DELTA,
-        "leakage": leakage if leakage < math.inf else None,
+        "rows": rows, "effective_rows": effective, "share": effective / rows, **_leakage(model, rows),
         "given_up": _given_up(model),
-    }
+    }  # fmt: skip
 
 
-def _leakage(model: DependenceModel, rows: int) -> float:
-    """Return the privacy loss about a row under the model, infinite where it has no bound."""
-    from everhold.errors import DependenceError
-    from everhold.privacy import PureCurve
+def _leakage(model: DependenceModel, rows: int) -> dict[str, Any]:
+    """Return what mechanisms with noise tell about a row under the model, if one is installed."""
+    from everhold.extensions import imported
+    from everhold.mechanisms import MECHANISMS
 
-    try:
-        return model.leakage(PureCurve(_ROW_LOSS), rows).epsilon(_DELTA)
-    except DependenceError:
-        return math.inf
+    place = next((kind.traits.leakage for kind in MECHANISMS.values() if kind.traits.leakage), None)
+    if place is None:
+        return {}
+    leaked = imported(place)(model, loss=_ROW_LOSS, delta=_DELTA, rows=rows)
+    told = leaked if leaked < math.inf else None
+    return {"loss_if_independent": _ROW_LOSS, "delta": _DELTA, "leakage": told}
 
 
 def _draw_description(

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.privacy.curves import PrivacyCurve
 
 ISO_TIME = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?"
 """Regular expression of a text that is a date or a time."""
@@ -137,18 +136,6 @@ class DependenceModel(ABC):
                 f"The dependence model {cls.__name__} does not define {', '.join(silent)}. Define all of title, "
                 "rows_are, how_to_tell and entries."
             )
-
-    @abstractmethod
-    def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """Return the privacy curve of the transcript about one row, averaged over rows (S4).
-
-        Args:
-            curve: The mechanism's own curve, for data sets that differ in one row.
-            rows: Number of sealed rows.
-
-        Raises:
-            DependenceError: If the model says too little to bound it.
-        """
 
     @abstractmethod
     def concentration(self, rows: int) -> float:
@@ -328,10 +315,6 @@ class Independent(DependenceModel):
     entries: ClassVar[Mapping[str, str]] = {}
     holds_given_features: ClassVar[bool] = True
     independent: ClassVar[bool] = True
-
-    def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """Return the mechanism's own privacy curve, because a row reveals nothing about others (S4, H = 1)."""
-        return curve
 
     def concentration(self, rows: int) -> float:
         """Return the number of rows, because every independent row counts in full (S5)."""

@@ -6,7 +6,7 @@ import operator
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from everhold.dependence.base import DependenceModel, require_rows
 from everhold.display import counted
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everhold.dependence.base import RowStructure
-    from everhold.privacy.curves import PrivacyCurve
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -201,19 +200,6 @@ class Groups(RowUnits):
         """The number of known groups."""
         return sum(number for _, number in self.known_counts)
 
-    def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """Return the privacy curve of the transcript about one row, averaged over rows.
-
-        A row's whole group may change with it (S4, H = group size).
-        """
-        from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
-
-        total = self.rows
-        classes = tuple(
-            RowClass(size * number / total, (Spread.quilt(nearby=size - 1),)) for size, number in self.known_counts
-        )
-        return curve if self.counts[-1][0] == 1 else LeakageCurve(curve, classes)
-
     def bayesian_price(self, epsilon: float, rows: int) -> float:
         """Return ``k / epsilon`` for the largest group size k, as a row's group is nearby and its quilt empty."""
         return self.known_counts[-1][0] / epsilon
@@ -306,17 +292,6 @@ class InOrder(RowUnits):
         "sizes": "numbers of rows of the units",
     }
     assumes_no_law: ClassVar[bool] = True
-
-    def leakage(self, curve: PrivacyCurve, rows: int) -> NoReturn:
-        """Raise DependenceError, because the model does not bound what a row reveals about later rows.
-
-        Raises:
-            DependenceError: Always.
-        """
-        raise DependenceError(
-            "Nothing is assumed about how rows in order depend on each other, so what noise hides cannot be bounded. "
-            "Use mechanism='guess_and_check', which adds no noise."
-        )
 
     @property
     def sorting_columns(self) -> tuple[str, ...]:

@@ -139,7 +139,7 @@ class Mechanism(ABC):
         A dependence model that was learned may be wrong, and training rows may depend on sealed rows (S3). The
         probabilities of both are subtracted from beta. S1 counts the training rows in the leakage instead.
         """
-        apart = 0.0 if self.traits.reads_leakage else self.dependence.training_distance()
+        apart = 0.0 if self.traits.leakage else self.dependence.training_distance()
         return self.confidence + self.dependence.miss + apart
 
     @cached_property

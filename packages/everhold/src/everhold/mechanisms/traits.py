@@ -19,7 +19,8 @@ class Traits:
         adds_noise: Answers are noisy.
         unsealable: Every query has an interval of its own, which can be told when the study is over (S8).
         only_silent: Whether it takes silent queries only, so that no plan for answers has a line for it.
-        reads_leakage: Its statement is S1, which looks at the curve of its answers, not at the rows' concentration.
+        leakage: Its statement is S1, which looks at what answers tell about a row and not at the rows' concentration.
+            It is the function that says how much, as ``"module:function"``, of the model, loss, delta and rows.
         sources: Sources of its answers, as the ledger names them.
         charged_in: Unit of what it charges.
         most_charged: The most that one new query costs, at the planned price.
@@ -39,7 +40,7 @@ class Traits:
     adds_noise: bool = True
     unsealable: bool = False
     only_silent: bool = False
-    reads_leakage: bool = False
+    leakage: str = ""
     sources: tuple[str, ...] = ("holdout",)
     charged_in: Literal["answers", "surprises", "credits"] = "answers"
     most_charged: int = 1

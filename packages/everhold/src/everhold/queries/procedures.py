@@ -249,7 +249,7 @@ def rows_worth(mechanism: Mechanism) -> str:
         return "It holds only if all sealed rows are of one law (independent and identically distributed)."
     if mechanism.dependence.independent:
         return ""
-    if mechanism.traits.reads_leakage:
+    if mechanism.traits.leakage:
         return "Sealed rows that tell about each other make it wider than it would be for independent ones."
     worth = int(mechanism.effective_rows(mechanism.rows))
     return f"As they depend on each other, the {mechanism.rows:,} sealed rows are worth {worth:,} independent ones."

@@ -16,10 +16,6 @@ import numpy as np
 from everhold.dependence import Independent, dependence_from_dict
 from everhold.errors import DependenceError
 from everhold.mechanisms import MECHANISMS
-from everhold.privacy.curves import GaussianCurve, PureCurve
-
-EPSILONS = np.concatenate([[0.0], np.geomspace(1e-4, 20.0, 40)])
-CURVES = (GaussianCurve(0.3), PureCurve(0.05, times=4), PureCurve(0.0))
 
 
 class DependenceContract:
@@ -38,14 +34,6 @@ class DependenceContract:
         assert again == model
         assert hash(again) == hash(model)
         assert data["kind"] == model.kind
-
-    def test_the_leakage_is_a_curve_and_never_below_that_of_independent_rows(self):
-        model = self.make()
-        for curve in CURVES:
-            leak = model.leakage(curve, self.rows).delta(EPSILONS)
-            assert np.all((leak >= 0.0) & (leak <= 1.0 + 1e-12))
-            assert np.all(np.diff(leak) <= 1e-12)
-            assert np.all(leak >= curve.delta(EPSILONS) * (1.0 - 1e-9))
 
     def test_rows_are_worth_at_most_their_number(self):
         model = self.make()

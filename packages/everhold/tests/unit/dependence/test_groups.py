@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from everhold.dependence import Groups, Independent
 from everhold.errors import DependenceError
-from everhold.privacy.curves import GaussianCurve, PureCurve
 from everhold.testing import DependenceContract
+from everhold_privacy.curves import GaussianCurve, PureCurve
+from everhold_privacy.leakage import leakage
 
 CURVE = GaussianCurve(0.4)
 EPSILONS = np.linspace(0.0, 4.0, 9)
@@ -29,11 +30,11 @@ class TestPairs(DependenceContract):
 
 def test_the_leakage_is_the_average_over_rows_of_the_group_curve():
     expected = (CURVE.delta(EPSILONS) + 4 * CURVE.group(2).delta(EPSILONS) + 5 * CURVE.group(5).delta(EPSILONS)) / 10
-    np.testing.assert_allclose(Groups([5, 2, 1, 2]).leakage(CURVE, 10).delta(EPSILONS), expected, rtol=1e-12)
+    np.testing.assert_allclose(leakage(Groups([5, 2, 1, 2]), CURVE, 10).delta(EPSILONS), expected, rtol=1e-12)
 
 
 def test_groups_of_one_are_independent_rows_exactly():
-    assert Groups(1).leakage(CURVE, 100) is CURVE
+    assert leakage(Groups(1), CURVE, 100) is CURVE
     assert Groups([1, 1, 1]).concentration(3) == Independent().concentration(3)
 
 
@@ -54,7 +55,7 @@ def test_a_pair_of_copies_leaks_exactly_its_group_curve_under_randomised_respons
                  itertools.product((0, 1), repeat=2)] for bit in (0, 1)}  # fmt: skip
     for point in (0.0, 0.5, 1.5):
         exact = sum(max(a - math.exp(point) * b, 0.0) for a, b in zip(law[1], law[0], strict=True))
-        bound = Groups(2).leakage(PureCurve(epsilon), 2).delta(point)
+        bound = leakage(Groups(2), PureCurve(epsilon), 2).delta(point)
         single = PureCurve(epsilon).delta(point)
         assert exact * 0.5 <= bound  # the two values of the bit are drawn independently: half of the pairs differ
         assert exact > single  # what would be claimed if the copies were taken for independent rows

@@ -1,8 +1,9 @@
 """Independent rows: the i.i.d. numbers, exactly."""
 
 from everhold.dependence import Independent
-from everhold.privacy.curves import GaussianCurve
 from everhold.testing import DependenceContract
+from everhold_privacy.curves import GaussianCurve
+from everhold_privacy.leakage import leakage
 
 
 class TestIndependent(DependenceContract):
@@ -12,7 +13,7 @@ class TestIndependent(DependenceContract):
 
 def test_the_curve_is_the_mechanisms_own():
     curve = GaussianCurve(0.1)
-    assert Independent().leakage(curve, 10) is curve
+    assert leakage(Independent(), curve, 10) is curve
 
 
 def test_differential_privacy_is_bayesian_differential_privacy():

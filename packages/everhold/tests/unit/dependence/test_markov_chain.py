@@ -12,8 +12,9 @@ from everhold.dependence.base import SeriesFacts
 from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.dependence.series.mixing import Chain
 from everhold.errors import DependenceError, DependenceWarning
-from everhold.privacy.curves import GaussianCurve
 from everhold.testing import DependenceContract
+from everhold_privacy.curves import GaussianCurve
+from everhold_privacy.leakage import leakage
 
 RAIN = ((0.8, 0.2), (0.3, 0.7))
 CURVE = GaussianCurve(0.1)
@@ -150,7 +151,7 @@ def test_declarations_that_make_no_sense_are_refused(wrong):
     ],
 )
 def test_chains_that_never_forget_are_refused(matrix, reason):
-    for promise in (lambda model: model.leakage(CURVE, 50), lambda model: model.concentration(50)):
+    for promise in (lambda model: leakage(model, CURVE, 50), lambda model: model.concentration(50)):
         for initial in ("stationary", [1.0] + [0.0] * (len(matrix) - 1)):
             with pytest.raises(DependenceError, match=reason):
                 promise(MarkovChain(matrix, initial=initial))
@@ -158,13 +159,13 @@ def test_chains_that_never_forget_are_refused(matrix, reason):
 
 def test_sets_that_may_not_forget_are_refused():
     with pytest.raises(DependenceError, match="too uncertain"):
-        MarkovChain(RAIN, uncertainty=0.6).leakage(CURVE, 50)
+        leakage(MarkovChain(RAIN, uncertainty=0.6), CURVE, 50)
 
 
 def test_a_periodic_looking_chain_that_is_aperiodic_is_accepted():
     model = MarkovChain([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.5, 0.5, 0.0]])
     assert 1.0 <= model.concentration(10_000) < 10_000
-    assert model.leakage(CURVE, 10_000).delta(0.5) > CURVE.delta(0.5)
+    assert leakage(model, CURVE, 10_000).delta(0.5) > CURVE.delta(0.5)
 
 
 def sum_law(matrix, initial, rows, values):
@@ -298,7 +299,7 @@ def test_a_matrix_that_is_none_is_told_where(matrix, message):
 @pytest.mark.parametrize("settings", [{}, {"uncertainty": 0.3}, {"initial": [1.0]}])
 def test_a_chain_of_one_state_is_independent_rows(settings):
     alone = MarkovChain([[1.0]], gap=0, **settings)
-    assert alone.leakage(CURVE, 50) is CURVE
+    assert leakage(alone, CURVE, 50) is CURVE
     assert alone.concentration(50) == 50.0
     assert (alone.training_distance(), alone.miss) == (0.0, 0.0)
 
@@ -310,7 +311,7 @@ def test_a_fitted_chain_without_a_gap_says_so():
 
 
 def test_a_million_rows_are_bounded_from_above_in_proportion():
-    short, long = (MarkovChain(RAIN).leakage(GaussianCurve(0.001), rows).delta(0.001) for rows in (10_000, 1_000_000))
+    short, long = (leakage(MarkovChain(RAIN), GaussianCurve(0.001), rows).delta(0.001) for rows in (10_000, 1_000_000))
     assert long == pytest.approx(short, rel=0.05)
 
 

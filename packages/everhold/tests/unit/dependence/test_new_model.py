@@ -21,9 +21,9 @@ from everhold.cli.application import app
 from everhold.cli.reference import help_text
 from everhold.dependence import MODELS, DependenceModel
 from everhold.dependence.base import require_rows
-from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
 from everhold.errors import DependenceError
 from everhold.testing import DependenceContract
+from everhold_privacy.leakage import LeakageCurve, RowClass, Spread
 
 
 @dataclass(frozen=True, slots=True)

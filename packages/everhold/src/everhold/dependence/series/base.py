@@ -10,16 +10,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 from everhold.dependence.base import ONE_STEP, DependenceModel, require_rows
-from everhold.dependence.leakage import LeakageCurve, RowClass
-from everhold.dependence.series.coupling import mean_tail, says_nothing, spread, uniform_rows
+from everhold.dependence.series.coupling import uniform_rows
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from everhold.dependence.base import RowStructure, SeriesFacts
-    from everhold.dependence.series.coupling import Coupling, Lengths
-    from everhold.privacy.curves import PrivacyCurve
+    from everhold.dependence.series.coupling import Coupling
 
 # Laws of series: what is known of how a row follows the one before.
 
@@ -129,22 +127,6 @@ class SeriesModel(DependenceModel):
             DependenceError: If the number of series is not known and matters.
         """
         return 0.0 if self.fitted else training_link(self)
-
-    def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-        """See `DependenceModel.leakage` (S4). Neighbours on both sides may change with a row.
-
-        Training rows beyond a gap count as lost.
-
-        Raises:
-            DependenceError: If the series need not forget its first state, or the number of series is not known and
-                matters.
-        """
-        require_rows(rows)
-        coupling, lengths = self.law.coupling(), self.lengths or ((rows, 1),)
-        if says_nothing(coupling):
-            return curve
-        bound = spread(coupling, lengths, lost=lost_to_training(self, lengths))
-        return LeakageCurve(curve, (RowClass(1.0, (bound,)),))
 
     def concentration(self, rows: int) -> float:
         """Return the best proven effective number of rows (S5), rounded down and computed once.
@@ -501,15 +483,3 @@ def refuse_unknown_gap(model: SeriesModel) -> None:
             "The model was fitted to rows, and the gap between them and the sealed rows is not known. Declare how "
             "many rows were left out with gap=... (0 if none), or gap=math.inf if they are independent."
         )
-
-
-def lost_to_training(model: SeriesModel, lengths: Lengths) -> float:
-    """Return the probability that the coupling from a sealed row reaches a training row, averaged over rows."""
-    if model.fitted or not is_linked(model):
-        return 0.0
-    refuse_unknown_number(model)
-    first = int(model.gap or 0) + 1
-    longest = first + max(length for length, _ in lengths)
-    tails = [mean_tail(model.law.coupling(), longest, backward=side) for side in (False, True)]
-    reached = [sum(number * tail.total(first, first + length) for length, number in lengths) for tail in tails]
-    return min(max(reached) / sum(length * number for length, number in lengths), 1.0)

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
-from everhold.privacy.curves import PureCurve
 from everhold_lab.theory.curves import ApproximateCurve
+from everhold_privacy.curves import PureCurve
+from everhold_privacy.leakage import LeakageCurve, RowClass, Spread
 
 CURVE = PureCurve(0.3, times=3)
 EPSILONS = np.linspace(0.0, 5.0, 26)

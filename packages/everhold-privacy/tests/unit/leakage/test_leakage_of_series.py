@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from series_brute_force import EPSILONS, joint_law, joint_with_training, random_matrix, stationary_law, worst_excess
 
+import everhold_privacy.leakage as leakage_of_series
 from everhold.dependence.series import coupling as chain_coupling
 from everhold.dependence.series import markov_chain as chain_law
-from everhold.dependence.series.coupling import ChainCoupling, UniformCoupling, mean_tail, spread
+from everhold.dependence.series.coupling import ChainCoupling, UniformCoupling, mean_tail, meeting_tails
 from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.dependence.series.mixing import Chain, Contraction
-from everhold.privacy.curves import GaussianCurve
+from everhold_privacy.curves import GaussianCurve
+from everhold_privacy.leakage import leakage, spread
 
 ROUNDING = 1e-11
 
@@ -20,7 +22,7 @@ ROUNDING = 1e-11
 @pytest.fixture(autouse=True)
 def fresh_couplings():
     yield
-    for cached in (chain_law._shared_coupling, chain_coupling._table, chain_coupling._sums):
+    for cached in (chain_law._shared_coupling, meeting_tails, leakage_of_series._sums):
         cached.cache_clear()
 
 
@@ -157,9 +159,9 @@ def _backward_distance(joint):
 
 def test_independent_chains_have_the_mechanisms_own_curve():
     curve = GaussianCurve(0.4)
-    assert MarkovChain([[0.3, 0.7], [0.3, 0.7]]).leakage(curve, 1000) is curve
+    assert leakage(MarkovChain([[0.3, 0.7], [0.3, 0.7]]), curve, 1000) is curve
     assert MarkovChain([[0.3, 0.7], [0.3, 0.7]]).concentration(1000) == pytest.approx(1000.0)
-    assert MarkovChain([[1.0]]).leakage(curve, 10) is curve
+    assert leakage(MarkovChain([[1.0]]), curve, 10) is curve
 
 
 def law_by_places(coupling, rows):
@@ -201,10 +203,11 @@ def test_series_of_several_lengths_count_by_rows():
 
 
 def test_coarse_time_rounds_up(monkeypatch):
-    monkeypatch.setattr(chain_coupling, "_CELLS", 1)
+    for module in (chain_coupling, leakage_of_series):
+        monkeypatch.setattr(module, "CELLS", 1)
     for matrix in ([[0.99, 0.01], [0.005, 0.995]], [[0.9, 0.1, 0.0], [0.1, 0.899, 0.001], [0.0, 0.002, 0.998]]):
         coupling = ChainCoupling(Chain(matrix))
-        assert chain_coupling._table(coupling, 2048).step > 1
+        assert meeting_tails(coupling, 2048).step > 1
         for rows in (300, 1100):
             exact = np.cumsum(law_by_places(coupling, rows))
             bound = spread(coupling, ((rows, 1),))
@@ -265,7 +268,7 @@ def test_backward_tails_of_sets_hold_on_average_for_every_chain_and_first_law():
 
 def test_more_doubt_never_leaks_less():
     leaks = [
-        MarkovChain([[0.9, 0.1], [0.2, 0.8]], uncertainty=radius).leakage(GaussianCurve(0.05), 5_000).delta(EPSILONS)
+        leakage(MarkovChain([[0.9, 0.1], [0.2, 0.8]], uncertainty=radius), GaussianCurve(0.05), 5_000).delta(EPSILONS)
         for radius in (0.0, 0.01, 0.1, 0.25)
     ]
     assert all(np.all(less <= 1.05 * more + 1e-12) for less, more in itertools.pairwise(leaks))
