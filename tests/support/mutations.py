@@ -672,7 +672,7 @@ MUTATIONS = [
     Mutation(
         "S11",
         "the smallest gain of yes-or-no runs is one of whole runs",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "step = 0.5 / runs if first.yes_no else 0.0",
         "step = 0.0",
         ("everhold/unit/gates/test_smallest_steps.py",),
@@ -680,7 +680,7 @@ MUTATIONS = [
     Mutation(
         "S11",
         "groups are units",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "return self.suite.population != NEW_RUNS and self.suite.runs == 1 and self.count == len(self.suite.ids)",
         "return self.suite.population != NEW_RUNS and self.suite.runs == 1",
         (_LOOKS,),
@@ -688,7 +688,7 @@ MUTATIONS = [
     Mutation(
         "S11",
         "runs come in a secret order",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "shuffled.append(np.take_along_axis(values, order[:, :, None], axis=1))",
         "shuffled.append(values)",
         (f"{_GATES}/test_runs_that_come_sorted.py::test_early_looks_at_sorted_runs",),
@@ -696,7 +696,7 @@ MUTATIONS = [
     Mutation(
         "S11",
         "a promotion at a gate about cases is a surprise",
-        "everhold/gates/cases/evidence.py",
+        "everhold/gates/cases.py",
         "return state.after(charged=int(mark), labels=label), [Outcome",
         "return state.after(charged=0, labels=label), [Outcome",
         (_LOOKS,),
@@ -704,7 +704,7 @@ MUTATIONS = [
     Mutation(
         "S17",
         "regressions share the level",
-        "everhold/gates/cases/checks.py",
+        "everhold/gates/checks.py",
         "level = nats + extra + math.log(len(claims))",
         "level = nats + extra",
         (_CHECKS,),
@@ -712,7 +712,7 @@ MUTATIONS = [
     Mutation(
         "S17",
         "with a negative margin both claims have half of the level",
-        "everhold/gates/cases/checks.py",
+        "everhold/gates/checks.py",
         "math.log(2.0) if margin < 0.0 else 0.0",
         "0.0",
         (_CHECKS,),
@@ -720,7 +720,7 @@ MUTATIONS = [
     Mutation(
         "S17",
         "a charged verdict has a label",
-        "everhold/gates/cases/checks.py",
+        "everhold/gates/checks.py",
         "labels=interim_label(_OTHERS) if marked else 0",
         "labels=0",
         (f"{_GATES}/test_checked_merges.py",),
@@ -728,7 +728,7 @@ MUTATIONS = [
     Mutation(
         "S11",
         "an unsealed gain has the level of its success",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "nats += -math.log(_OF_GAIN) if guarded else math.log(len(claims))",
         "nats += -math.log(_OF_GAIN) if guarded else 0.0",
         ("everhold/unit/gates/test_unsealed_gains.py",),
@@ -736,7 +736,7 @@ MUTATIONS = [
     Mutation(
         "Lemma N",
         "only what both versions lack is left out",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "np.isinf(own) & np.isinf(beside)",
         "np.isinf(own) | np.isinf(beside)",
         (_MISSING,),
@@ -744,7 +744,7 @@ MUTATIONS = [
     Mutation(
         "Lemma N",
         "no result counts as the worst",
-        "everhold/gates/cases/results.py",
+        "everhold/gates/results.py",
         "return np.maximum(1.0 - inside if self.lower else inside, 0.0)",
         "return np.where(np.isinf(values), 1.0, 1.0 - inside if self.lower else inside)",
         (_MISSING,),
@@ -752,7 +752,7 @@ MUTATIONS = [
     Mutation(
         "Lemma N",
         "below 0 the tail proves nothing of the runs that are left",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "return found and not (of_all and floor < 0.0)",
         "return found",
         (_MISSING,),
@@ -760,7 +760,7 @@ MUTATIONS = [
     Mutation(
         "Lemma N",
         "what is left out is no tie of the sizes",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "sizes = whole_sizes if kept is None else np.where(gone, whole_sizes, summed(kept))",
         "sizes = whole_sizes",
         (_MISSING,),
@@ -776,7 +776,7 @@ MUTATIONS = [
     Mutation(
         "S12",
         "the order is drawn anew",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "{opened.gate}\\n{opened.entry}\\n{opened.challenger}\\n{number}",
         "{opened.gate}\\n{number}",
         (_LOOKS,),
@@ -784,7 +784,7 @@ MUTATIONS = [
     Mutation(
         "S12",
         "draws with replacement have a part of the level",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "early, planned = nats - math.log(EARLY_PART), max(plan.count // 2, 1)",
         "early, planned = nats, max(plan.count // 2, 1)",
         (_LOOKS,),
@@ -792,7 +792,7 @@ MUTATIONS = [
     Mutation(
         "S12",
         "all runs at the end have the rest of the level",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "return whole and self.proves(nats - math.log(1.0 - EARLY_PART))",
         "return whole and self.proves(nats)",
         (_LOOKS,),
@@ -800,7 +800,7 @@ MUTATIONS = [
     Mutation(
         "S12",
         "each draw looks at runs of its own",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "            counts[unit] += 1\n",
         "",
         (_LOOKS,),
@@ -808,7 +808,7 @@ MUTATIONS = [
     Mutation(
         "S12",
         "looks at these cases share the level",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "        nats += math.log(planned_looks)\n",
         "",
         (_LOOKS,),
@@ -816,7 +816,7 @@ MUTATIONS = [
     Mutation(
         "S12",
         "the look of a promotion is a label",
-        "everhold/gates/cases/evidence.py",
+        "everhold/gates/cases.py",
         "label = interim_label(self.opened.marks) if mark and self.opened is not None else 0",
         "label = 0",
         (_LOOKS,),
@@ -824,7 +824,7 @@ MUTATIONS = [
     Mutation(
         "S12",
         "a stop for futility is a mark",
-        "everhold/gates/cases/evidence.py",
+        "everhold/gates/cases.py",
         "mark = promoted or self.futile",
         "mark = promoted",
         (_LOOKS,),
@@ -832,7 +832,7 @@ MUTATIONS = [
     Mutation(
         "S12",
         "opening takes a place",
-        "everhold/gates/cases/open_challenge.py",
+        "everhold/gates/open_challenge.py",
         "after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)",
         "after = bound_state(state, executor.record.configuration)",
         (f"{_GATES}/test_case_gate.py::test_lost_challenges_that_were_opened_leave_all_their_places_taken",),
@@ -1188,7 +1188,7 @@ MUTATIONS = [
     Mutation(
         "S11",
         "beside guards the unsealed gain has a level of its own",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "nats += -math.log(_OF_GAIN) if guarded else math.log(len(claims))",
         "nats += 0.0 if guarded else math.log(len(claims))",
         ("everhold/unit/gates/test_unsealed_gains.py",),
@@ -1196,7 +1196,7 @@ MUTATIONS = [
     Mutation(
         "S11",
         "the claims of a gate with guards leave a tenth of the level",
-        "everhold/gates/cases/units.py",
+        "everhold/gates/units.py",
         "return nats - math.log(1.0 - _OF_GAIN) if any(claim.guard for claim in self.suite.claims) else nats",
         "return nats",
         ("everhold/unit/gates/test_unsealed_gains.py",),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.gates.metrics import metric_of
+from everhold.gates.candidates import metric_of
 from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.measures import measure_of
 from everhold.queries.metrics.registry import METRICS

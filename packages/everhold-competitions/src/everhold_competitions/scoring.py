@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.gates.candidates import Candidate, procedure_for_gain
-from everhold.gates.metrics import GateMetric, metric_description, metric_of
+from everhold.gates.candidates import Candidate, GateMetric, metric_description, metric_of, procedure_for_gain
 from everhold.gates.records import Champion
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.combined import DifferenceQuery

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QueryRejected
-from everhold.gates.cases.files import CaseRun, outcomes
+from everhold.gates.files import CaseRun, outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from xml.parsers import expat
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.gates.cases.files import NOT_RUN, SAYS_NO, CaseRun
-from everhold.gates.cases.results import RUN
+from everhold.gates.files import NOT_RUN, SAYS_NO, CaseRun
+from everhold.gates.results import RUN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.gates.cases.files import CaseRun
+from everhold.gates.files import CaseRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

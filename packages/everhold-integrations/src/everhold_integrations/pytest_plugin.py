@@ -27,9 +27,9 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from everhold.gates.cases.checks import CheckVerdict
-    from everhold.gates.cases.files import CaseRun
     from everhold.gates.challenge import Verdict
+    from everhold.gates.checks import CheckVerdict
+    from everhold.gates.files import CaseRun
     from everhold.holdout import Holdout
 
 _MARKER, _RUN = "sealed", "everhold_run"
@@ -192,7 +192,7 @@ class SealedCases:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Record one phase of a sealed test before other plugins write the report."""
-        from everhold.gates.cases.files import CaseRun
+        from everhold.gates.files import CaseRun
 
         if hasattr(self._config, "workerinput"):
             return
@@ -232,7 +232,7 @@ class SealedCases:
         """Return a context that reports an exception in the terminal, in the summary, and by the exit code."""
         from everhold.cli.failures import Misuse
         from everhold.errors import BudgetExhausted, EverholdError
-        from everhold.gates.cases.summary import write_fault
+        from everhold.gates.checks import write_fault
 
         try:
             yield
@@ -249,8 +249,8 @@ class SealedCases:
     def _check(self) -> None:
         """Check the claims and the storage, and that the holdout and gate in it fit the requested act."""
         from everhold.errors import HoldoutNotFound, QueryRejected
-        from everhold.gates.cases.checks import checked_margin
-        from everhold.gates.cases.opening import check_terms
+        from everhold.gates.checks import checked_margin
+        from everhold.gates.opening import check_terms
 
         storage, name, sealing = self._storage(), self._option("holdout"), self._act == "seal"
         if (runs := self._option("runs")) < 1:
@@ -297,7 +297,7 @@ class SealedCases:
         return ClaimOptions(**{name: value for name, value in named.items() if value is not None}).terms()
 
     def _seal(self) -> int:
-        from everhold.gates.cases.results import counted
+        from everhold.gates.results import counted
         from everhold.suites import seal_cases
 
         terms = self._terms()
@@ -319,8 +319,8 @@ class SealedCases:
         return _DONE
 
     def _compare(self) -> int:
-        from everhold.gates.cases.results import counted
-        from everhold.gates.cases.summary import markdown_of, write_summary
+        from everhold.gates.checks import markdown_of, write_summary
+        from everhold.gates.results import counted
 
         if self._others_failed:
             raise ValueError(
@@ -342,7 +342,7 @@ class SealedCases:
         return _CODES[verdict.to_dict()["verdict"]]
 
     def _table(self, missing: str) -> dict[str, list[Any]]:
-        from everhold.gates.cases.files import outcomes
+        from everhold.gates.files import outcomes
 
         if not self._runs:
             raise ValueError(f"No test has the marker {_MARKER!r}. Mark the cases of the suite.")
@@ -359,7 +359,7 @@ class SealedCases:
 
 
 def _fault_of(report: pytest.TestReport, call: pytest.CallInfo[None]) -> tuple[str | None, str]:
-    """Return why a phase of a test has no outcome, as a key of `everhold.gates.cases.files.REFUSED`, and a message."""
+    """Return why a phase of a test has no outcome, as a key of `everhold.gates.files.REFUSED`, and a message."""
     if hasattr(report, "wasxfail") or (report.failed and call.excinfo is None):
         return "skipped", "it is expected to fail"
     if report.skipped:

@@ -1,7 +1,7 @@
 """Registry of readers for files of test and evaluation tools, each of which yields runs of cases.
 
 `FORMATS` is the registry. A reader takes the content of a file and yields a `CaseRun` for each result, with its place
-in the file. It says what is no outcome, and `everhold.gates.cases.files.outcomes` refuses that. JUnit, promptfoo and
+in the file. It says what is no outcome, and `everhold.gates.files.outcomes` refuses that. JUnit, promptfoo and
 Inspect have modules of their own. Files may come from strangers: strict JSON, XML without declarations.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
 from everhold.errors import ExtensionError, QueryRejected
-from everhold.gates.cases.files import CaseRun, Columns, table_run
+from everhold.gates.files import CaseRun, Columns, table_run
 from everhold.strict_json import JsonFault, read_json
 from everhold_integrations.junit import junit_runs
 from everhold_integrations.promptfoo import promptfoo_runs

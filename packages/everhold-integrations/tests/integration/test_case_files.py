@@ -6,7 +6,7 @@ import os
 import pytest
 
 from everhold.errors import CaseRejected, QueryRejected
-from everhold.gates.cases.files import read_case_file
+from everhold.gates.files import read_case_file
 
 
 def xml(inner="", attributes=""):

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import everhold as eh
 from everhold.cli.application import app
 from everhold.errors import CaseRejected, QueryRejected
-from everhold.gates.cases.files import Columns, groups_in, read_case_file
+from everhold.gates.files import Columns, groups_in, read_case_file
 
 RESULTS = Path(__file__).parents[1] / "support" / "results"
 PROMPTS = [

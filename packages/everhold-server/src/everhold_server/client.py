@@ -76,11 +76,11 @@ if TYPE_CHECKING:
     import httpx
 
     from everhold.display import Facts
-    from everhold.gates.cases.checks import CheckVerdict
-    from everhold.gates.cases.halves import ChallengeWorth
-    from everhold.gates.cases.open_challenge import Progress
     from everhold.gates.challenge import Verdict
+    from everhold.gates.checks import CheckVerdict
     from everhold.gates.history import GateHistory
+    from everhold.gates.open_challenge import Progress
+    from everhold.gates.steps import ChallengeWorth
     from everhold.values.base import Schema
     from everhold_competitions.leaderboard import Leaderboard
     from everhold_competitions.submission_result import FormatReport, Submission, TeamList

@@ -455,7 +455,7 @@ class Holdout:
                 held against; those of the first champion by default), ``at_most`` and ``at_least`` (guards against
                 numbers, also of ratios such as ``"cost / passed"``), ``units`` (``"cases"`` for new cases, ``"runs"``
                 for new runs of these cases), ``ranges`` (low and high of each column; 0 and 1 by default), ``lower``
-                (metrics of which less is better; by default those of `everhold.gates.cases.results.LOWER`) and
+                (metrics of which less is better; by default those of `everhold.gates.results.LOWER`) and
                 ``missing``, what becomes of a run without a result, as None or an empty cell says, such as a crash:
                 ``"refuse"`` by default; ``"worst"`` counts it as the worst of the range; ``"drop-case"`` does, and
                 leaves out what both versions lack.

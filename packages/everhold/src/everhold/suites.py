@@ -11,9 +11,9 @@ import numpy as np
 from everhold.arguments import brief, names_keywords
 from everhold.asking.session import USUAL_SUITE, SuiteTerms
 from everhold.errors import CaseWarning, QueryRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
-from everhold.gates.cases.halves import OpenCases, deal_cases, often_disagrees
-from everhold.gates.cases.opening import CaseRules, open_case_gate, with_champion
-from everhold.gates.cases.results import CASE, ids_in, runs_by_case
+from everhold.gates.cases import OpenCases
+from everhold.gates.opening import CaseRules, deal_cases, often_disagrees, open_case_gate, with_champion
+from everhold.gates.results import CASE, ids_in, runs_by_case
 from everhold.holdout import DEFAULT_STORAGE, Holdout
 from everhold.sealing.intake.request import Planning, Rows
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from arrival_studies import BETA, UNIT, Study, lost, of_tree
 
-from everhold.gates.metrics import paired
+from everhold.gates.candidates import paired
 from everhold.guarantees.intervals.means import SignTest
 from everhold.mechanisms import Source, State
 from everhold.mechanisms.records import Evaluations

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.gates.cases.nights import World
+from everhold.gates.nights import World
 
 RUNS = 4
 

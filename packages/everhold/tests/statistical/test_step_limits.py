@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import scipy
 
-from everhold.gates.cases.nights import World
-from everhold.gates.cases.steps import POWER_80, reaches
+from everhold.gates.nights import World
+from everhold.gates.steps import POWER_80, reaches
 from everhold.guarantees.intervals.claims import least_by_tail
 from everhold.mechanisms import GuessAndCheck
 

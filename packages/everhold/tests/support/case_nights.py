@@ -8,11 +8,11 @@ from unittest import mock
 
 import numpy as np
 
-from everhold.gates.cases import units as case_units
-from everhold.gates.cases.evidence import interim_label
-from everhold.gates.cases.results import CaseMetric, CaseSuite
-from everhold.gates.cases.units import PairedResults, UnitPlan, run_chunks
+from everhold.gates import units as case_units
+from everhold.gates.cases import interim_label
 from everhold.gates.challenge import NEW_RUNS
+from everhold.gates.results import CaseMetric, CaseSuite
+from everhold.gates.units import PairedResults, UnitPlan, run_chunks
 from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim, RatioUnits, first_proof, stakes_for
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import everhold as eh
-from everhold.gates.cases import evidence as case_evidence
-from everhold.gates.cases import open_challenge
-from everhold.gates.cases import units as case_units
+from everhold.gates import cases as case_evidence
+from everhold.gates import open_challenge
+from everhold.gates import units as case_units
 from everhold.guarantees.intervals import claims
 
 

@@ -16,7 +16,7 @@ from pydantic import Field, WithJsonSchema
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.families.protocol import family_from
-from everhold.gates.metrics import named_metric, why_no_gain
+from everhold.gates.candidates import named_metric, why_no_gain
 from everhold.operations.operation import AnyModel
 from everhold.queries import KINDS, Form
 from everhold.queries.metrics.registry import METRICS

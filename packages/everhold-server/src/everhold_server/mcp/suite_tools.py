@@ -13,14 +13,14 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from everhold.errors import EverholdError, QueryRejected
-from everhold.gates.cases.results import cases_and_runs
+from everhold.gates.results import cases_and_runs
 from everhold_server.mcp.tools import GateName, gate_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from everhold.gates.cases.open_challenge import OpenChallenge
     from everhold.gates.gate import Gate
+    from everhold.gates.open_challenge import OpenChallenge
     from everhold.holdout import Holdout
 
 INSTRUCTIONS = """A sealed suite proves which of your versions is better. Every reply and refusal names the next call.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request, Response
 
 from everhold.errors import QueryRejected
-from everhold.gates.cases.files import read_untrusted_results
+from everhold.gates.files import read_untrusted_results
 from everhold.operations.gates import ChallengeChampion, Complete, OpenGate, SendResults
 from everhold.queries.metrics.registry import METRICS
 from everhold_server.api.contract import HoldoutName, check_predictions_allowed

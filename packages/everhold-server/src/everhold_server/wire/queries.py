@@ -25,7 +25,7 @@ import numpy as np
 from everhold import queries as registry
 from everhold.arguments import brief
 from everhold.errors import CaseRejected, QueryRejected
-from everhold.gates.cases.results import runs_by_case
+from everhold.gates.results import runs_by_case
 from everhold.queries import DETAILS, Form, Kind
 from everhold.queries.makers import SCALARS, a_number, a_text, a_truth, plain, refuse, spelled
 from everhold.queries.predictions.arrays import PredictionTable, check_lengths, prediction_table

@@ -31,8 +31,8 @@ from everhold.queries.metrics.registry import METRICS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from everhold.gates.cases.checks import CheckVerdict
     from everhold.gates.challenge import Verdict
+    from everhold.gates.checks import CheckVerdict
     from everhold.values.base import Schema
 
 _METRICS = (*METRICS.of_gates, "risk")
@@ -120,7 +120,7 @@ class TermOptions:
         """The metric, with its loss where it is a risk."""
         known = METRICS.get(self.metric)
         if self.metric != "risk" and (known is None or known.gain == "none"):
-            from everhold.gates.metrics import why_no_gain
+            from everhold.gates.candidates import why_no_gain
 
             reason = why_no_gain(self.metric) or f"--metric is {self.metric!r}."
             raise Misuse(f"{reason} Pass one of {', '.join(_METRICS)}.")
@@ -370,7 +370,7 @@ class TableOptions:
 
     def read(self, file: Path | None, missing: str) -> Any:
         """The results in a file, for a gate with this policy for runs without one. None without a file."""
-        from everhold.gates.cases.files import Columns, read_case_file
+        from everhold.gates.files import Columns, read_case_file
 
         return file and read_case_file(file, columns=Columns(**asdict(self)), missing=missing)
 
@@ -433,8 +433,8 @@ def suite(
       3  the cases cannot be sealed
       5  the results or claims cannot be used
     """
-    from everhold.gates.cases.files import groups_in
-    from everhold.gates.cases.results import counted
+    from everhold.gates.files import groups_in
+    from everhold.gates.results import counted
     from everhold.suites import add_cases, seal_cases
 
     if adding.baseline_results is not None and not adding.add:
@@ -558,8 +558,8 @@ def _tell(
     verdict: Verdict | CheckVerdict, status: Mapping[str, Any], results: Any, summary: Path | None, form: Format
 ) -> None:
     """Print a verdict, append it to the summary, and leave the command with its exit code."""
-    from everhold.gates.cases.results import counted
-    from everhold.gates.cases.summary import markdown_of, write_summary
+    from everhold.gates.checks import markdown_of, write_summary
+    from everhold.gates.results import counted
 
     note(f"read {counted(results)}")
     said = verdict.to_dict()
@@ -572,7 +572,7 @@ def _tell(
 @contextmanager
 def _left_with_codes(gate: str, summary: Path | None) -> Iterator[None]:
     """Leave the command with an exit code of its own where there is no verdict, whatever the fault, and tell it."""
-    from everhold.gates.cases.summary import write_fault
+    from everhold.gates.checks import write_fault
 
     try:
         yield

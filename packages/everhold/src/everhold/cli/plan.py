@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
     from everhold.families.study import StudyPlan
-    from everhold.gates.cases.steps import CasePlan
+    from everhold.gates.steps import CasePlan
     from everhold.planning import Plan
     from everhold.planning.widths import GrowthPlan
     from everhold.sealing.intake.splitting import Parts, SplitRule
@@ -140,8 +140,8 @@ class SuiteOptions:
 
     def planned(self, cases: int, request: SessionTerms) -> CasePlan:
         """Steps that the gate can prove, and policies."""
-        from everhold.gates.cases.nights import compare_policies
-        from everhold.gates.cases.steps import plan_cases
+        from everhold.gates.nights import compare_policies
+        from everhold.gates.steps import plan_cases
 
         made = plan_cases(
             cases=cases, runs=self.runs, challenges=self.challenges, confidence=request.confidence,

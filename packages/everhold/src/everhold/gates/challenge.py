@@ -18,7 +18,7 @@ from everhold.answers import QuotedPrice, estimand_in_words
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import at_least, left_in_words
 from everhold.errors import EverholdError, QueryRejected
-from everhold.gates.metrics import SCORE, metric_in_words
+from everhold.gates.candidates import SCORE, metric_in_words
 from everhold.gates.records import CASES, Gates
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import PROMOTED, Accounts

@@ -1,7 +1,7 @@
 """A gate: a champion that gives way only to a challenger that is proved to be better.
 
 All processes that open a gate share its champion, which follows from the ledger alone. What versions are compared on is
-the gate's evidence: `everhold.gates.rows`, or `everhold.gates.cases.evidence`.
+the gate's evidence: `everhold.gates.rows`, or `everhold.gates.cases`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.gates.cases.checks import CheckVerdict
-    from everhold.gates.cases.evidence import CaseEvidence
-    from everhold.gates.cases.halves import ChallengeWorth
-    from everhold.gates.cases.open_challenge import OpenChallenge
-    from everhold.gates.cases.results import CaseSuite, VarianceShares
+    from everhold.gates.cases import CaseEvidence
     from everhold.gates.challenge import Evidence, Opening, Version
+    from everhold.gates.checks import CheckVerdict
     from everhold.gates.history import GateHistory
+    from everhold.gates.open_challenge import OpenChallenge
+    from everhold.gates.results import CaseSuite, VarianceShares
+    from everhold.gates.steps import ChallengeWorth
     from everhold.ledger import Head
 
     Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
@@ -168,7 +168,7 @@ class Gate(SeesArrivals):
             QueryRejected: If the gate is about rows or a ratio, or the margin cannot be used. Nothing was charged.
             CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was charged.
         """
-        from everhold.gates.cases.checks import prepared_check
+        from everhold.gates.checks import prepared_check
 
         evidence = self._cases
         version = self._evidence.on_latest(
@@ -282,7 +282,7 @@ class Gate(SeesArrivals):
             BudgetExhausted: If no results could prove the claims any more, or the allotment is too small. Nothing was
                 charged.
         """
-        from everhold.gates.cases.open_challenge import open_challenge
+        from everhold.gates.open_challenge import open_challenge
 
         return open_challenge(self._cases, challenger, batch=batch, futility=futility)
 
@@ -298,7 +298,7 @@ class Gate(SeesArrivals):
         Raises:
             QueryRejected: If the challenge is open and another analyst opened it.
         """
-        from everhold.gates.cases.open_challenge import OpenChallenge
+        from everhold.gates.open_challenge import OpenChallenge
 
         found, head = OpenChallenge(self._cases, challenger), self._executor.ledger.head()
         self._evidence.gate_at(head)
@@ -330,7 +330,7 @@ class Gate(SeesArrivals):
     @current
     def shares(self, results: Any) -> VarianceShares:
         """Return the shares of the variance of results between cases and between runs. No query is asked."""
-        from everhold.gates.cases.results import variance_shares
+        from everhold.gates.results import variance_shares
 
         head = self._executor.ledger.head()
         self._evidence.gate_at(head)

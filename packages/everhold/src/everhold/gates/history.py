@@ -1,4 +1,4 @@
-"""The champions of a gate one after the other, with what is proved of each and what was spent. All public."""
+"""The champions of gates one after the other, with what is proved of each and what was spent. All public."""
 
 from __future__ import annotations
 

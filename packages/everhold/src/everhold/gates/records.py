@@ -148,7 +148,7 @@ class Gates(LedgerExtension):
     key: ClassVar[str] = "gates"
     acts: ClassVar[frozenset[str]] = frozenset({GATE, COMPLETED})
     answers: ClassVar[frozenset[str]] = VERDICTS
-    accessor: ClassVar[str] = "everhold.gates.holdout_gates:HoldoutGates"
+    accessor: ClassVar[str] = "everhold.gates.opening:HoldoutGates"
 
     by_name: dict[str, GateAccount] = field(default_factory=dict)
 
@@ -356,7 +356,7 @@ class OpenChallenges(LedgerExtension):
     name: ClassVar[str] = "open_challenges"
     key: ClassVar[str] = "open_challenges"
     acts: ClassVar[frozenset[str]] = frozenset({OPENED, LOOKED})
-    accessor: ClassVar[str] = "everhold.gates.cases.open_challenge:HoldoutOpenChallenges"
+    accessor: ClassVar[str] = "everhold.gates.open_challenge:HoldoutOpenChallenges"
 
     by_gate: dict[str, Opened] = field(default_factory=dict)
     opened: int = 0

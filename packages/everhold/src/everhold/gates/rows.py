@@ -22,10 +22,9 @@ from everhold.arguments import brief
 from everhold.asking.arrivals.growth import growth_of
 from everhold.errors import NotFound, QueryRejected
 from everhold.estimand import about_of, marked
-from everhold.gates.candidates import Candidate, checked_margin
+from everhold.gates.candidates import Candidate, checked_margin, metric_of
 from everhold.gates.challenge import Challenge, Evidence, Opening, Version, act, check_gates, next_nats, record_act
 from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
-from everhold.gates.metrics import metric_of
 from everhold.gates.records import COMPLETED, Champion, GateAccount, Gates, ModelStore, arrival_name
 from everhold.ledger import Outcome
 from everhold.ledger.acts import PROMOTED
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.gates.candidates import Gain, Gained, GateMetric
     from everhold.gates.gate import Telling
-    from everhold.gates.metrics import Gain, Gained, GateMetric
     from everhold.gates.records import Written
     from everhold.ledger import Head
     from everhold.ledger.acts import Accounts

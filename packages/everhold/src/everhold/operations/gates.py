@@ -12,12 +12,12 @@ from everhold.operations.operation import PRINTABLE, AnyMetric, AnyModel, AnyRes
 if TYPE_CHECKING:
     from everhold.asking.session import HoldoutSession
     from everhold.display import Facts
-    from everhold.gates.cases.checks import CheckVerdict
-    from everhold.gates.cases.halves import ChallengeWorth
-    from everhold.gates.cases.open_challenge import OpenChallenge, Progress
     from everhold.gates.challenge import Verdict
+    from everhold.gates.checks import CheckVerdict
     from everhold.gates.gate import Gate
     from everhold.gates.history import GateHistory
+    from everhold.gates.open_challenge import OpenChallenge, Progress
+    from everhold.gates.steps import ChallengeWorth
 
 _Gate = Annotated[str, Param("The gate's name.", longest=100, example="gate")]
 _Name = Annotated[str, Param("The gate's name.", longest=100, pattern=PRINTABLE)]

@@ -11,8 +11,8 @@ from sealed_copies import copy_of
 
 import everhold as eh
 from everhold.errors import CaseWarning
-from everhold.gates.cases.open_challenge import OpenChallenge
-from everhold.gates.cases.summary import markdown_of
+from everhold.gates.checks import markdown_of
+from everhold.gates.open_challenge import OpenChallenge
 from everhold.ledger.verification import verify
 
 CASES = 60

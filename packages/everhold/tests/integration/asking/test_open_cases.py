@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 import everhold as eh
 from everhold.errors import CaseRejected, CaseWarning, HoldoutNotFound, IntegrityError, QueryRejected
-from everhold.gates.cases.halves import OPEN_FILE, OpenCases, deal_cases
+from everhold.gates.cases import OPEN_FILE, OpenCases
+from everhold.gates.opening import deal_cases
 from everhold.sealing.storage import rows_folder
 
 CASES = [f"case {number}" for number in range(120)]

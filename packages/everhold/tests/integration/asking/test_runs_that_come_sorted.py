@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.gates.cases.results import CaseSuite, metrics_for
-from everhold.gates.cases.units import PairedResults, UnitPlan, with_runs_shuffled
 from everhold.gates.challenge import NEW_RUNS
+from everhold.gates.results import CaseSuite, metrics_for
+from everhold.gates.units import PairedResults, UnitPlan, with_runs_shuffled
 
 CASES, RUNS, LEVEL = 200, 8, 0.05
 

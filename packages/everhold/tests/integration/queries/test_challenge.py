@@ -5,8 +5,7 @@ import pytest
 
 import everhold as eh
 from everhold.asking.creation import settings_from
-from everhold.gates.candidates import Candidate, procedure_for_gain
-from everhold.gates.metrics import metric_of, paired
+from everhold.gates.candidates import Candidate, metric_of, paired, procedure_for_gain
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, SignTest
 

@@ -10,7 +10,7 @@ import pytest
 
 from everhold import untrusted
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.gates.cases.files import read_untrusted_results
+from everhold.gates.files import read_untrusted_results
 from everhold.queries.predictions.files import Wanted, limits_for, read_columns, read_untrusted
 from everhold.sealing.untrusted_rows import check_untrusted_rows
 from everhold.untrusted import ReadingLimits

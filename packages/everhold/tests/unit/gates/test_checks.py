@@ -5,11 +5,11 @@ from itertools import product
 
 import numpy as np
 
-from everhold.gates.cases import checks
-from everhold.gates.cases.checks import verdict_of
-from everhold.gates.cases.results import CaseMetric, CaseSuite
-from everhold.gates.cases.units import PairedResults, UnitPlan
+from everhold.gates import checks
 from everhold.gates.challenge import NEW_RUNS
+from everhold.gates.checks import verdict_of
+from everhold.gates.results import CaseMetric, CaseSuite
+from everhold.gates.units import PairedResults, UnitPlan
 from everhold.guarantees.intervals.claims import ClaimUnits
 from everhold.mechanisms import GuessAndCheck
 

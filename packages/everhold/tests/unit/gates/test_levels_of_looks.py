@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from everhold.gates.cases import units as case_units
-from everhold.gates.cases.evidence import ClaimChallenge
-from everhold.gates.cases.results import CaseMetric, CaseSuite
-from everhold.gates.cases.units import PairedResults, UnitPlan, draws_of_units, order_of_units
+from everhold.gates import units as case_units
+from everhold.gates.cases import ClaimChallenge
 from everhold.gates.challenge import NEW_CASES, NEW_RUNS
 from everhold.gates.records import Opened
+from everhold.gates.results import CaseMetric, CaseSuite
+from everhold.gates.units import PairedResults, UnitPlan, draws_of_units, order_of_units
 from everhold.mechanisms import GuessAndCheck, State
 
 NATS = 5.0

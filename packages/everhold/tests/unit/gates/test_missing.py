@@ -6,10 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from everhold.gates.cases.checks import NOT_WORSE, REGRESSION, verdict_of
-from everhold.gates.cases.results import CaseMetric, CaseSuite
-from everhold.gates.cases.units import PairedResults, UnitPlan
 from everhold.gates.challenge import NEW_CASES, NEW_RUNS
+from everhold.gates.checks import NOT_WORSE, REGRESSION, verdict_of
+from everhold.gates.results import CaseMetric, CaseSuite
+from everhold.gates.units import PairedResults, UnitPlan
 from everhold.mechanisms import GuessAndCheck
 
 NONE = -math.inf

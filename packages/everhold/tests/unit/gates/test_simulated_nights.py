@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import everhold as eh
 from everhold.cli.application import app
-from everhold.gates.cases.nights import SimulatedGate, World, compare_policies
+from everhold.gates.nights import SimulatedGate, World, compare_policies
 
 
 def of(chance, runs, rng):

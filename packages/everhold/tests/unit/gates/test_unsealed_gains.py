@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from everhold.gates.cases.results import CaseMetric, CaseSuite
-from everhold.gates.cases.units import PairedResults, UnitPlan
 from everhold.gates.challenge import NEW_CASES, NEW_RUNS
+from everhold.gates.results import CaseMetric, CaseSuite
+from everhold.gates.units import PairedResults, UnitPlan
 
 
 def plan(*, margin=0.0, population=NEW_RUNS, tail=False, better=("m",), **more):

@@ -1,4 +1,7 @@
-"""Smallest gains that a gate about cases can prove, by cases and runs: what `everhold plan --cases` prints."""
+"""Gains that cases prove: planned before they are sealed, and forecast from open cases.
+
+`everhold plan --cases` prints a `CasePlan`, and `Gate.worth_asking` returns a `ChallengeWorth`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ import numpy as np
 import scipy
 
 from everhold.display import Display
-from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim, least_gain, stakes_for
+from everhold.errors import QueryRejected
+from everhold.gates.challenge import NEW_RUNS
+from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim, least_by_tail, least_gain, sign_nats, stakes_for
 from everhold.mechanisms import GuessAndCheck
 
 if TYPE_CHECKING:
@@ -18,6 +23,9 @@ if TYPE_CHECKING:
 
     import altair as alt
     from numpy.typing import NDArray
+
+    from everhold.gates.units import UnitPlan
+
 
 _MOST_CASES = 10**7
 POWER_80 = 0.8416  # standard normal quantile of 80 %
@@ -77,7 +85,7 @@ class CasePlan(Display):
         after: The same after one, two and three promotions.
         table: One row for each number of cases and runs: cases, runs, and the step that is promoted in four of five
             nights, about new cases and about new runs of these; or "not provable".
-        policies: Comparison of policies by simulated nights, see `everhold.gates.cases.nights.compare_policies`; None
+        policies: Comparison of policies by simulated nights, see `everhold.gates.nights.compare_policies`; None
             if none were simulated.
     """
 
@@ -282,3 +290,133 @@ def case_plan_chart(plan: CasePlan) -> alt.LayerChart:
         .properties(width=460, height=280)
     )
     return styled(alt.layer(lines))  # type: ignore[no-any-return]
+
+
+_GAINS = np.arange(0.005, 1.0, 0.005).tolist()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChallengeWorth(Display):
+    """Forecast from the open cases of whether a challenge is worth one of the planned queries.
+
+    Attributes:
+        verdict: ``"yes"`` where the gain is enough, or the version has no fault on the open cases; ``"no"``; or
+            ``"never"`` where these sealed cases would not prove even a version without a fault to be better.
+        gain: The gain on the open cases, in the units of the first metric. It is too high for a version that was chosen
+            by it.
+        needed_gain: The gain that the sealed cases prove in four of five such challenges.
+        needed_cases: How many more sealed cases would prove the gain, or without a fault the best there can be; 0 with
+            ``"yes"``, None where no number would.
+        sealed_cases: Sealed cases of the suite.
+        left: Places left, where the gate's challenges are limited; None without a limit.
+    """
+
+    verdict: str
+    gain: float
+    needed_gain: float
+    needed_cases: int | None
+    sealed_cases: int
+    left: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.verdict == "yes"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the forecast as one row."""
+        return [{name: getattr(self, name) for name in
+                 ("verdict", "gain", "needed_gain", "needed_cases", "sealed_cases", "left")}]  # fmt: skip
+
+    def explain(self) -> str:
+        """Explain in words whether to challenge now or to go on improving."""
+        more = "" if not self.needed_cases else f" About {self.needed_cases:,} more sealed cases would do."
+        if self.verdict == "yes" and self.gain < self.needed_gain:
+            return (
+                f"Ask: this version has no fault on the open cases, so no better one is known. {self.sealed_cases} "
+                f"sealed cases prove its gain of {self.gain:.3f} in about half of the challenges, and "
+                f"{self.needed_gain:.3f} in four of five."
+            )
+        if self.verdict == "yes":
+            return (
+                f"Ask: the open cases show a gain of {self.gain:.3f}, and {self.sealed_cases} sealed cases prove "
+                f"{self.needed_gain:.3f} in four of five challenges."
+            )
+        if self.verdict == "never":
+            return (
+                f"Stop: the champion has so few faults that {self.sealed_cases} sealed cases do not prove even a "
+                f"version without any to be better.{more}"
+            )
+        return (
+            f"Climb on: the open cases show a gain of {self.gain:.3f}, and {self.sealed_cases} sealed cases prove "
+            f"{self.needed_gain:.3f} in four of five challenges.{more}"
+        )
+
+
+def worth_asking(
+    plan: UnitPlan, own: NDArray[np.float64], champion: NDArray[np.float64], *, nats: float, left: int | None
+) -> ChallengeWorth:
+    """Compare the gain on open cases with the least gain that sealed cases prove with a power of 80 %.
+
+    Args:
+        plan: The plan of units of the sealed cases.
+        own: The challenger's results on open cases, shape (cases, runs, metrics).
+        champion: The champion's results on open cases, of the same shape.
+        nats: ln(1 / level) of the next challenge.
+        left: Number of challenges left; None without a limit.
+
+    Raises:
+        QueryRejected: If the first success is a ratio.
+    """
+    suite, metric = plan.suite, plan.suite.first
+    if metric is None:
+        raise QueryRejected(
+            "The first success is a ratio, of which no needed gain is known. Challenge when you think fit."
+        )
+    claim = suite.claims[0]
+    place, floor = suite.metrics.index(metric), claim.floor
+    scaled, others = (metric.scaled(values[:, :, place]) for values in (own, champion))
+    if suite.population != NEW_RUNS:  # then a unit is a case with the mean of its runs
+        scaled, others = (values.mean(axis=1, keepdims=True) for values in (scaled, others))
+    gains, best = scaled - others, 1.0 - others
+    gain, most = float(gains.mean()), float(best.mean())
+    sealed, level = len(suite.ids), nats + math.log(len(suite.better))
+    units_of_a_case, by_tail = plan.all_at_once / sealed, plan.by_tail(claim)
+    by_signs = plan.by_signs(claim) and floor == 0.0
+
+    def law(wanted: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return possible gains of the cases with their chances, for a version whose mean gain is ``wanted``.
+
+        A smaller gain than the challenger's has more cases without a change, and a larger gain has more cases without a
+        fault.
+        """
+        none = np.zeros_like(best)
+        low, high = (none, best) if gain <= 0.0 else (none, gains) if wanted <= gain else (gains, best)
+        share = min((wanted - low.mean()) / max(high.mean() - low.mean(), 1e-12), 1.0)
+        return np.concatenate([low.ravel(), high.ravel()]), np.repeat([1.0 - share, share], low.size) / low.size
+
+    def proves(cases: int, wanted: float) -> bool:
+        units = max(round(cases * units_of_a_case), 1)
+        if by_tail:
+            return wanted >= least_by_tail(units, floor, level)
+        values, chances = law(wanted)
+        if by_signs:
+            wins, losses = (units * float(chances @ differ) for differ in (values > 0.0, values < 0.0))
+            if sign_nats(wins, losses) >= level:
+                return True
+        return bets_reach(units, values - floor, chances, level)
+
+    def needed(cases: int) -> float:
+        """The least gain that would be proved as it is, and what chance may take from it in one of five challenges."""
+        least = next((each for each in [*_GAINS[: int(most / _GAINS[0])], most] if proves(cases, each)), math.inf)
+        return float(least + POWER_80 * gains.mean(axis=1).std() / math.sqrt(cases))
+
+    def enough(cases: int) -> bool:
+        return proves(cases, most) if never else needed(cases) <= gain
+
+    never = not proves(sealed, most)
+    now = needed(sealed)
+    faultless = gain >= most  # nothing is left to climb to
+    verdict = "never" if never else "yes" if gain >= now or faultless else "no"
+    return ChallengeWorth(
+        verdict=verdict, gain=gain * metric.width, needed_gain=now * metric.width,
+        needed_cases=0 if verdict == "yes" else more_cases(enough, sealed), sealed_cases=sealed, left=left,
+    )  # fmt: skip

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.gates.cases.results import CaseMetric, CaseSuite
     from everhold.gates.records import Opened
+    from everhold.gates.results import CaseMetric, CaseSuite
     from everhold.guarantees.intervals.claims import GateClaim, UnitValues
     from everhold.ledger.records import Numbers
 

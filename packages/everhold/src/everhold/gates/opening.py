@@ -1,4 +1,4 @@
-"""Claims of a gate about cases: how they are given, and how a gate is opened with them."""
+"""How gates are opened: `HoldoutGates`, which is `holdout.gates`, and the claims of a gate about cases."""
 
 from __future__ import annotations
 
@@ -10,19 +10,65 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import as_float, brief
+from everhold.asking.accessor import HoldoutAccessor
+from everhold.asking.session import CaseClaims
 from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
-from everhold.gates.cases.evidence import CaseEvidence
-from everhold.gates.cases.halves import checked_share
-from everhold.gates.cases.results import CaseSuite, limits_for, metrics_for, runs_in, warn_of_copies
-from everhold.gates.challenge import MISSING, NEW_CASES, NEW_RUNS, Opening, check_gates, claims_in_words
+from everhold.gates.cases import CaseEvidence
+from everhold.gates.challenge import MISSING, NEW_CASES, NEW_RUNS, Opening, check_gates, claims_in_words, described_gate
 from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
+from everhold.gates.history import certified_gates, completions_of
 from everhold.gates.records import GateAccount, Gates, baseline_file
+from everhold.gates.results import CaseSuite, limits_for, metrics_for, runs_in, warn_of_copies
+from everhold.gates.rows import open_row_gate, rows_left
 from everhold.sealing.configuration import GROWS
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Unpack
+
+    from numpy.typing import NDArray
 
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.asking.session import GateTerms
+    from everhold.gates.results import CaseSuite
+    from everhold.ledger import Head
+    from everhold.ledger.acts import EntryCounts
+
+
+class HoldoutGates(HoldoutAccessor):
+    """The gates of a holdout: `holdout.gates`."""
+
+    def named(self, name: str, metric: Any, *, champion: Any, **terms: Unpack[GateTerms]) -> Gate:
+        """Return the gate called ``name``. A gate that does not exist yet is opened first."""
+        given: dict[str, Any] = {**terms}
+        ledger, claimed = self._executor.ledger, given.get("better") is not None or given.get("any_of") is not None
+        heads = (read() for read in (ledger.latest, ledger.head))
+        known = (head.accounts.of(Gates).by_name.get(name) for head in heads)
+        if metric is None and (claimed or any(not gate.about_rows for gate in known if gate is not None)):
+            given.pop("training", None)
+            baseline = given.pop("baseline", None)
+            rules = CaseRules(name=name, **given)
+            return open_case_gate(self._executor, self._folder, rules, champion=champion, baseline=baseline)
+        claims = {claim: given.pop(claim) for claim in CaseClaims.__annotations__ if claim in given}
+        if others := [claim for claim, value in claims.items() if value is not None]:
+            raise TypeError(f"{others[0]} is only for gates about cases. Pass better= or any_of= with it.")
+        return open_row_gate(self._executor, self._folder, name, metric, champion=champion, **given)
+
+    def status_facts(self, head: Head) -> dict[str, Any]:
+        """Return the public facts of all gates, for `Holdout.status`."""
+        gates = [
+            {
+                **described_gate(gate),
+                **({"rows_left": rows_left(gate, self._executor)} if self._executor.growth and gate.about_rows else {}),
+            }
+            for gate in head.accounts.of(Gates).by_name.values()
+        ]
+        return {"gates": gates} if gates else {}
+
+    def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
+        """Return all gates with their promotions, for the certificate."""
+        gates = certified_gates(head.accounts, counts.promotions, completions_of(self._executor, head.accounts))
+        return {"gates": gates} if gates else {}
 
 
 _POPULATIONS = {"cases": NEW_CASES, "runs": NEW_RUNS}
@@ -207,3 +253,73 @@ def _check_same(known: GateAccount, suite: CaseSuite) -> None:
         f"Another gate named {known.name!r} exists. Pass the same claims again, another "
         "name for a new gate, or no claims to open the one that exists."
     )
+
+
+_OFTEN = 0.25  # share of pairs of runs of one version that differ, from which on the binomial tail is sharper
+
+
+def deal_cases(
+    ids: Sequence[Any], share: Any, *, groups: Mapping[Any, Any] | None, strata: Mapping[Any, Any] | None,
+    rng: np.random.Generator,
+) -> list[Any]:  # fmt: skip
+    """Draw the open cases of a suite at random: whole groups, and nearly the same share of each stratum.
+
+    Args:
+        ids: Ids of all cases.
+        share: Share of the cases, or groups, that are open; above 0 and below 1.
+        groups: Mapping from case to group, if cases of one group must stay together.
+        strata: Mapping from case to stratum, if each stratum should have the same share.
+        rng: Source of randomness, which alone decides which cases are open.
+
+    Raises:
+        QueryRejected: If one half would be empty, or a case has no group or stratum. Nothing was sealed.
+    """
+    part = checked_share(share)
+    for what, named in (("group", groups), ("stratum", strata)):
+        if named is not None and (missing := [case for case in ids if case not in named]):
+            raise QueryRejected(f"Case {brief(missing[0])} has no {what}. Name one for each of {len(ids)} cases.")
+    members: dict[Any, list[Any]] = {}
+    for case in ids:
+        members.setdefault(case if groups is None else groups[case], []).append(case)
+    by_stratum: dict[Any, list[list[Any]]] = {}
+    for cases in members.values():
+        by_stratum.setdefault(None if strata is None else strata[cases[0]], []).append(cases)
+    drawn: set[Any] = set()
+    owed = 0.0
+    for units in by_stratum.values():
+        owed += part * len(units)
+        count = min(round(owed), len(units))
+        owed -= count
+        drawn.update(case for place in rng.permutation(len(units))[:count] for case in units[place])
+    if not 0 < len(drawn) < len(ids):
+        raise QueryRejected(
+            f"With open={part:g} one half of {len(ids)} cases is empty. Use more cases or another share."
+        )
+    return [case for case in ids if case in drawn]
+
+
+def checked_share(share: Any) -> float:
+    """Return the share of cases to leave open, after checking that it is between 0 and 1.
+
+    Raises:
+        QueryRejected: If the share is not valid. Nothing was sealed.
+    """
+    part = as_float(share)
+    if not 0.0 < part < 1.0:
+        raise QueryRejected(f"open is {brief(share)}. Pass the share of cases that are open, such as 0.5.")
+    return part
+
+
+def often_disagrees(suite: CaseSuite, results: NDArray[np.float64]) -> bool:
+    """Return whether runs of one version differ so often that binomial tails prove more than bets (Lemma Y).
+
+    Args:
+        suite: The suite with the claims.
+        results: Results on open cases, shape (cases, runs, metrics).
+    """
+    first = suite.first
+    if suite.population != NEW_RUNS or first is None or not first.yes_no or suite.runs < 2:
+        return False
+    passed = first.scaled(results[:, :, suite.metrics.index(first)]).mean(axis=1)
+    differ = 2.0 * passed * (1.0 - passed) * suite.runs / (suite.runs - 1.0)
+    return bool(differ.mean() >= _OFTEN)

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from everhold.gates.cases.halves import often_disagrees
-from everhold.gates.cases.opening import CaseRules, with_champion
-from everhold.gates.cases.steps import PolicyPlan
-from everhold.gates.cases.units import PairedResults, UnitPlan
 from everhold.gates.challenge import next_nats
+from everhold.gates.opening import CaseRules, often_disagrees, with_champion
+from everhold.gates.steps import PolicyPlan
+from everhold.gates.units import PairedResults, UnitPlan
 from everhold.mechanisms import GuessAndCheck
 from everhold.progress import progress
 from everhold.randomness import SeededNoise

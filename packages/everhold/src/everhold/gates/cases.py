@@ -7,6 +7,7 @@ before the study is unsealed. Unsealing tells the gain in the first success.
 
 from __future__ import annotations
 
+import json
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +20,6 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.asking.arrivals.growth import growth_of
 from everhold.errors import QueryRejected
-from everhold.gates.cases.halves import ChallengeWorth, OpenCases, worth_asking
-from everhold.gates.cases.results import CaseSuite, cases_and_runs, warn_of_copies
-from everhold.gates.cases.units import PairedResults, UnitPlan, with_runs_shuffled
 from everhold.gates.challenge import (
     NEW_RUNS,
     Challenge,
@@ -32,9 +30,13 @@ from everhold.gates.challenge import (
     promotions_of,
 )
 from everhold.gates.records import GateAccount, Gates, OpenChallenges, ResultStore, baseline_file, result_names
+from everhold.gates.results import CaseSuite, cases_and_runs, runs_by_case, warn_of_copies
+from everhold.gates.steps import ChallengeWorth, worth_asking
+from everhold.gates.units import PairedResults, UnitPlan, with_runs_shuffled
 from everhold.ledger import Outcome
 from everhold.ledger.acts import ANALYST, KEPT, OPENED, PROMOTED
 from everhold.queries.query import Pricing, digest
+from everhold.sealing.sealed_files import sealed_note, write_note
 from everhold.values.units import GAIN_WIDTH
 
 if TYPE_CHECKING:
@@ -51,6 +53,84 @@ if TYPE_CHECKING:
     from everhold.sealing.rows.table import StoredRows
 
     Both = tuple[NDArray[np.float64], NDArray[np.float64]]
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from everhold.gates.units import UnitPlan
+
+
+OPEN_FILE = "open-cases.json"
+"""Note beside the sealed rows: the open cases, and results of champions and of named versions on them."""
+
+_REMEMBERED = 20  # versions that are no champions
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCases:
+    """The cases of a suite that are not sealed, with results of recent versions on them.
+
+    Attributes:
+        ids: Ids of the open cases.
+        results: Results of each version by its digest, shape (cases, runs, metrics); the latest version is last.
+    """
+
+    ids: tuple[Any, ...]
+    results: Mapping[str, NDArray[np.float64]] = field(repr=False, default_factory=dict)
+
+    @classmethod
+    def of(cls, folder: Path, key: bytes) -> OpenCases:
+        """Read the open cases of a suite from its folder. There are none if all cases are sealed.
+
+        Args:
+            folder: Private folder of the suite.
+            key: The steward's `notes_key`.
+
+        Raises:
+            IntegrityError: If the note about them was altered.
+        """
+        note = sealed_note(folder / OPEN_FILE, key=key)
+        if note is None:
+            return cls(())
+        told = json.loads(note)
+        return cls(
+            tuple(told["ids"]),
+            {version: np.asarray(results, dtype=np.float64) for version, results in told["results"].items()},
+        )
+
+    def remembering(self, version: str, results: NDArray[np.float64], keep: Collection[str] = ()) -> OpenCases:
+        """Return the same cases with the results of one more version. The oldest results are dropped."""
+        known = {name: each for name, each in self.results.items() if name != version}
+        latest = {*[*known][-_REMEMBERED:], *keep}
+        return replace(self, results={name: known[name] for name in known if name in latest} | {version: results})
+
+    def save(self, folder: Path, key: bytes) -> None:
+        """Write the open cases and the results to the folder."""
+        ids = [case.item() if isinstance(case, np.generic) else case for case in self.ids]
+        told = {"ids": ids, "results": {version: results.tolist() for version, results in self.results.items()}}
+        write_note(folder / OPEN_FILE, json.dumps(told).encode(), key=key)
+
+    def sealed_part(self, results: Any) -> Any:
+        """Return the results on sealed cases alone.
+
+        Raises:
+            QueryRejected: If nothing is left. Nothing was charged.
+        """
+        if not self.ids or results is None:
+            return results
+        opened = set(self.ids)
+        sealed = {case: runs for case, runs in runs_by_case(results).items() if case not in opened}
+        if not sealed:
+            raise QueryRejected("These results are of open cases alone. A challenge needs results of the sealed cases.")
+        return sealed
+
+    def open_part(self, suite: CaseSuite, results: Any) -> NDArray[np.float64] | None:
+        """Return results on the open cases as an array (cases, runs, metrics), or None if some are missing."""
+        by_case = runs_by_case(results)
+        if any(case not in by_case for case in self.ids):
+            return None
+        return suite.over(self.ids).values({case: by_case[case] for case in self.ids})
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import brief
 from everhold.errors import CaseRejected, ExtensionError, QueryRejected
 from everhold.extensions import imported
-from everhold.gates.cases.results import CASE, RUN, cases_and_runs
+from everhold.gates.results import CASE, RUN, cases_and_runs
 from everhold.untrusted import ReadingLimits, read_in_worker
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ def read_untrusted_results(path: Path, *, name: str, missing: str = "refuse") ->
         CaseRejected: If a case has no result. Nothing was charged.
     """
     found: dict[str, list[Any]] = read_in_worker(
-        "everhold.gates.cases.files:listed_results", path, name=name, limits=_LIMITS, missing=missing,
+        "everhold.gates.files:listed_results", path, name=name, limits=_LIMITS, missing=missing,
         advice="Pass only the results of the cases of this suite.",
     )  # fmt: skip
     return found
