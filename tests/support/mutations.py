@@ -679,6 +679,16 @@ MUTATIONS = [
     ),
     Mutation(
         "S11",
+        "every case is open with the same probability",
+        "everhold/gates/opening.py",
+        "owed = rng.random()",
+        "owed = 0.5",
+        (
+            f"{_GATES}/test_open_cases.py::test_every_case_is_open_with_the_same_probability_and_every_stratum_has_its_share",
+        ),
+    ),
+    Mutation(
+        "S11",
         "groups are units",
         "everhold/gates/units.py",
         "return self.suite.population != NEW_RUNS and self.suite.runs == 1 and self.count == len(self.suite.ids)",

@@ -264,6 +264,9 @@ def deal_cases(
 ) -> list[Any]:  # fmt: skip
     """Draw the open cases of a suite at random: whole groups, and nearly the same share of each stratum.
 
+    Every group is open with the same probability, the share. The open groups of a stratum are its share rounded down or
+    up, by a systematic sample with a random start.
+
     Args:
         ids: Ids of all cases.
         share: Share of the cases, or groups, that are open; above 0 and below 1.
@@ -281,20 +284,20 @@ def deal_cases(
     members: dict[Any, list[Any]] = {}
     for case in ids:
         members.setdefault(case if groups is None else groups[case], []).append(case)
-    by_stratum: dict[Any, list[list[Any]]] = {}
-    for cases in members.values():
-        by_stratum.setdefault(None if strata is None else strata[cases[0]], []).append(cases)
-    drawn: set[Any] = set()
-    owed = 0.0
-    for units in by_stratum.values():
-        owed += part * len(units)
-        count = min(round(owed), len(units))
-        owed -= count
-        drawn.update(case for place in rng.permutation(len(units))[:count] for case in units[place])
-    if not 0 < len(drawn) < len(ids):
+    if min(part, 1.0 - part) * len(members) < 1.0:
         raise QueryRejected(
             f"With open={part:g} one half of {len(ids)} cases is empty. Use more cases or another share."
         )
+    by_stratum: dict[Any, list[list[Any]]] = {}
+    for cases in members.values():  # a group with cases of several strata is in a stratum of its own
+        by_stratum.setdefault(None if strata is None else frozenset(map(strata.get, cases)), []).append(cases)
+    drawn: set[Any] = set()
+    owed = rng.random()
+    for units in by_stratum.values():
+        owed += part * len(units)
+        count = int(owed)
+        owed -= count
+        drawn.update(case for place in rng.permutation(len(units))[:count] for case in units[place])
     return [case for case in ids if case in drawn]
 
 

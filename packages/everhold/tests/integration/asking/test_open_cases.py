@@ -67,6 +67,47 @@ def test_open_cases_are_whole_groups_and_the_same_share_of_each_stratum():
             deal_cases(CASES, share, groups=None, strata=None, rng=np.random.default_rng(1))
 
 
+@pytest.mark.parametrize("share", [0.5, 0.3])
+def test_every_case_is_open_with_the_same_probability_and_every_stratum_has_its_share(share):
+    """Strata of 1, 3, 2, 5 and 1 cases: the parts that no whole case can have go to each stratum in turn, by chance."""
+    ids, sizes, draws = list(range(12)), (1, 3, 2, 5, 1), 4_000
+    strata = dict(zip(ids, np.repeat(range(5), sizes).tolist(), strict=True))
+    times, pairs = np.zeros(12), np.zeros((12, 12))
+    for seed in range(draws):
+        drawn = deal_cases(ids, share, groups=None, strata=strata, rng=np.random.default_rng(seed))
+        for stratum, size in enumerate(sizes):
+            count = sum(strata[case] == stratum for case in drawn)
+            assert abs(count - share * size) < 1.0
+        assert abs(len(drawn) - share * 12) < 1.0
+        times[drawn] += 1
+        pairs[np.ix_(drawn, drawn)] += 1
+    five_errors = 5.0 * (share * (1.0 - share) / draws) ** 0.5
+    assert np.abs(times / draws - share).max() < five_errors
+    within = pairs[6:11, 6:11][np.triu_indices(5, 1)] / draws  # every two cases of a stratum are open together as often
+    assert within.max() - within.min() < 2.0 * five_errors
+
+
+def test_a_group_of_several_strata_is_open_as_often_as_others_and_suites_of_strata_take_more_cases(tmp_path):
+    groups = {case: int(case.split()[1]) // 2 for case in CASES}
+    strata = {case: int(case.split()[1]) % 2 for case in CASES}  # of each group one case is in either
+    drawn = deal_cases(CASES, 0.5, groups=groups, strata=strata, rng=np.random.default_rng(1))
+    assert [sum(strata[case] == each for case in drawn) for each in (0, 1)] == [30, 30]
+    hard = {case: int(number < 30) for number, case in enumerate(CASES)}
+    with sealed(tmp_path, strata=hard) as suite:
+        opened = suite.gate(name="main").open_cases
+        assert sum(hard[case] for case in opened) == 15
+        more = [f"more {number}" for number in range(20)]
+        eh.add_cases(suite, results(0.6, cases=[*CASES, *more]))
+        gate = suite.gate(name="main")
+        assert gate.open_cases == opened
+        assert set(gate.suite.ids) == {*CASES, *more} - {*opened}
+        assert gate.challenge(results(0.95, cases=[*CASES, *more])).promoted
+    with pytest.raises(QueryRejected, match=r"'case 119' has no stratum\. Name one for each of 120 cases"):
+        sealed(tmp_path, "lacking", strata=dict.fromkeys(CASES[:-1], 1))
+    with pytest.raises(QueryRejected, match="strata= says how open cases are drawn"):
+        sealed(tmp_path, "closed", open=None, strata=hard)
+
+
 def test_worth_asking_says_yes_no_or_never_and_asks_nothing(tmp_path):
     with sealed(tmp_path) as suite:
         gate = suite.gate(name="main")
