@@ -473,6 +473,14 @@ MUTATIONS = [
     ),
     Mutation(
         "S8",
+        "rows that answered are known after their database was deleted",
+        "everhold/sealing/resealing.py",
+        "folder.name not in known and asked_by(folder)",
+        "folder.name not in known and False",
+        ("everhold/integration/sealing/test_resealing.py",),
+    ),
+    Mutation(
+        "S8",
         "lost labels count as the dearest",
         "everhold/mechanisms/guess_and_check.py",
         "return surprises * self.dearest_label\n\n    def losable",

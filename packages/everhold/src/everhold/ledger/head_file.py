@@ -11,6 +11,7 @@ import hmac
 import json
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -198,6 +199,22 @@ class HeadFile:
                 self._checked[place] = found
             both.append(found)
         return both
+
+
+def asked_by(folder: Path) -> int:
+    """Return how many queries the head file in a holdout's private folder says were asked; 0 without such a file.
+
+    The seals are not checked, so this is for folders whose ledger, and so whose keys, are unknown.
+    """
+    try:
+        content = (folder / HEAD_FILE).read_bytes()
+    except OSError:
+        return 0
+    asked = [0]
+    for place in (content[:_PLACE], content[_PLACE:]):
+        with suppress(ValueError, TypeError, AttributeError):
+            asked.append(int(json.loads(place.split(b"\n", 1)[0])["asked"]))
+    return max(asked)
 
 
 def _in_words(fault: OSError) -> EverholdError:

@@ -28,6 +28,7 @@ import numpy as np
 import scipy
 
 from everhold.errors import HoldoutRejected
+from everhold.ledger.head_file import asked_by
 from everhold.sealing.configuration import DEALT, schema_from
 from everhold.sealing.intake.duckdb_files import limit_memory, spilling_into, view_files
 from everhold.sealing.intake.reading import reading_errors_hidden
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from everhold.ledger import HoldoutRecord, LedgerStore
 
 CONTENT_FILE = "content.json"
+FOLDER_OF = "folder {}"  # stands for the name of a holdout whose database is unknown
 COMPARED_FILE = "compared.json"
 """Outcome of the comparison for a limited steward: the token that sealed, and the matches it was not told."""
 
@@ -209,9 +211,6 @@ class Content:
 
         A match then covers at least 500 of the other table's rows and a quarter of them. With fewer rows, a match would
         confirm a few guessed rows.
-
-        Then a match takes at least 500 of the other table's rows, and a quarter of them; a small table or a much
-        smaller one would be a test of a few guessed rows.
         """
         return self.rows >= _LEAST_TOLD and self.distinct >= _LEAST_SHARE_TOLD * other.distinct
 
@@ -242,7 +241,7 @@ def same_rows(
         sealed_with: `StewardKey.notes_key` of the holdout that is being created.
         first_key: The key of a storage that has none yet; None for a new one.
     """
-    pictures = _pictures(folder.parent, others)
+    pictures = _pictures(folder, others)
     known = {name: found[0] for name, found in pictures.items()}
     keys: list[str | None] = [*{found.key for found in known.values()}]  # hardly ever more than one
     mine = [content(key) for key in keys or [first_key]]
@@ -298,7 +297,7 @@ def arrived_elsewhere(
     mine = Content.of(path, columns, key=None if own is None else own.key)
     mine.save(folder, path.with_suffix(".json").name, sealed_with=sealed_with)
     sealer, same, untold = _SEALER.get(), list[str](), list[str]()
-    for name, found in _pictures(folder.parent, others).items():
+    for name, found in _pictures(folder, others).items():
         if any(mine.resembles(each) for each in found):
             told = sealer is None or (name in sealer.holdouts and mine.may_name(found[0]))
             (same if told else untold).append(name)
@@ -308,16 +307,28 @@ def arrived_elsewhere(
     return same
 
 
-def _pictures(parent: Path, others: Sequence[HoldoutRecord]) -> dict[str, list[Content]]:
+def _pictures(own: Path, others: Sequence[HoldoutRecord]) -> dict[str, list[Content]]:
     """Return the sketches of each holdout: sealed rows, appended rows, and the whole table if it was dealt to several.
 
     A part of a dealt table has few rows in common with other parts, or with a part of the same table dealt again.
+
+    A folder that answered queries and is no holdout of this database belongs to a database that was deleted, or to
+    another one that shares the folder of the rows. What its rows told is known, so it counts as a holdout.
+
+    Args:
+        own: Private folder of the rows that are compared.
+        others: All other holdouts that the storage has.
     """
-    pictures: dict[str, list[Content]] = {}
+    parent, pictures = own.parent, dict[str, list[Content]]()
+    known = {own.name, *(str(other.configuration.get("folder")) for other in others)}
+    for folder in sorted(parent.iterdir()):
+        answered = is_folder_name(folder.name) and folder.name not in known and asked_by(folder)
+        if answered and (sketch := Content.load(folder)) is not None:
+            pictures[FOLDER_OF.format(folder.name)] = [sketch, *_arrived(folder)]
     tables: dict[tuple[str, str], list[str]] = {}
     for other in others:
         if (found := _content(parent, other)) is not None:
-            pictures[other.name] = [found, *_arrived(parent, other)]
+            pictures[other.name] = [found, *_arrived(parent / str(other.configuration.get("folder")))]
             if DEALT in other.configuration:
                 tables.setdefault((other.configuration[DEALT]["of"], found.key), []).append(other.name)
     for names in tables.values():
@@ -327,9 +338,8 @@ def _pictures(parent: Path, others: Sequence[HoldoutRecord]) -> dict[str, list[C
     return pictures
 
 
-def _arrived(parent: Path, other: HoldoutRecord) -> list[Content]:
-    """Return the sketches of the rows that were appended to a holdout."""
-    folder = parent / str(other.configuration.get("folder"))
+def _arrived(folder: Path) -> list[Content]:
+    """Return the sketches of the rows that were appended to the holdout of a private folder."""
     found = (Content.load(folder, path.name) for path in sorted(folder.glob("arrival-*.json")))
     return [each for each in found if each is not None]
 
@@ -390,10 +400,15 @@ def _content(parent: Path, other: HoldoutRecord) -> Content | None:
 
 def sealed_already(names: Sequence[str]) -> HoldoutRejected:
     """Return the error for rows that are sealed already."""
+    unlisted = [name for name in names if name.startswith(FOLDER_OF.format(""))]
+    if unlisted:
+        where = f"in the {unlisted[0]} beside this storage, whose database is another one or was deleted"
+        instead = "Restore or open that database, and query its holdout"
+    else:
+        where, instead = f"in this storage, as {', '.join(map(repr, names))}", "Query that holdout"
     return HoldoutRejected(
-        f"These rows, or most of them, are already sealed in this storage, as {', '.join(map(repr, names))}. Query "
-        "that holdout, or seal other rows. If no query to one will be chosen with answers from the other, pass "
-        "allow_resealing=True (--allow-resealing).",
+        f"These rows, or most of them, are already sealed {where}. {instead}, or seal other rows. If no query to one "
+        "will be chosen with answers from the other, pass allow_resealing=True (--allow-resealing).",
         names=list(names),
     )
 

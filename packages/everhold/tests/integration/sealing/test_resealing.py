@@ -191,3 +191,31 @@ def test_what_looks_at_rows_holds_what_their_columns_need(tmp_path, columns):
         limit_memory(connection, columns)
         ((after,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
     assert after == {1: "495.9 MiB", 256: "2.3 GiB", 257: before}[columns]  # 520 and 2,560 million bytes
+
+
+def after_a_lost_database(folder, *, asked):
+    """Seal rows, ask or not, and delete the database but not the folder of the rows."""
+    with Holdout.create(folder / "study.db", "study", holdout=with_all_kinds(), mechanism=NOISE) as holdout:
+        if asked:
+            holdout.ask("delay > 10")
+    for file in folder.glob("study.db*"):
+        if file.is_file():
+            file.unlink()
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
+def test_rows_that_answered_are_not_sealed_anew_because_their_database_was_deleted(tmp_path):
+    after_a_lost_database(tmp_path, asked=True)
+    before = files(tmp_path)
+    with pytest.raises(HoldoutRejected, match=r"already sealed in the folder study-[0-9a-f]{8} beside this storage"):
+        reseal(tmp_path, shuffled(with_all_kinds()))
+    assert files(tmp_path) == before
+    create(tmp_path, "other", holdout=rows(7), mechanism=NOISE).close()  # other rows can be sealed beside them
+    with reseal(tmp_path, with_all_kinds(), allow_resealing=True) as again:
+        assert "folder study-" in str(again.certificate().in_words()["summary"])
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
+def test_rows_that_told_nothing_are_sealed_anew_after_a_creation_that_was_cut_short(tmp_path):
+    after_a_lost_database(tmp_path, asked=False)
+    reseal(tmp_path, with_all_kinds()).close()
