@@ -1,8 +1,8 @@
 """The pytest plugin: sealed tests are cases, the verdict is the exit code, and errors charge nothing."""
 
+import multiprocessing
 import os
 import re
-import subprocess
 import sys
 
 import pytest
@@ -21,7 +21,21 @@ def test_other():
 """
 
 
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "everhold_integrations.pytest_plugin", "-p", "no:cacheprovider")
+PYTEST = ("-q", "-p", "everhold_integrations.pytest_plugin", "-p", "no:cacheprovider")
+_begun = multiprocessing.get_context("forkserver")  # a process that has imported what each session imports
+_begun.set_forkserver_preload(["everhold_integrations.pytest_plugin", "everhold.holdout", "everhold.cli", "pytest"])
+
+
+def run_session(folder, options, variables, output):
+    """Run pytest in a folder as a command would, with its output in a file. For a process of its own."""
+    with open(output, "wb") as file:
+        os.dup2(file.fileno(), 1), os.dup2(file.fileno(), 2)
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.argv, sys.path = ["pytest", *options], ["", *sys.path]
+    sys.exit(int(pytest.main([*options])))
 
 
 @pytest.fixture
@@ -31,11 +45,13 @@ def session(tmp_path):
     alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # other plugins take seconds to import
 
     def call(*options, right=10, other="fine"):
-        command = [*PYTEST, "--everhold-storage=suite.db", *options]
-        variables = {**alone, "RIGHT": str(right), "OTHER": other}
-        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
-        call.output = done.stdout + done.stderr
-        return done.returncode
+        given = [*PYTEST, "--everhold-storage=suite.db", *options]
+        variables, output = {**alone, "RIGHT": str(right), "OTHER": other}, tmp_path.parent / "output.txt"
+        child = _begun.Process(target=run_session, args=(tmp_path, given, variables, output))
+        child.start()
+        child.join()
+        call.output = output.read_text()
+        return child.exitcode
 
     return call
 
