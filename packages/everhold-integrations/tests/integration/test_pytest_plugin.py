@@ -28,9 +28,9 @@ _begun.set_forkserver_preload(["everhold_integrations.pytest_plugin", "everhold.
 
 def run_session(folder, options, variables, output):
     """Run pytest in a folder as a command would, with its output in a file. For a process of its own."""
-    with open(output, "wb") as file:
-        os.dup2(file.fileno(), 1), os.dup2(file.fileno(), 2)
-    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+    with output.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
