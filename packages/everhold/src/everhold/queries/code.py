@@ -292,10 +292,11 @@ def _is_found(thing: types.FunctionType | type) -> bool:
 
 @functools.cache
 def is_installed(module: str | None) -> bool:
-    """Return whether a module belongs to Python or to an installed package."""
+    """Return whether a module belongs to Python, to everhold or to an installed package."""
     if module is None or module == "__main__":
         return False
-    if module.partition(".")[0] in sys.stdlib_module_names:
+    package = module.partition(".")[0]
+    if package in sys.stdlib_module_names or package == "everhold":
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
