@@ -180,8 +180,8 @@ MUTATIONS = [
         "S3",
         "the ways in which surprises can lie",
         "everhold/guarantees/description_length.py",
-        "math.log(self.planned) - _log_choose(float(self.queries), f + 1.0)",
-        "math.log(self.planned) - _log_choose(float(self.queries), 1.0 + 0.0 * f)",
+        "math.log(self.planned) - log_choose(float(self.queries), f + 1.0)",
+        "math.log(self.planned) - log_choose(float(self.queries), 1.0 + 0.0 * f)",
         ("everhold/unit/guarantees/test_description_length.py::test_the_library_uses_these_weights",),
     ),
     Mutation(
@@ -198,8 +198,8 @@ MUTATIONS = [
     Mutation(
         "S3",
         "new bests of a ladder are paid for",
-        "everhold/guarantees/description_length.py",
-        "+ _log_choose(float(self.levels), safe_f)",
+        "everhold_competitions/ladder.py",
+        "+ log_choose(float(self.levels), safe_f)",
         "",
         ("everhold-competitions/unit/test_ladder.py::test_weights_of_all_nodes_sum_to_at_most_one",),
     ),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from everhold.guarantees.description_length import LadderTree, QueryTree, hoeffding_radius, log_ladder_size
+from everhold.guarantees.description_length import QueryTree, hoeffding_radius, log_choose, log_ladder_size
 from everhold.guarantees.intervals.means import ClopperPearson, OfMeans
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits, whole
@@ -366,3 +366,41 @@ class Ladder(Mechanism):
             return Quote(climbed, climbed, 1, 1, refused=False)
         stood = max(self.step + reach, 1.0 - state.carried_noise / self.grid)
         return Quote(stood, climbed, 0, 1, refused=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LadderTree:
+    """The weighted tree of the Ladder: half the weight on a plan, half pay as you go (S3, weighted form).
+
+    ``w = 1/2 [uniform over the planned tree] + 1/2 w'``, ``w'(1, 0) = 1/2`` and, from the second query on,
+    ``w' = 1/(j(j+1)) * 1/(f(f+1)) / (C(j-2, f-1) C(L, f))``; f sums from 1, as the first query always sets a best.
+
+    Attributes:
+        queries: Planned number of queries m.
+        levels: Number L of scores that can be shown.
+
+    Examples:
+        >>> tree = LadderTree(queries=1000, levels=21)
+        >>> round(float(tree.log_inverse_weight(asked=1000, released=3)), 3)
+        37.305
+    """
+
+    queries: int
+    levels: int
+
+    def log_inverse_weight(self, *, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
+        """Return ln(1 / w) of query number ``asked`` (from 1) after ``released`` new bests, shape (...).
+
+        It is infinite for impossible histories: more new bests than earlier queries or levels, or no new best before a
+        later query.
+        """
+        j, f = np.broadcast_arrays(np.asarray(asked, dtype=np.float64), np.asarray(released, dtype=np.float64))
+        later = (j > 1.0) & (f >= 1.0) & (f < j) & (f <= self.levels)
+        possible = later | ((j == 1.0) & (f == 0.0))
+        safe_j, safe_f = np.where(later, j, 2.0), np.where(later, f, 1.0)
+        paths = log_choose(safe_j - 2.0, safe_f - 1.0) + log_choose(float(self.levels), safe_f)
+        shares = np.log(safe_j * (safe_j + 1.0) * safe_f * (safe_f + 1.0))
+        as_you_go = np.where(later, -shares - paths, -math.log(2.0))
+        size = log_ladder_size(queries=self.queries, levels=self.levels)
+        planned = np.where(j <= self.queries, -size, -np.inf)
+        return np.where(possible, math.log(2.0) - np.logaddexp(planned, as_you_go), np.inf)

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everhold.dependence import Groups
-from everhold.guarantees.description_length import LadderTree, log_ladder_size
+from everhold.guarantees.description_length import log_ladder_size
 from everhold.mechanisms import Source, State
 from everhold.mechanisms.records import Evaluations
 from everhold.testing import MechanismContract
 from everhold.testing.mechanisms import INHERITED, MEANS
-from everhold_competitions.ladder import Ladder, Scoreboard
+from everhold_competitions.ladder import Ladder, LadderTree, Scoreboard
 from everhold_lab.analysts import BoostingAnalyst
 from everhold_lab.theory.classical import ParameterFreeLadder, discretised_radius, ladder_radius
 

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import roots_legendre
 
-from everhold.randomness import below_exponential, uniform_below
+from everhold.randomness import uniform_below
 from everhold_privacy.curves import PureCurve
 from everhold_privacy.guarantees import permute_and_flip_exceedance
-from everhold_privacy.mechanisms.selection import MARGIN, ExponentialMechanism, chances_of, gaps_of, words_of
+from everhold_privacy.mechanisms.selection import (
+    MARGIN,
+    ExponentialMechanism,
+    below_exponential,
+    chances_of,
+    gaps_of,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

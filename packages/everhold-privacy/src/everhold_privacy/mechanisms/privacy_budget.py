@@ -14,10 +14,10 @@ import scipy
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.presentation import Presentation
-from everhold.values.evaluation import SHRINKAGE
 from everhold_privacy.curves import ZeroConcentratedCurve
 from everhold_privacy.guarantees import gaussian_exceedance, gaussian_norm_allowance
 from everhold_privacy.mechanisms.additive import GaussianNoise
+from everhold_privacy.queries.vectors import SHRINKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

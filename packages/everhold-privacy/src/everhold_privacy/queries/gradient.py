@@ -15,8 +15,7 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.queries.code import behaviour_digest, content_digest
 from everhold.queries.statistic import check_positive
-from everhold.sealing.rows.code_trials import made_up_values, sealed_values, try_vectors_on_public_rows, varied_rows
-from everhold.values.evaluation import LARGEST_VECTOR_UNIT, vectors_to_grid
+from everhold.sealing.rows.code_trials import made_up_values, sealed_values, varied_rows
 from everhold_privacy.mechanisms.privacy_budget import VectorNoise, largest_scale
 from everhold_privacy.queries.priced import (
     MechanismResult,
@@ -27,6 +26,7 @@ from everhold_privacy.queries.priced import (
     checked_function_name,
     paying,
 )
+from everhold_privacy.queries.vectors import LARGEST_VECTOR_UNIT, try_vectors_on_public_rows, vectors_to_grid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

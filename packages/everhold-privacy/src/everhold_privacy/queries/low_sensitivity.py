@@ -16,9 +16,10 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.queries.code import behaviour_digest, content_digest
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_range, check_rows
-from everhold.sealing.rows.code_trials import counterexample, values_or_none, varied_rows
+from everhold.sealing.rows.code_trials import values_or_none, varied_rows
 from everhold.values.base import Clip, clips_in_words
 from everhold_privacy.mechanisms.privacy_budget import largest_scale, release
+from everhold_privacy.queries.neighbours import counterexample
 from everhold_privacy.queries.priced import MechanismResult, Price, PricedQuery, Purchase, checked_function_name, paying
 
 if TYPE_CHECKING:

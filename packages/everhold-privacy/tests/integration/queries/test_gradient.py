@@ -20,9 +20,10 @@ from everhold.errors import QueryRejected
 from everhold.mechanisms import State
 from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
-from everhold.values.evaluation import UNIT, shortened, vectors_to_grid
+from everhold.values.evaluation import UNIT
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget, VectorNoise
 from everhold_privacy.queries.gradient import gradient
+from everhold_privacy.queries.vectors import shortened, vectors_to_grid
 
 ROWS = 4_000
 

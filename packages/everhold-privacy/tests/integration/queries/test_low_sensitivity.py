@@ -23,9 +23,9 @@ from everhold.mechanisms import State
 from everhold.queries.metrics.ranking import auc, auc_of, auc_sensitivity, f1, f1_of, f1_sensitivity
 from everhold.queries.statistic import Statistic, StatisticGrid
 from everhold.randomness import SeededNoise
-from everhold.sealing.rows.code_trials import counterexample, neighbours
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 from everhold_privacy.queries.low_sensitivity import StatisticPurchase, half_width
+from everhold_privacy.queries.neighbours import counterexample, neighbours
 
 ROWS = 4_000
 

@@ -14,7 +14,7 @@ from everhold.queries.means.plans import OneMean
 from everhold.queries.query import ExecutionResult
 from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery, Schema
-from everhold.values.evaluation import clip_to_grid, vectors_to_grid
+from everhold.values.evaluation import clip_to_grid
 from everhold_competitions.ladder import Ladder
 from everhold_privacy.guarantees import transferred_interval
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
@@ -23,6 +23,7 @@ from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget, VectorNois
 from everhold_privacy.mechanisms.selection import PaidSelection
 from everhold_privacy.mechanisms.subsampling import RandomRows, Subsampling
 from everhold_privacy.mechanisms.thresholdout import Thresholdout
+from everhold_privacy.queries.vectors import vectors_to_grid
 
 UNIT = 4  # so coarse that a lost step is far larger than every half-width below
 PLAN = {"rows": 20_000, "queries": 4, "unit": UNIT}

@@ -83,20 +83,16 @@ def near_copies(inputs: CheckInputs) -> Iterator[CopiesFinding]:
         alike = within_groups(np.unique(copies[present], return_inverse=True)[1], values)
         if alike is None or alike.p_value * len(outcomes) > 1.0:
             continue
-        yield CopiesFinding(
-            column=NEAR_COPIES,
-            role="group",
-            outcome=outcome.name,
-            state=outcome.column,
-            of_label=True,
-            correlation=alike.correlation,
-            standard_error=alike.standard_error,
+        yield CopiesFinding.of(
+            NEAR_COPIES,
+            "group",
+            outcome,
+            alike,
             p_value=alike.p_value * len(outcomes),
             design_effect=1.0 + (squares / rows - 1.0) * alike.correlation,
             promised=inputs.promised,
             groups=sum(counts.values()),
             sizes=sizes,
-            states=outcome.states,
         )
         return
 
@@ -212,21 +208,16 @@ def _place_found(
     if (alike := autocorrelation(values)) is None:
         return None
     seen = block_variance_of_values(values, promised=inputs.promised)
-    return PlaceFinding(
-        column=name,
-        role="series",
-        outcome=outcome.name,
-        state=outcome.column,
-        of_label=outcome.of_label,
-        correlation=alike.correlation,
-        standard_error=alike.standard_error,
+    return PlaceFinding.of(
+        name,
+        "series",
+        outcome,
+        alike,
         p_value=float(seen.p_values[0]) * number,
         design_effect=float(seen.design_effects[0]),
         promised=inputs.promised,
         first_order=False,
         block=math.ceil(float(seen.at_most[0])),
-        estimate=True,
-        states=outcome.states,
     )
 
 
@@ -298,21 +289,17 @@ def _found(
     declared = within_groups(group, outcomes)
     inside = 0.0 if declared is None else max(declared.correlation, 0.0)
     measured = 1.0 + float(np.sum(counts.astype(np.float64) ** 2) / len(group) - 1.0) * inside
-    return CrossedFinding(
-        column=column.name,
-        role="group",
-        outcome=outcome.name,
-        state=outcome.column,
-        of_label=outcome.of_label,
-        correlation=alike.correlation,
-        standard_error=alike.standard_error,
+    return CrossedFinding.of(
+        column.name,
+        "group",
+        outcome,
+        alike,
         p_value=min(alike.p_value * number, 1.0),
         design_effect=measured + shared,
         promised=measured,
         groups=len(sizes),
         sizes=tuple(zip(*(part.tolist() for part in np.unique(sizes, return_counts=True)), strict=True)),
         missing=int(np.count_nonzero(~known)),
-        states=outcome.states,
     )
 
 

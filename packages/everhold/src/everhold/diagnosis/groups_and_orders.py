@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import scipy
@@ -214,14 +214,11 @@ def _as_groups(
         p_value = _of_promised(effect, column, outcome, inputs.promised, near is not alike)
     # an attribute has the same values everywhere
     attribute = not apart and int(column.ranks.max()) + 1 < FEWEST_GROUPS
-    made = GroupFinding(
-        column=column.name,
-        role="attribute" if attribute else "group",
-        outcome=outcome.name,
-        state=outcome.column,
-        of_label=outcome.of_label,
-        correlation=alike.correlation,
-        standard_error=alike.standard_error,
+    made = GroupFinding.of(
+        column.name,
+        "attribute" if attribute else "group",
+        outcome,
+        alike,
         p_value=p_value,
         design_effect=effect,
         promised=claimed,
@@ -231,7 +228,6 @@ def _as_groups(
         in_file=in_file,
         apart=apart,
         local=None if compared.pairs is None else near.correlation,
-        states=outcome.states,
     )
     return replace(made, role="attribute") if rows / groups > math.sqrt(rows) and not made.clear else made
 
@@ -289,8 +285,13 @@ def _as_series(order: Order, outcome: ExaminedOutcome, inputs: CheckInputs) -> F
     seen = block_variance_of_values(values, promised=inputs.promised)
     correlation = min(alike.correlation + _ERRORS * alike.standard_error, 1.0 - 1.0 / len(values))
     of_neighbours = max((1.0 + correlation) / (1.0 - correlation), inputs.promised)
-    return SeriesFinding(
-        **_about_series(order, outcome, alike),
+    return SeriesFinding.of(
+        order.column,
+        "series",
+        outcome,
+        alike,
+        missing=order.missing,
+        in_file=order.in_file,
         p_value=float(seen.p_values[0]),
         design_effect=float(seen.design_effects[0]),
         promised=inputs.promised,
@@ -317,8 +318,13 @@ def _as_series_of_units(
     ordered_units = placed[np.argsort(places, kind="stable")]
     shared, rows = along(_given_sizes(totals[ordered_units], sizes[ordered_units])), len(outcome.values)
     ordered = spread[order.rows[outcome.present[order.rows]]]
-    return SeriesFinding(
-        **_about_series(order, outcome, alike),
+    return SeriesFinding.of(
+        order.column,
+        "series",
+        outcome,
+        alike,
+        missing=order.missing,
+        in_file=order.in_file,
         p_value=shared.p_value,
         design_effect=(float(np.sum(totals**2)) + shared.added) / rows,
         promised=inputs.claimed(totals, rows),
@@ -331,15 +337,6 @@ def _given_sizes(totals: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArr
     """Return totals of groups without the part that group sizes explain, by least squares."""
     by_size = np.stack([sizes, sizes.astype(np.float64) ** 2], axis=1)
     return np.asarray(totals - by_size @ np.linalg.lstsq(by_size, totals, rcond=None)[0])
-
-
-def _about_series(order: Order, outcome: ExaminedOutcome, alike: Resemblance) -> dict[str, Any]:
-    """Return the fields that all findings about an order share, by name."""
-    return {
-        "column": order.column, "role": "series", "outcome": outcome.name, "state": outcome.column,
-        "of_label": outcome.of_label, "correlation": alike.correlation, "standard_error": alike.standard_error,
-        "missing": order.missing, "in_file": order.in_file, "estimate": True, "states": outcome.states,
-    }  # fmt: skip
 
 
 def _is_sorted(rows: OpenRows, order: Order, outcome: ExaminedOutcome) -> bool:
@@ -450,8 +447,6 @@ class Finding(ABC):
             series as measured.
         radius: What the radius would be with what is suggested and the same mechanism, tuned anew; None where there is
             none, or where it was not computed, as for attributes.
-        estimate: Whether a measured design effect itself enters the last two, as for a series. For groups only the
-            sizes enter.
         states: Number of different values of the outcome.
     """
 
@@ -475,8 +470,22 @@ class Finding(ABC):
     block: int | None = None
     effective_rows: float | None = None
     radius: float | None = None
-    estimate: bool = False
     states: int = 0
+
+    @classmethod
+    def of(cls, column: str, role: Role, outcome: ExaminedOutcome, alike: Resemblance, **others: Any) -> Self:
+        """Return the finding that rows resemble each other in an outcome, with its other fields by name."""
+        return cls(
+            column=column,
+            role=role,
+            outcome=outcome.name,
+            state=outcome.column,
+            of_label=outcome.of_label,
+            correlation=alike.correlation,
+            standard_error=alike.standard_error,
+            states=outcome.states,
+            **others,
+        )
 
     @property
     @abstractmethod
@@ -492,6 +501,11 @@ class Finding(ABC):
     def measured_share(self) -> float:
         """The measured worth of a row, in effective rows for each row."""
         return self.share
+
+    @property
+    def estimate(self) -> bool:
+        """Whether a measured design effect enters the effective rows, as for a series; for groups only sizes do."""
+        return self.role == "series"
 
     @property
     def clear(self) -> bool:

@@ -31,10 +31,10 @@ def log_ladder_size(*, queries: int, levels: int) -> float:
         >>> round(math.exp(log_ladder_size(queries=3, levels=2)))  # (), (0), (1), (0, 0), (1, 0), (1, 1)
         6
     """
-    return float(_log_choose(queries - 1.0 + levels, float(levels)))
+    return float(log_choose(queries - 1.0 + levels, float(levels)))
 
 
-def _log_choose(total: ArrayLike, chosen: ArrayLike) -> NDArray[np.float64]:
+def log_choose(total: ArrayLike, chosen: ArrayLike) -> NDArray[np.float64]:
     """Return ln C(total, chosen), which is minus infinity where chosen > total."""
     n, k = np.asarray(total, dtype=np.float64), np.asarray(chosen, dtype=np.float64)
     possible = k <= n
@@ -109,52 +109,14 @@ class QueryTree:
         j, f = np.asarray(asked, dtype=np.float64), np.asarray(surprises, dtype=np.float64)
         possible = f < j
         on_plan = np.where(
-            possible & (j <= self.queries), math.log(self.planned) - _log_choose(float(self.queries), f + 1.0), -np.inf
+            possible & (j <= self.queries), math.log(self.planned) - log_choose(float(self.queries), f + 1.0), -np.inf
         )
         beyond = np.where(
             possible,
-            math.log1p(-self.planned) - np.log(j * (j + 1.0)) - _log_choose(j - 1.0, np.minimum(f, j - 1.0)),
+            math.log1p(-self.planned) - np.log(j * (j + 1.0)) - log_choose(j - 1.0, np.minimum(f, j - 1.0)),
             -np.inf,
         )
         return np.asarray(np.log((f + 1.0) * (f + 2.0)) + labels - np.logaddexp(on_plan, beyond))
-
-
-@dataclass(frozen=True, slots=True)
-class LadderTree:
-    """The weighted tree of the Ladder: half the weight on a plan, half pay as you go (S3, weighted form).
-
-    ``w = 1/2 [uniform over the planned tree] + 1/2 w'``, ``w'(1, 0) = 1/2`` and, from the second query on,
-    ``w' = 1/(j(j+1)) * 1/(f(f+1)) / (C(j-2, f-1) C(L, f))``; f sums from 1, as the first query always sets a best.
-
-    Attributes:
-        queries: Planned number of queries m.
-        levels: Number L of scores that can be shown.
-
-    Examples:
-        >>> tree = LadderTree(queries=1000, levels=21)
-        >>> round(float(tree.log_inverse_weight(asked=1000, released=3)), 3)
-        37.305
-    """
-
-    queries: int
-    levels: int
-
-    def log_inverse_weight(self, *, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
-        """Return ln(1 / w) of query number ``asked`` (from 1) after ``released`` new bests, shape (...).
-
-        It is infinite for impossible histories: more new bests than earlier queries or levels, or no new best before a
-        later query.
-        """
-        j, f = np.broadcast_arrays(np.asarray(asked, dtype=np.float64), np.asarray(released, dtype=np.float64))
-        later = (j > 1.0) & (f >= 1.0) & (f < j) & (f <= self.levels)
-        possible = later | ((j == 1.0) & (f == 0.0))
-        safe_j, safe_f = np.where(later, j, 2.0), np.where(later, f, 1.0)
-        paths = _log_choose(safe_j - 2.0, safe_f - 1.0) + _log_choose(float(self.levels), safe_f)
-        shares = np.log(safe_j * (safe_j + 1.0) * safe_f * (safe_f + 1.0))
-        as_you_go = np.where(later, -shares - paths, -math.log(2.0))
-        size = log_ladder_size(queries=self.queries, levels=self.levels)
-        planned = np.where(j <= self.queries, -size, -np.inf)
-        return np.where(possible, math.log(2.0) - np.logaddexp(planned, as_you_go), np.inf)
 
 
 # The largest of many values needs one level, however many there are (Lemma M), and the levels of choices that use it.

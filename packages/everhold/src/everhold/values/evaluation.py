@@ -2,7 +2,7 @@
 
 Row values are clipped to [0, 1] and rounded down to the grid ``0, 1, ..., UNIT`` (theory, section 6), so every engine
 and every order of summation gives the same number, one row moves a sum by at most ``UNIT``, and rounding moves a mean
-by at most ``1 / UNIT``. Vectors are clipped to a length and put on a grid on which two rows differ by an exact bound.
+by at most ``1 / UNIT``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 UNIT = 2**30
 """Steps of the grid between the row values 0 and 1."""
-
-LARGEST_VECTOR_UNIT = 2**30
-"""Largest grid on which the squares of a vector are summed exactly in 64 bits."""
-
-SHRINKAGE = 2.0**-38
-"""Relative shortening of every vector, larger than the rounding error in the length of 10,000 numbers."""
 
 
 def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
@@ -62,39 +56,6 @@ def clip_to_grid(
     """
     clipped = np.clip(np.nan_to_num(values.astype(np.float64), nan=fault), 0.0, 1.0)
     return np.floor(clipped * unit).astype(np.int64)
-
-
-def shortened(vectors: NDArray[np.float64], *, clip: float) -> NDArray[np.float64]:
-    """Return vectors shortened to the length ``clip`` and divided by it; 0 if not finite, (rows, dimension)."""
-    largest = np.abs(vectors).max(axis=1, initial=0.0)
-    finite = np.isfinite(largest)  # also false for nan
-    reach = np.maximum(np.where(finite, largest, 1.0), clip)[:, None]  # so that no square overflows
-    scaled = np.where(finite[:, None], vectors, 0.0) / reach
-    lengths = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
-    return np.asarray(scaled / np.maximum(lengths, clip / reach))
-
-
-def vectors_to_grid(vectors: NDArray[np.float64], *, clip: float, unit: int) -> NDArray[np.int64]:
-    """Convert clipped vectors to integers whose Euclidean length is at most ``unit / 2``, exactly.
-
-    Numbers are rounded towards 0, which makes no vector longer; any two rows therefore differ by at most ``unit``.
-    The lengths are checked in integers: floating point decides nothing.
-
-    Args:
-        vectors: Shape (rows, dimension).
-        clip: The clipping length, which stands for ``unit / 2``.
-        unit: Grid steps, at most `LARGEST_VECTOR_UNIT`.
-
-    Examples:
-        >>> vectors_to_grid(np.array([[3.0, 4.0], [0.3, 0.4], [np.nan, 1.0]]), clip=1.0, unit=1000)
-        array([[299, 399],
-               [149, 199],
-               [  0,   0]])
-    """
-    grid = np.trunc(shortened(vectors, clip=clip) * (0.5 * unit * (1.0 - SHRINKAGE))).astype(np.int64)
-    too_long = 4 * np.einsum("ij,ij->i", grid, grid) > unit * unit
-    grid[too_long] = 0  # never, if floating point keeps its word
-    return grid
 
 
 # Rows on which a model fails: what they count as, once for every metric.

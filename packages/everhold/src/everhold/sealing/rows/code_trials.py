@@ -6,7 +6,6 @@ import os
 import sys
 import sysconfig
 import threading
-import time
 import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -20,7 +19,7 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 from everhold.values.base import same_length
-from everhold.values.evaluation import shortened, to_grid
+from everhold.values.evaluation import to_grid
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
@@ -83,49 +82,12 @@ def try_on_public_rows(function: RowFunction, table: Table) -> NDArray[np.float6
     """
 
     def values(rows: Table) -> NDArray[np.float64]:
-        array = public_values(function, rows, _rows_of(rows))
+        array = public_values(function, rows, rows_of(rows))
         to_grid(array)
         return array.astype(np.float64)
 
     whole = values(table)
     check_rows_alone(values, table, whole)
-    return whole
-
-
-def try_vectors_on_public_rows(
-    function: RowFunction, table: Table, *, dimension: int, clip: float
-) -> NDArray[np.float64]:
-    """Check that a function returns one finite vector for each row, independent of other rows.
-
-    Args:
-        function: As it will be applied to the sealed rows.
-        table: Training rows, or `made_up_rows`.
-        dimension: Length of the vectors.
-        clip: Longer vectors count as vectors of this length; they are compared after that.
-
-    Returns:
-        The clipped vectors in units of the clipping length.
-
-    Raises:
-        QueryRejected: If it does not. Nothing is charged.
-    """
-
-    def vectors(rows: Table) -> NDArray[np.float64]:
-        array = np.asarray(_called(function, rows, f"one vector of {dimension} numbers"))
-        if array.shape != (_rows_of(rows), dimension) or array.dtype.kind not in "biuf":
-            raise QueryRejected(
-                f"The values of the function have shape {array.shape} and type {array.dtype}. Return real numbers of "
-                f"shape ({_rows_of(rows)}, {dimension}), one vector for each row."
-            )
-        if not bool(np.all(np.isfinite(array))):
-            raise QueryRejected(
-                "The function returns NaN or infinite values for training or made-up "
-                "rows. Fill in missing values, and keep exponentials in range."
-            )
-        return shortened(array.astype(np.float64), clip=clip)
-
-    whole = vectors(table)
-    check_rows_alone(vectors, table, whole)
     return whole
 
 
@@ -140,7 +102,7 @@ def check_rows_alone(values: Callable[[Table], NDArray[Any]], table: Table, whol
     Raises:
         QueryRejected: If it is not. Nothing is charged.
     """
-    rows = _rows_of(table)
+    rows = rows_of(table)
     middle = (rows + 1) // 2
     some = [slice(None, None, -1), slice(None, middle), slice(middle, None)][: 2 + (middle < rows)]
     for part in some:
@@ -166,7 +128,7 @@ def _agree(one: NDArray[Any], other: NDArray[Any]) -> bool:
     return bool(np.allclose(one, other, rtol=0.0, atol=precision * scale))
 
 
-def _rows_of(table: Table) -> int:
+def rows_of(table: Table) -> int:
     """Return the number of rows of a table."""
     return len(next(iter(table.values())))
 
@@ -219,10 +181,10 @@ def public_values(function: RowFunction, table: Table, rows: int, *, of: object 
         def asked(own: Table) -> NDArray[Any]:
             return model.judged(_once(of, model, lambda: model.predict(own)), own)
 
-    return same_length(_called(asked, table, "one number in [0, 1]"), rows, what="the function's values")
+    return same_length(called(asked, table, "one number in [0, 1]"), rows, what="the function's values")
 
 
-def _called(function: RowFunction, table: Table, expected: str) -> object:
+def called(function: RowFunction, table: Table, expected: str) -> object:
     """Return the result of an analyst's function for public rows. An exception becomes a QueryRejected."""
     try:
         with calling_code():
@@ -242,7 +204,7 @@ def predicted(function: EstimatedValues, table: Table) -> NDArray[Any]:
     Raises:
         QueryRejected: If it fails, or predicts what cannot be meant. Nothing is charged.
     """
-    predictions = np.asarray(_called(function.predict, table, "one prediction"))
+    predictions = np.asarray(called(function.predict, table, "one prediction"))
     function.check(predictions)
     return predictions
 
@@ -681,155 +643,3 @@ def _is_installed(file: Any) -> bool:
 def is_of_a_package(file: Path) -> bool:
     """Return whether a file belongs to Python's standard library or an installed package."""
     return not _PACKAGES.isdisjoint(file.parts) or str(file).startswith(_STANDARD)
-
-
-# Search for two tables that differ in one row, on which a statistic moves further than it declares.
-
-
-_PAIRS = 48
-_MOST_SECONDS = 5.0
-_LEAST_PAIRS = 8
-_MOST_POOLED = 2_000  # public rows that data sets are drawn from
-_FAR = 1e12
-
-
-@dataclass(frozen=True, slots=True)
-class Counterexample:
-    """Two data sets that differ in one row, and on which a statistic differs by more than was claimed.
-
-    Attributes:
-        difference: By how much it differs.
-        kind: What kind of data sets they are, in words.
-    """
-
-    difference: float
-    kind: str
-
-
-def counterexample(
-    statistic: Callable[[Table], float], table: Table, *, rows: int, allowed: float, label: str | None = None
-) -> Counterexample | None:
-    """Look for a pair of neighbours on which a statistic differs by more than is allowed.
-
-    None found proves nothing. The pairs are the same every time.
-
-    Args:
-        statistic: As it will be computed from the sealed rows, whatever happens: also where a function fails.
-        table: Public rows to draw from.
-        rows: Number of rows of the data sets.
-        allowed: The largest difference.
-        label: Column that never misses a value and holds the values of the public rows only.
-    """
-    end = time.monotonic() + _MOST_SECONDS
-    for done, (kind, one, other) in enumerate(neighbours(table, rows=rows, label=label)):
-        difference = abs(statistic(one) - statistic(other))
-        if not difference <= allowed:
-            return Counterexample(difference, kind)
-        if done + 1 >= _LEAST_PAIRS and time.monotonic() > end:
-            return None
-    return None
-
-
-def neighbours(table: Table, *, rows: int, label: str | None = None) -> Iterator[tuple[str, Table, Table]]:
-    """Yield pairs of data sets that differ in one row, with words for their kind.
-
-    Ordinary ones are drawn from the public rows with replacement. Others repeat one row, or two kinds of rows with 1,
-    2, half or all but 1 of the second kind, so that the replaced row tips a boundary. The rows that are swapped are
-    public ones, copies with another label, and copies with an extreme, a far or a missing value in one column.
-    """
-    rng = np.random.default_rng(0)  # the same pairs every time: a refusal can be looked into
-    pool = _Pool.of(table, rng, label=label)
-    for turn in range(_PAIRS):
-        old, new = pool.swap(rng, turn)
-        kind, index = _arrangement(turn, old=old, new=new, ordinary=pool.ordinary, rows=rows, rng=rng)
-        place = (0, rows - 1, int(rng.integers(rows)))[turn % 3]
-        one, other = index.copy(), index
-        one[place], other[place] = old, new
-        yield f"{kind}; {pool.kinds[new]}", pool.take(one), pool.take(other)
-
-
-def _arrangement(
-    turn: int, *, old: int, new: int, ordinary: int, rows: int, rng: np.random.Generator
-) -> tuple[str, NDArray[np.int64]]:
-    """Return indices of pool rows that form a data set, and a text that describes it, before one row is replaced."""
-    form = turn % 4
-    if form == 0:
-        return "ordinary rows", rng.integers(ordinary, size=rows)
-    if form == 1:
-        return "equal rows", np.full(rows, old)
-    count = min((1, 2, rows // 2, rows - 1)[turn // 4 % 4], rows)
-    index = np.full(rows, old)
-    index[rng.permutation(rows)[:count] if form == 2 else np.arange(rows - count, rows)] = new
-    return "two kinds of rows", index
-
-
-@dataclass(frozen=True, slots=True)
-class _Pool:
-    """Rows from which test data sets are drawn: public rows, and copies of some with one value changed.
-
-    Attributes:
-        columns: Values by name.
-        ordinary: Number of ordinary rows.
-        changed: The changed copies: position of the copy, and of the row it is a copy of.
-        kinds: What each row is, in words.
-    """
-
-    columns: Mapping[str, NDArray[Any]]
-    ordinary: int
-    changed: tuple[tuple[int, int], ...]
-    kinds: tuple[str, ...]
-
-    @classmethod
-    def of(cls, table: Table, rng: np.random.Generator, *, label: str | None) -> _Pool:
-        """Build a pool from public rows, and copies with another value in one column."""
-        size = len(next(iter(table.values())))
-        ordinary = min(size, _MOST_POOLED)
-        kept = rng.permutation(size)[:ordinary]
-        changes = [
-            (name, value, words)
-            for name, column in table.items()
-            for value, words in _extremes(column, name, is_label=name == label)
-        ]
-        copied = rng.integers(ordinary, size=len(changes))
-        index = np.concatenate([kept, kept[copied]])
-        columns = {name: column[index] for name, column in table.items()}
-        for place, (name, value, _) in enumerate(changes, start=ordinary):
-            columns[name][place] = value
-        kinds = ("an ordinary row",) * ordinary + tuple(words for _, _, words in changes)
-        pairs = tuple(zip(range(ordinary, len(kinds)), copied.tolist(), strict=True))
-        return cls(columns, ordinary, pairs, kinds)
-
-    def swap(self, rng: np.random.Generator, turn: int) -> tuple[int, int]:
-        """Return the index of the row to replace, and of its replacement."""
-        if not self.changed or turn % 8 in (0, 5):
-            one, other = rng.integers(self.ordinary, size=2)
-            return int(one), int(other)
-        new, copied = self.changed[int(rng.integers(len(self.changed)))]
-        if turn % 8 in (3, 6):  # two changed rows, such as the least and the largest value
-            copied = self.changed[int(rng.integers(len(self.changed)))][0]
-        return copied, new
-
-    def take(self, index: NDArray[np.int64]) -> Table:
-        """Return a data set of these rows as read-only columns."""
-        taken = {name: column[index] for name, column in self.columns.items()}
-        for column in taken.values():
-            column.flags.writeable = False
-        return taken
-
-
-def _extremes(column: NDArray[Any], name: str, *, is_label: bool) -> Iterator[tuple[Any, str]]:
-    """Yield extreme values for a column, each with a text that describes a row with this value."""
-    if column.dtype.kind == "b":
-        yield from ((value, f"{name} is {str(value).lower()}") for value in (False, True))
-    elif column.dtype.kind != "f" or is_label:  # sealed numbers are floats, whole ones are labels
-        known = dict.fromkeys(value for value in column[:_MOST_POOLED].tolist() if value is not None)
-        yield from ((value, f"another value of {name}") for value in list(known)[:4])
-        if column.dtype.kind == "O" and not is_label:
-            yield None, f"{name} is missing"
-    else:
-        finite = column[np.isfinite(column)]
-        if len(finite):
-            yield finite.min(), f"the least value of {name}"
-            yield finite.max(), f"the largest value of {name}"
-        yield from ((value, f"{name} is far away") for value in (-_FAR, _FAR))
-        yield np.nan, f"{name} is missing"
