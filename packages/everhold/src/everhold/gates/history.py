@@ -42,7 +42,8 @@ class GateHistory(Display):
             ``entry`` of the ledger, ``asked_at`` (UTC), the gain over the champion before in [``low``, ``high``]
             (``high`` is None for ratios), the least gain over the first champion ``since_first`` (None where gains do
             not add up), and ``nats``, the ln(1 / level) at which it was proved (None where a query has no level of its
-            own). After an unsealing also the mean ``gain`` and its lower end ``gain_low``, where they were told.
+            own). After an unsealing also the mean ``gain`` of the cases reported by then and its
+            lower end ``gain_low``; not for ratios.
     """
 
     gate: str

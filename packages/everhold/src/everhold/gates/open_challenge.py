@@ -176,17 +176,19 @@ class OpenChallenge:
         self._evidence.store.keep(_file(opened, look, name), values)
         found = self._handed_out(opened)
         whole = self._values(opened, [*opened.results, name])
-        paired = self._paired(gate, whole)
-        proved = self._proves(paired, found, look)
+        paired, reported = self._paired(gate, whole), ~np.isnan(whole[0, :, 0, 0])
+        proves = partial(self._proves, found, look)
+        proved = proves(paired, opened.nats)
         futile = opened.futility and not proved and look < opened.looks and paired.hopeless(
-            paired.plan.last_nats(opened.nats, opened.looks), ~np.isnan(whole[0, :, 0, 0])
+            paired.plan.last_nats(opened.nats, opened.looks), reported
         )  # fmt: skip
         verdict = None
         if proved or futile or look == opened.looks:
             keep = partial(self._evidence.keep, self._version.digest, whole[0])
-            verdict = self._end(
-                opened, self._evidence.claimed(gate, self._version, lambda _: proved, keep, opened, futile=futile)
-            )  # fmt: skip
+            unsealed = partial(paired.unsealed, proves=proves, reported=reported)
+            verdict = self._end(opened, self._evidence.claimed(
+                gate, self._version, lambda _: proved, keep, opened, futile=futile, unsealed=unsealed
+            ))  # fmt: skip
         else:
             self._look(opened, name)
         return Progress(verdict, found.reported(look), len(suite.ids))
@@ -239,14 +241,14 @@ class OpenChallenge:
     def _handed_out(self, opened: Opened) -> _HandedOut:
         return _HandedOut(opened, self._evidence.units, self._executor.key.order_key)
 
-    def _proves(self, paired: PairedResults, found: _HandedOut, look: int) -> bool:
-        """Return whether the results reported up to a look prove the claims. Secret."""
+    def _proves(self, found: _HandedOut, look: int, paired: PairedResults, nats: float) -> bool:
+        """Return whether the results reported up to a look prove the claims at ln(1 / level). Secret."""
         opened, looks, units = found.opened, found.ends[1 : look + 1], self._evidence.units
         order = found.order[: looks[-1]]
         if not units.redraws:
-            return paired.proves_early(opened.nats, order, looks, planned_looks=opened.looks)
+            return paired.proves_early(nats, order, looks, planned_looks=opened.looks)
         draws = list(takewhile({*order}.__contains__, found.draws))
-        return paired.proves_drawn(opened.nats, draws, whole=len(order) == units.count)
+        return paired.proves_drawn(nats, draws, whole=len(order) == units.count)
 
     def _paired(self, gate: GateAccount, reported: NDArray[np.float64]) -> PairedResults:
         """Return reported results with stored ones in place of missing ones. Later cases are ignored."""

@@ -213,33 +213,45 @@ class PairedResults:
         planned = self.plan.all_at_once
         return self._proof(self._whole(), planned, self.plan.for_claims(nats), [planned]) is not None
 
-    def unsealed(self, nats: float) -> Numbers | None:
+    def unsealed(
+        self, nats: float, proves: Callable[[PairedResults, float], bool] | None = None,
+        reported: NDArray[np.bool_] | slice = slice(None),
+    ) -> Numbers | None:  # fmt: skip
         """Return mean, lower and upper end of the first success as means of ``(1 + gain) / 2``, for an unsealing.
 
-        The lower end is the largest floor that the test of the promotion proves, within 1/2,048. Beside guards it has a
-        level of its own. None where the success is a ratio, which has no range.
+        The lower end is the largest floor that the test of the promotion proves, within 1/2,048, and at most the mean.
+        Beside guards it has a level of its own. None where the success is a ratio, which has no range.
+
+        Args:
+            nats: ln(1 / level) of the challenge.
+            proves: The test of the promotion; by default all results are tested once.
+            reported: The cases that the mean is about, by default all.
         """
-        claims, planned = self.plan.suite.claims, self.plan.all_at_once
-        place, claim = next((place, claim) for place, claim in enumerate(claims) if not claim.guard)
-        if claim.ratio:
+        plan, suite = self.plan, self.plan.suite
+        claim, first = suite.claims[0], suite.first
+        if first is None:
             return None
-        guarded = any(each.guard for each in claims)
-        nats += -math.log(_OF_GAIN) if guarded else math.log(len(claims))
-        values = cast("ClaimUnits", self._whole()[place])
-        values = replace(values, signs=values.signs and claim.floor == 0.0)  # a test of one floor alone
-        of_all = values.tail and self._kept(claim) is not None  # below 0 more is proved of all runs than of those left
+        guarded = any(each.guard for each in suite.claims)
+        nats += -math.log(_OF_GAIN) if guarded else math.log(len(suite.better))
+        # below 0 more is proved of all runs than of those left
+        of_all = plan.by_tail(claim) and suite.missing == "drop-case"
 
         def proved(floor: float) -> bool:
-            found = values.first_look(replace(claim, floor=floor), planned=planned, nats=nats, looks=[planned]) == 0
+            floor = floor if floor == claim.floor else floor or 2.0**-40  # the sign test is about one floor alone
+            alone = replace(suite, better=suite.better[:1], margin=floor * first.width, not_worse={}, limits={})
+            made = replace(self, plan=replace(plan, suite=alone))
+            found = made.proves(nats) if proves is None else proves(made, nats)
             return found and not (of_all and floor < 0.0)
 
-        above = proved(claim.floor)
-        low, high = (claim.floor, 1.0) if above else (-1.0, claim.floor)
-        for _ in range(0 if values.signs else _HALVINGS):
+        low, high = (claim.floor, 1.0) if proved(claim.floor) else (-1.0, claim.floor)
+        by_signs = proves is None and plan.by_signs(claim) and claim.floor == 0.0
+        for _ in range(0 if by_signs else _HALVINGS):
             middle = (low + high) / 2.0
             low, high = (middle, high) if proved(middle) else (low, middle)
-        cases = float(values.sizes.sum())
-        return float(values.sums.sum()) / cases if cases else 0.5, (1.0 + low) / 2.0, 1.0
+        values, kept = self._columns(claim)[0][reported], self._kept(claim)
+        counts = np.ones_like(values) if kept is None else kept[reported]
+        mean = float((values * counts).sum() / counts.sum()) if counts.any() else 0.5
+        return mean, min((1.0 + low) / 2.0, mean), 1.0
 
     def proves_early(self, nats: float, order: Sequence[int], looks: Sequence[int], *, planned_looks: int) -> bool:
         """Return whether the claims are proved at the latest look, or were proved at an earlier look.
@@ -254,11 +266,12 @@ class PairedResults:
             planned_looks: Largest number of looks.
         """
         plan = self.plan
+        level = plan.for_claims(nats)
         if plan.suite.population != NEW_RUNS:
-            return self._proof(self._handed_out(order), plan.count, nats, looks) is not None
-        nats += math.log(planned_looks)
+            return self._proof(self._handed_out(order), plan.count, level, looks) is not None
+        nats, level = nats + math.log(planned_looks), level + math.log(planned_looks)
         partial = [look for look in looks if look < plan.count]
-        if partial and self._proof(self._handed_out(order), plan.count, nats, partial) is not None:
+        if partial and self._proof(self._handed_out(order), plan.count, level, partial) is not None:
             return True
         return looks[-1] == plan.count and self.proves(nats)
 
@@ -287,7 +300,7 @@ class PairedResults:
             return np.asarray(np.stack(by_chunk)[last, units])
 
         values = self._units(drawn, sizes[units], largest=float(sizes.max()), spent=used == len(chunks))
-        early, planned = nats - math.log(EARLY_PART), max(plan.count // 2, 1)
+        early, planned = plan.for_claims(nats) - math.log(EARLY_PART), max(plan.count // 2, 1)
         if len(draws) and self._proof(values, planned, early, range(1, len(draws) + 1)) is not None:
             return True
         return whole and self.proves(nats - math.log(1.0 - EARLY_PART))

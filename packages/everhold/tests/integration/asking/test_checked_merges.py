@@ -197,3 +197,31 @@ def test_gains_beside_guards_are_unsealed_and_in_the_history(tmp_path):
         row = gate.history().to_rows()[1]
         assert row["gain_low"] == pytest.approx(told["sealed_low"])
         assert 0.0 < row["gain_low"] <= 0.4 < row["gain"] + 0.1
+
+
+@pytest.mark.parametrize("units", ["cases", "runs"])
+def test_gains_of_open_challenges_are_unsealed(tmp_path, units):
+    versions = [results(chance, seed) for chance, seed in ((0.5, 1), (0.97, 2), (0.5, 3))]
+    with eh.seal_cases(f"sqlite:///{tmp_path}/s.db", results=versions[0], better="passed", units=units) as suite:
+        gate, told = suite.gate(name="main"), []
+        for name, version in zip("bc", versions[1:], strict=True):
+            opened, progress = gate.open(name, batch=20), None
+            while progress is None or progress.goes_on:
+                progress = opened.report({case: version[case] for case in opened.next_cases()})
+            told.append(progress)
+            if left := gate.cases_left():
+                opened.complete({case: version[case] for case in left})
+        withdrawn = gate.open("d")
+        withdrawn.withdraw()
+        rows = suite.unseal().to_rows()
+        promotion = gate.history().to_rows()[1]
+        suite.certificate().save(tmp_path / "c.json")
+    assert eh.verify_certificate(tmp_path / "c.json").ok
+    assert [bool(each.verdict) for each in told] == [True, False]
+    assert told[0].reported < CASES == told[1].reported
+    better, later = rows  # the challenge that was withdrawn tells none
+    assert ["passed of b" in better["asked"], "passed of c" in later["asked"]] == [True, True]
+    assert promotion["gain"] == pytest.approx(better["sealed"]) == pytest.approx(0.47, abs=0.12)
+    assert promotion["gain_low"] == pytest.approx(better["sealed_low"])
+    assert 0.0 < promotion["gain_low"] < promotion["gain"]
+    assert later["sealed_low"] < later["sealed"] < 0.0

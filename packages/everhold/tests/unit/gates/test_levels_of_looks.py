@@ -1,6 +1,7 @@
 """The level that each look at the cases of a challenge receives, and what its verdict counts (S11, S12)."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -62,6 +63,20 @@ def test_looks_at_these_cases_share_the_level_and_looks_at_new_ones_need_not(loo
     evidence_of(plan_of(runs=2)).proves_early(NATS, range(4), [2, 4], planned_looks=3)
     evidence_of(plan_of(runs=2, population=NEW_CASES)).proves_early(NATS, range(4), [2, 4], planned_looks=3)
     assert [level for level, _ in looked] == pytest.approx([math.exp(-NATS) / 3.0, math.exp(-NATS)])
+
+
+def test_looks_beside_a_guard_leave_a_tenth_of_the_level_to_the_unsealed_gain(looked):
+    suite = CaseSuite(range(6), (CaseMetric("a"), CaseMetric("b")), ("a",), 0.0, {"b": 0.3}, 4, NEW_RUNS)
+    shape = (6, 4, 2)
+    for population, runs in ((NEW_CASES, 4), (NEW_RUNS, 2), (NEW_RUNS, 4)):
+        made = UnitPlan(replace(suite, population=population, runs=runs), np.arange(6))
+        found = PairedResults(made, *np.zeros((3, *shape))[:, :, :runs])
+        if made.redraws:
+            found.proves_drawn(NATS, range(6), whole=True)
+        else:
+            found.proves_early(NATS, range(4), [2, 4], planned_looks=3)
+    shares = (1.0, 1.0 / 3.0, 0.75, 0.25)
+    assert [level for level, _ in looked] == pytest.approx([0.9 * share * math.exp(-NATS) for share in shares])
 
 
 def test_groups_are_units():
