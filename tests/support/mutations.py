@@ -1181,6 +1181,14 @@ MUTATIONS = [
     ),
     Mutation(
         "S18",
+        "rows of a pool do not arrive",
+        "everhold/families/pool.py",
+        "new.found_in(pool) if named or new.repeats(pool) else 0",
+        "0",
+        ("everhold/integration/queries/test_assisted.py",),
+    ),
+    Mutation(
+        "S18",
         "the share of a judge is known only within the pool's interval",
         "everhold/families/pool.py",
         "return part.within(nats + self.most_nats)",

@@ -138,7 +138,7 @@ class Creation:
         if self.families:
             from everhold.asking.declared import declare_first
 
-            declare_first(executor, self.families)
+            declare_first(executor, folder, self.families)
 
     def seal(self, folder: Path, others: Sequence[HoldoutRecord], *, allow_resealing: bool) -> Sealed:
         """Seal the rows in a private folder, and return them with the mechanism chosen for them."""

@@ -31,6 +31,8 @@ from everhold.queries.query_compiler import QueryCompiler
 from everhold.sealing.configuration import bound_state
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from everhold.asking.query_executor import QueryExecutor
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Head
@@ -137,8 +139,11 @@ def _bound(family: Family, compiler: QueryCompiler) -> tuple[BoundFamily, Sequen
     return family.bind(compiler), in_words(family)
 
 
-def declare_first(executor: QueryExecutor, families: Sequence[tuple[str, BoundFamily, Sequence[str]]]) -> None:
+def declare_first(
+    executor: QueryExecutor, folder: Path, families: Sequence[tuple[str, BoundFamily, Sequence[str]]]
+) -> None:
     """Record the families declared at creation, which share their part of the failure probability equally."""
+    _keep_pools(executor, folder, [family for _, family, _ in families])
     mechanism = executor.mechanism
     assert has_public_levels(mechanism)
     nats = mechanism.described(math.log(len(families)))
@@ -153,7 +158,14 @@ def declare_first(executor: QueryExecutor, families: Sequence[tuple[str, BoundFa
         transaction.record(accounts.into(transaction.state), [_outcome() for _ in made])
 
 
-def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
+def _keep_pools(executor: QueryExecutor, folder: Path, families: Sequence[BoundFamily]) -> None:
+    """Write the hashes of the rows of pools beside the sealed rows, before the ledger knows the pools."""
+    for family in families:
+        if isinstance(family, BoundPool):
+            family.keep(folder, key=executor.key.notes_key)
+
+
+def declare(executor: QueryExecutor, folder: Path, name: str, family: Family) -> Declaration:
     """Declare a family now, and return its declaration. It uses up one planned query.
 
     Its members share the level of that query. Text expressions have the level of their descriptions if that is larger,
@@ -177,6 +189,7 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
     if checked and not executor.compiler.families.first_rows:  # else their events are others
         nats = min(nats, mechanism.of_text(0.0))
     made = _declaration(name, bound, words, nats, entry=head.sequence + 1, later=True)
+    _keep_pools(executor, folder, [bound])
     with executor.ledger.transaction([_draft(made)]) as transaction:
         accounts = Accounts.from_state(transaction.state)
         _check_free(accounts, name)
@@ -259,9 +272,17 @@ class FamilyLevels:
 
     def pools(self, executor: QueryExecutor) -> tuple[RecordedPool, ...]:
         """Return the pools that the holdout has recorded."""
+        return tuple(pool.recorded(each.name, each.nats) for each, pool in self._pools(executor))
+
+    def check_arriving(self, executor: QueryExecutor, arriving: Path) -> None:
+        """Check that no row of a recorded pool is in a file of rows that are about to be sealed."""
+        group_by = executor.mechanism.dependence.group_column
+        for _, pool in self._pools(executor):
+            pool.check_arriving(arriving, executor.schema, group_by=group_by, key=executor.key.notes_key)
+
+    def _pools(self, executor: QueryExecutor) -> list[tuple[Declaration, BoundPool]]:
         declared = executor.ledger.head().accounts.of(Declarations).by_name.values()
-        found = ((each, self.family(each)) for each in declared)
-        return tuple(pool.recorded(each.name, each.nats) for each, pool in found if isinstance(pool, BoundPool))
+        return [(each, pool) for each in declared if isinstance(pool := self.family(each), BoundPool)]
 
     def family(self, declaration: Declaration) -> BoundFamily:
         """Return the family of a declaration, rebuilt from its JSON text and cached."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from everhold.arguments import brief
-from everhold.errors import QueryRejected
+from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.guarantees.intervals.base import Cells, GroupSums
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
@@ -25,7 +25,7 @@ from everhold.queries.interval_planner import JudgedMean, RecordedPool
 from everhold.queries.means.assisted import check_units, content_of, key_of_judge, read_pool
 from everhold.queries.means.mean import MeanQuery, parsed
 from everhold.sealing.intake.duckdb_files import spilling_into
-from everhold.sealing.resealing import as_value
+from everhold.sealing.resealing import KnownRows, as_value
 from everhold.sealing.rows.embedded import Embedded
 from everhold.sealing.rows.table import StoredRows
 from everhold.sealing.splits import BY_CHANCE, excess_by_chance, repetitions
@@ -69,9 +69,11 @@ class PoolFamily(Family):
         with tempfile.TemporaryDirectory() as folder, spilling_into(Path(folder)) as connection:
             kinds = read_pool(connection, self.rows)
             _check_columns(connection, kinds, sorted(reads), schema)
-            _check_unsealed(connection, kinds, compiler)
+            known_by = _known_by(kinds, schema, group_by)
+            _check_unsealed(connection, known_by, compiler)
             path = Path(folder) / "pool.parquet"
             connection.execute(f"COPY pool TO '{path}' (FORMAT parquet)")
+            hashes = KnownRows.of(path, known_by, key=b"") if known_by else None
             (rows,) = connection.execute("SELECT count(*) FROM pool").fetchall()[0]
             about = replace(schema, rows=rows, columns=kinds, label=None, label_kind=None, row_id=None)
             engine = Embedded(path, what="pool")
@@ -92,7 +94,7 @@ class PoolFamily(Family):
                 )  # fmt: skip
             engine.close()
             content = content_of(connection, kinds)
-        return BoundPool(rows, content, found)
+        return BoundPool(rows, content, found, tuple(known_by), hashes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +177,17 @@ class BoundPool(BoundFamily):
         rows: Number of rows.
         content: SHA-256 of its rows, in any order.
         judges: One mean for each judge, or one for each of its verdicts but the commonest one, by `key_of_judge`.
+        known_by: Columns by which its rows are recognized among those that arrive: the row id, the group or all that it
+            shares with the sealed rows.
+        hashes: Of these columns in each row, to be kept beside the sealed rows; None once that is done.
     """
 
     kind: ClassVar[str] = "pool"
     rows: int
     content: str
     judges: dict[str, tuple[PooledMean, ...]]
+    known_by: tuple[str, ...]
+    hashes: KnownRows | None = field(default=None, repr=False, compare=False)
 
     def nats(self, bound: BoundQuery) -> float | None:
         """Return None, because a pool has no member queries."""
@@ -216,13 +223,51 @@ class BoundPool(BoundFamily):
     def to_dict(self) -> dict[str, Any]:
         """Return the number of rows, the digest and the means as plain JSON data, with the family's ``kind``."""
         judges = [[judge, *(part.to_list() for part in parts)] for judge, parts in self.judges.items()]
-        return {"kind": self.kind, "rows": self.rows, "content": self.content, "judges": judges}
+        known_by = list(self.known_by)
+        return {
+            "kind": self.kind, "rows": self.rows, "content": self.content, "judges": judges, "known_by": known_by,
+        }  # fmt: skip
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Self:
         """Rebuild the pool from the plain data that `to_dict` returns."""
         judges = {str(judge): tuple(map(PooledMean.from_list, parts)) for judge, *parts in data["judges"]}
-        return cls(int(data["rows"]), str(data["content"]), judges)
+        return cls(int(data["rows"]), str(data["content"]), judges, tuple(map(str, data["known_by"])))
+
+    def keep(self, folder: Path, *, key: bytes) -> None:
+        """Write the hashes of the pool's rows beside the sealed rows, for `check_arriving`."""
+        if self.hashes is not None:
+            self.hashes.save(_hashes_file(folder, self.content), key=key)
+
+    def check_arriving(self, arriving: Path, schema: Schema, *, group_by: str | None, key: bytes) -> None:
+        """Check that rows which are about to be sealed are not rows of the pool, which analysts know.
+
+        Args:
+            arriving: File of the rows, in the holdout's private folder.
+            schema: Of the holdout.
+            group_by: Column whose equal values make groups of dependent rows, if there is one.
+            key: The steward's `notes_key`.
+
+        Raises:
+            HoldoutRejected: If one has the id or group of a row of the pool, or most equal rows of the pool.
+            IntegrityError: If the hashes of the pool's rows were altered or are missing.
+        """
+        if not self.known_by:
+            return
+        file = _hashes_file(arriving.parent, self.content)
+        if (pool := KnownRows.load(file, key=key)) is None:
+            raise IntegrityError(
+                f"The file {file.name} beside the sealed rows is missing. Restore the folder's backup."
+            )
+        new = KnownRows.of(arriving, {name: schema.columns[name] for name in self.known_by}, key=b"")
+        named = self.known_by[0] in (group_by, schema.row_id)
+        shared = new.found_in(pool) if named or new.repeats(pool) else 0
+        if shared:
+            raise HoldoutRejected(
+                f"{shared:,} of the new rows are in a recorded pool, whose rows analysts know. Append only rows that "
+                "are in no pool.",
+                shared=shared,
+            )
 
     @property
     def shown(self) -> str:
@@ -241,9 +286,8 @@ def pool(rows: RowSource, judges: Sequence[str | MeanQuery]) -> PoolFamily:
 
     It is recorded as a family is, with the holdout or later, and cannot be changed then. Its rows have to be drawn from
     the population of the sealed rows, independently of them, and no judge may have been tuned on it or on sealed rows.
-    Neither can be seen in the data. Rows that are sealed are refused, and no row of the pool may be appended later:
-    everhold keeps no rows of a pool that it could compare. Where rows are in groups, the pool's are, too:
-    whole groups by the same column, none of them sealed.
+    Neither can be seen in the data. Rows that are sealed are refused, and so are rows of the pool that are appended
+    later. Where rows are in groups, the pool's are, too: whole groups by the same column, none of them sealed.
 
     Args:
         rows: A table or a file, as for `Holdout.create`; columns are named as the sealed ones.
@@ -294,28 +338,38 @@ def _check_columns(
         raise QueryRejected("The pool has no rows. Pass rows that were judged.")
 
 
+def _hashes_file(folder: Path, content: str) -> Path:
+    return folder / f"known-pool-{content[:32]}"
+
+
+def _known_by(kinds: Mapping[str, ColumnKind], schema: Schema, group_by: str | None) -> dict[str, ColumnKind]:
+    """Return the columns by which rows of a pool are recognized, with their kinds: group, row id, or all shared."""
+    named = group_by if group_by is not None else schema.row_id
+    if named is not None and named in kinds:
+        return {named: schema.columns[named]}
+    return {name: kind for name, kind in schema.asked.items() if kinds.get(name) is kind}
+
+
 def _check_unsealed(
-    connection: duckdb.DuckDBPyConnection, kinds: Mapping[str, ColumnKind], compiler: QueryCompiler
+    connection: duckdb.DuckDBPyConnection, known_by: Mapping[str, ColumnKind], compiler: QueryCompiler
 ) -> None:
-    """Check that no sealed row is in the pool: by row ids, else by more equal rows than chance gives."""
+    """Check that no sealed row is in the pool: by row ids or groups, else by more equal rows than chance gives."""
     schema, sealed = compiler.schema, compiler.sealed
-    if sealed is None:
+    if sealed is None or not known_by:
         return
-    group_by = compiler.mechanism.dependence.group_column
-    if group_by is not None or (schema.row_id is not None and schema.row_id in kinds):
-        named = schema.row_id if group_by is None else group_by
-        ids = {str(value) for value in sealed.row_ids(str(named))}
-        own = connection.execute(f"SELECT {quoted(str(named))} FROM pool").fetchall()
+    named = next(iter(known_by))
+    if named in (compiler.mechanism.dependence.group_column, schema.row_id):
+        ids = {str(value) for value in sealed.row_ids(named)}
+        own = connection.execute(f"SELECT {quoted(named)} FROM pool").fetchall()
         if (row := next((place for place, (value,) in enumerate(own, 1) if str(value) in ids), None)) is not None:
             raise _sealed_row(f"with {named} = {own[row - 1][0]}, ", row)
         return
-    shared = {name: kind for name, kind in schema.asked.items() if kinds.get(name) is kind}
-    if sealed.reads_ahead or not shared:
+    if sealed.reads_ahead:
         return
-    connection.register("sealed_given", dict(sealed.table([*shared])))
+    connection.register("sealed_given", dict(sealed.table([*known_by])))
     connection.execute("CREATE VIEW holdout AS SELECT * FROM sealed_given; CREATE VIEW training AS SELECT * FROM pool")
-    if excess_by_chance(repetitions(connection, shared)) < BY_CHANCE:
-        listed = ", ".join(as_value(name, kind) for name, kind in shared.items())
+    if excess_by_chance(repetitions(connection, known_by)) < BY_CHANCE:
+        listed = ", ".join(as_value(name, kind) for name, kind in known_by.items())
         row = connection.execute(
             f"SELECT min(place) FROM (SELECT hash({listed}) AS mark, row_number() OVER () AS place FROM pool) "
             f"WHERE mark IN (SELECT hash({listed}) FROM holdout)"

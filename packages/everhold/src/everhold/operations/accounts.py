@@ -93,7 +93,7 @@ class Declare(
         for name, family in self.families.items():
             if FAMILIES_GROW not in session.executor.record.configuration:
                 session.check_static("declaring a family")
-            declare(session.executor, name, family)
+            declare(session.executor, session.folder, name, family)
             session.know_families()
         return declared.families().to_rows()
 

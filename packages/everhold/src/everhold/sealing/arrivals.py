@@ -42,7 +42,7 @@ from everhold.sealing.splits import check_equal_rows
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from everhold.dependence import DependenceModel
@@ -152,7 +152,8 @@ def _known_file(folder: Path, number: int) -> Path:
 
 
 def seal_arrival(
-    earlier: EarlierFiles, number: int, *, rows: RowSource | None, training: RowSource | None
+    earlier: EarlierFiles, number: int, *, rows: RowSource | None, training: RowSource | None,
+    check: Callable[[Path], None] = lambda arriving: None,
 ) -> ArrivedFiles | None:  # fmt: skip
     """Check rows that arrive, and write them durably to the holdout's folder.
 
@@ -161,6 +162,7 @@ def seal_arrival(
         number: Of the arrival.
         rows: Rows to seal; None for none.
         training: Open rows; None for none.
+        check: Raises an error if the file of the rows to seal has rows that may not be sealed.
 
     Returns:
         The files; None where the latest arrival brought these very rows, as after a kill, and nothing is left behind.
@@ -197,6 +199,8 @@ def seal_arrival(
             line(2)
         if earlier.dependence.one_series and "holdout" in paths:
             _check_follows(earlier, arriving=paths["holdout"], rows=made["holdout"])
+        if "holdout" in paths:
+            check(paths["holdout"])
         _check_new(earlier, number, new)
         for path in paths.values():
             _keep(path)

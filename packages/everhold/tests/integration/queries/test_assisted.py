@@ -230,3 +230,43 @@ def test_arguments_that_do_not_belong_together_are_refused():
     ):
         with pytest.raises(eh.QueryRejected, match="together"):
             eh.mean("human", **wanted)
+
+
+def grouped(table, *, size=5):
+    return {**table, "person": table["id"] // size}
+
+
+GROWS = {"planning": eh.Planning(grows=True)}
+KNOWN_BY = {
+    "row_id": (("person",), {"rows": eh.Rows(row_id="id"), **GROWS}),
+    "group": (("id",), {
+        "rows": eh.Rows(), "dependence": eh.Groups("person"), "planning": eh.Planning(grows=True, largest_group=5),
+    }),
+    "values": (("id", "person"), {"rows": eh.Rows(), **GROWS}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("known", KNOWN_BY)
+def test_rows_of_a_pool_are_not_appended(tables, tmp_path, known):
+    """A row of a pool could be labelled and appended, but analysts know it."""
+    dropped, terms = KNOWN_BY[known]
+    fresh = {**tables, "new": drawn(np.random.default_rng(9), 100, first=50_000)}
+    kept = {
+        side: {name: column for name, column in grouped(table).items() if name not in dropped}
+        for side, table in fresh.items()
+    }
+    pool = eh.pool(unlabelled(kept["pool"]), ["judge"])
+    with created(tmp_path, kept, declared={"pool": pool}, share=0.1, **terms) as study:
+        before = study.status()
+        with pytest.raises(eh.HoldoutRejected, match="in a recorded pool"):
+            study.append({name: column[:100] for name, column in kept["pool"].items()})
+        assert study.status() == before
+        study.append(kept["new"])
+
+
+def test_rows_that_arrived_are_in_no_later_pool(tables, tmp_path):
+    new = drawn(np.random.default_rng(9), 100, first=50_000)
+    with created(tmp_path, tables, declared=[eh.texts()], share=0.1, **GROWS) as study:
+        study.append(new)
+        with pytest.raises(eh.QueryRejected, match="is a sealed row"):
+            study.declare("later", eh.pool(unlabelled(new), ["judge"]))

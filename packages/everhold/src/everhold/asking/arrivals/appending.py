@@ -218,7 +218,13 @@ def _append(
         dependence=executor.mechanism.dependence,
         largest_group=executor.record.configuration.get(LARGEST_GROUP),
     )  # fmt: skip
-    sealed = seal_arrival(earlier, number, rows=rows, training=training)
+
+    def check_pools(arriving: Path) -> None:
+        from everhold.asking.declared import FamilyLevels
+
+        FamilyLevels(executor.schema).check_arriving(executor, arriving)
+
+    sealed = seal_arrival(earlier, number, rows=rows, training=training, check=check_pools)
     if sealed is None:
         if until != latest["until"]:
             raise HoldoutRejected(
