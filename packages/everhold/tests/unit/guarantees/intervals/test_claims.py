@@ -12,7 +12,6 @@ from everhold.guarantees.intervals.claims import (
     GateClaim,
     first_proof,
     log_capital,
-    most_nats,
     sign_nats,
     stakes_for,
     tail_nats,
@@ -110,11 +109,6 @@ def test_each_claim_may_reach_its_level_at_its_own_look():
     claims = [GateClaim("a", 0.0), GateClaim("b", -0.5, guard=True)]
     assert first_proof(claims, units, planned=40, nats=4.0, looks=[10, 20, 30, 40]) is not None
     assert first_proof(claims[:1], units[:1], planned=40, nats=4.0, looks=[40]) is None
-
-
-def test_what_cannot_be_proved_is_known_beforehand():
-    assert most_nats(10, 0.0) < 8.4 < most_nats(15, 0.0)
-    assert capital(np.ones(15))[-1] <= math.exp(most_nats(15, 0.0))
 
 
 class ProvedAt:
