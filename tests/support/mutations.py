@@ -1717,18 +1717,18 @@ MUTATIONS = [
     Mutation(
         "limits",
         "files of strangers have a limit of memory",
-        "everhold/untrusted.py",
+        "everhold_server/untrusted/worker.py",
         "        resource.setrlimit(kind, most)",
         "        pass",
-        ("everhold/integration/queries/test_untrusted_files.py::test_memory_time_files_and_core_dumps_are_limited",),
+        ("everhold-server/integration/test_untrusted_files.py::test_memory_time_files_and_core_dumps_are_limited",),
     ),
     Mutation(
         "limits",
         "files of strangers have a limit of size",
-        "everhold/untrusted.py",
+        "everhold_server/untrusted/worker.py",
         "    if path.stat().st_size > limits.content:",
         "    if False:",
-        ("everhold/integration/queries/test_untrusted_files.py",),
+        ("everhold-server/integration/test_untrusted_files.py",),
     ),
     Mutation(
         "parts",

@@ -20,8 +20,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from everhold.errors import EverholdError
-from everhold.untrusted import sender
 from everhold_server.problems import problem
+from everhold_server.untrusted.worker import sender
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from typing import Any
 from everhold.dependence import dependence_from_dict
 from everhold.errors import DependenceError, warnings_collected
 from everhold.planning.plan import plan
-from everhold.untrusted import limit
+from everhold_server.untrusted.worker import limit
 
 CPU_SECONDS = 10
 """Processor time of one plan; an ordinary one takes about one second."""

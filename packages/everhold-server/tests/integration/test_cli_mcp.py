@@ -43,10 +43,10 @@ def test_a_missing_package_is_named(study, everhold, monkeypatch):
 def test_an_agents_file_is_read_by_a_worker_without_the_key(tmp_path, monkeypatch):
     """A file that names no reader in this process: DuckDB is not asked to open it here."""
     from everhold.queries.predictions import files as prediction_files
-    from everhold.queries.predictions import files as untrusted
     from everhold.values.base import Schema
     from everhold.values.expressions import ColumnKind
     from everhold_server.commands import mcp as command
+    from everhold_server.untrusted import predictions as untrusted
 
     path = tmp_path / "model.csv"
     path.write_text("id,late\n1,0\n2,1\n")

@@ -21,7 +21,6 @@ from everhold.sealing.configuration import listed_facts
 from everhold.sealing.intake.reading import MOST_ROWS
 from everhold.sealing.resealing import Sealer, sealing_for, untold_matches
 from everhold.sealing.storage import check_name, rows_folder, storage_url
-from everhold.sealing.untrusted_rows import check_untrusted_rows
 from everhold_server.api.arguments import FAMILIES, families_of
 from everhold_server.api.contract import HoldoutName, Plain, Strict, body_of, refusals, result, said, warned_of
 from everhold_server.audit import AuditLog, noted
@@ -29,6 +28,7 @@ from everhold_server.middleware import RateLimiter, TooMany
 from everhold_server.open_holdouts import Holdouts, OpenHoldouts
 from everhold_server.planners import check_network
 from everhold_server.principals import Forbidden, Principal, Role, Steward, Viewer
+from everhold_server.untrusted.rows import check_untrusted_rows
 from everhold_server.uploads import Brought, Unusable
 from everhold_server.wire.answers import told
 

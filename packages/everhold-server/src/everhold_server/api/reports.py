@@ -22,7 +22,6 @@ from fastapi.responses import JSONResponse
 from everhold.display import columns_of, csv_text, write_parquet
 from everhold.errors import EverholdError, QueryRejected
 from everhold.ledger.acts import PROMOTED, UNSEALING
-from everhold.untrusted import ReadingLimits, read_in_worker
 from everhold_server.api.contract import (
     HoldoutName,
     refusals,
@@ -32,6 +31,7 @@ from everhold_server.api.contract import (
 )
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Forbidden, Role, Viewer
+from everhold_server.untrusted.certificates import report_on_untrusted
 from everhold_server.uploads import BroughtFile
 from everhold_server.wire.answers import told
 
@@ -208,8 +208,6 @@ def _event(each: LedgerEvent) -> dict[str, Any]:
 certified = APIRouter(tags=["certificates"])
 
 _KEY = re.compile("[0-9a-fA-F]{64}")
-_LIMITS = ReadingLimits(content=2**22, memory=2 * 2**30)
-
 _SHORTEST_HASH = 8
 _PAGE = {  # its styles stand in the page itself, which is one file
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
@@ -305,8 +303,4 @@ def report_on(path: Path, public_key: str | None) -> dict[str, Any]:
     """
     if public_key is not None and not _KEY.fullmatch(public_key.strip()):
         raise QueryRejected("The public key is no key. Pass 64 hexadecimal digits, as the steward gave them to you.")
-    found: dict[str, Any] = read_in_worker(
-        "everhold.certificate.verification:listed_report", path, name="the certificate", limits=_LIMITS,
-        advice="Send a certificate that everhold wrote.", refusal=QueryRejected, public_key=public_key,
-    )  # fmt: skip
-    return found
+    return report_on_untrusted(path, public_key=public_key)

@@ -162,11 +162,6 @@ def verify_certificate(
     )  # fmt: skip
 
 
-def listed_report(path: Path, *, name: str, public_key: str | None) -> dict[str, Any]:
-    """Return the report about a stranger's file as plain data. The worker of `everhold.untrusted` runs this."""
-    return verify_certificate(path, public_key=public_key).to_dict()
-
-
 def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> Iterator[str]:
     """Yield faults of the signature: its key, its digests, or a section that does not match its digest."""
     signature = document[SIGNATURE]

@@ -44,7 +44,7 @@ sender: ContextVar[str] = ContextVar("sender", default="")
 
 _SLOWER = 3  # seconds on a clock for each of processor time: the machine may be busy
 _LONGEST_MESSAGE = 1_000
-_START = "from everhold.untrusted import serve; serve()"
+_START = "from everhold_server.untrusted.worker import serve; serve()"
 _FORKS = hasattr(os, "fork")
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG", "LC_ALL")  # of the environment, which may hold passwords
 _AT_ONCE = max(os.cpu_count() or 1, 2)

@@ -8,7 +8,7 @@ import duckdb
 
 from everhold.errors import HoldoutRejected
 from everhold.sealing.intake.duckdb_files import file_pattern
-from everhold.untrusted import ReadingLimits, read_in_worker
+from everhold_server.untrusted.worker import ReadingLimits, read_in_worker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ def check_untrusted_rows(path: Path, *, name: str) -> None:
     size = path.stat().st_size
     limits = ReadingLimits(content=size, seconds=20 + size // _BYTES_A_SECOND)
     shape = read_in_worker(
-        "everhold.sealing.untrusted_rows:shape", path, name=name, limits=limits, advice=_ADVICE, refusal=HoldoutRejected
+        "everhold_server.untrusted.rows:shape", path, name=name, limits=limits, advice=_ADVICE, refusal=HoldoutRejected
     )
     rows, columns = shape["rows"], shape["columns"]
     if columns > MOST_COLUMNS:

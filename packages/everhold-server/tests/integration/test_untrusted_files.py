@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from everhold import untrusted
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.gates.files import read_untrusted_results
-from everhold.queries.predictions.files import Wanted, limits_for, read_columns, read_untrusted
-from everhold.sealing.untrusted_rows import check_untrusted_rows
-from everhold.untrusted import ReadingLimits
+from everhold.queries.predictions.files import Wanted, read_columns
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
+from everhold_server.untrusted import worker as untrusted
+from everhold_server.untrusted.predictions import limits_for, read_untrusted
+from everhold_server.untrusted.results import read_untrusted_results
+from everhold_server.untrusted.rows import check_untrusted_rows
+from everhold_server.untrusted.worker import ReadingLimits
 
 SCHEMA = Schema(
     2, 0, {"id": ColumnKind.NUMBER, "late": ColumnKind.NUMBER}, label="late", label_kind="binary", row_id="id"
@@ -57,8 +58,8 @@ def readers(monkeypatch):
 @pytest.mark.parametrize("dies", ["time.sleep(600)", "sys.exit(3)", "os.abort()", "pass"])
 def test_a_worker_that_hangs_or_dies_is_no_fault_of_ours(table, monkeypatch, readers, dies):
     monkeypatch.setattr(untrusted, "_SLOWER", 0.025)
-    readers(f"import os, sys, time; from everhold import untrusted; untrusted.work = lambda job: {dies}; "
-            "untrusted.serve()")  # fmt: skip
+    readers("import os, sys, time; from everhold_server.untrusted import worker as untrusted; "
+            f"untrusted.work = lambda job: {dies}; untrusted.serve()")  # fmt: skip
     with pytest.raises(QueryRejected):
         read_untrusted(table, SCHEMA, name="model")
 
@@ -71,12 +72,12 @@ def test_a_file_that_finds_no_process_is_refused_and_the_next_one_finds_a_new_on
         with pytest.raises(QueryRejected):
             read_untrusted(table, SCHEMA, name="model")
         untrusted._READERS._process.wait(5)
-    monkeypatch.setattr(untrusted, "_START", "from everhold.untrusted import serve; serve()")
+    monkeypatch.setattr(untrusted, "_START", "from everhold_server.untrusted.worker import serve; serve()")
     assert [*read_untrusted(table, SCHEMA, name="model").columns] == ["id", "late"]
 
 
 def test_no_file_meets_what_another_one_left_in_memory(table, readers):
-    readers("import everhold.untrusted as untrusted, sys; sys.left = []; plain = untrusted.work; "
+    readers("import everhold_server.untrusted.worker as untrusted, sys; sys.left = []; plain = untrusted.work; "
             "untrusted.work = lambda job: plain(sys.left.append(0) or {**job, 'name': str(len(sys.left))}); "
             "untrusted.serve()")  # fmt: skip
     table.write_bytes(b"")
@@ -93,7 +94,7 @@ MUCH_MEMORY, LARGE_FILE = "import mmap; mmap.mmap(-1, 2**34)", "open('x', 'wb').
 @pytest.mark.parametrize("code", [MUCH_MEMORY, LARGE_FILE])
 def test_the_limits_are_hard_and_without_them_nothing_stops_it(tmp_path, limited, code):
     most = limits_for(Wanted.of(SCHEMA))
-    limit = f"from everhold.untrusted import limit; limit(memory={most.memory}, seconds={most.seconds}); "
+    limit = f"from everhold_server.untrusted.worker import limit; limit(memory={most.memory}, seconds={most.seconds}); "
     run = subprocess.run(
         [sys.executable, "-c", f"{limit if limited else ''}{code}"], cwd=tmp_path, capture_output=True, check=False
     )
@@ -103,7 +104,7 @@ def test_the_limits_are_hard_and_without_them_nothing_stops_it(tmp_path, limited
 def test_the_worker_s_environment_holds_no_password(table, monkeypatch, readers):
     monkeypatch.setenv("EVERHOLD_TOKEN", "eh_secret")
     readers(
-        "import json, os; from everhold import untrusted; "
+        "import json, os; from everhold_server.untrusted import worker as untrusted; "
         "untrusted.work = lambda job: open(job['into'], 'w').write(json.dumps("
         "{'refused': 'QueryRejected', 'message': ' '.join(sorted(os.environ)), 'data': {}})); untrusted.serve()"
     )
@@ -114,11 +115,12 @@ def test_the_worker_s_environment_holds_no_password(table, monkeypatch, readers)
 
 
 def test_what_a_worker_that_dies_had_written_is_deleted(table, readers):
-    readers("import os, tempfile; from everhold import untrusted; untrusted.left = lambda path, name: ("
-            "path.with_name('left').write_text(tempfile.mkdtemp()), os.abort()); untrusted.serve()")  # fmt: skip
+    readers("import os, tempfile; from everhold_server.untrusted import worker as untrusted; "
+            "untrusted.left = lambda path, name: (path.with_name('left').write_text(tempfile.mkdtemp()), os.abort()); "
+            "untrusted.serve()")  # fmt: skip
     with pytest.raises(QueryRejected):
         untrusted.read_in_worker(
-            "everhold.untrusted:left", table, name="model", limits=ReadingLimits(content=100), advice=""
+            "everhold_server.untrusted.worker:left", table, name="model", limits=ReadingLimits(content=100), advice=""
         )
     assert not Path(table.with_name("left").read_text()).exists()
 
@@ -182,7 +184,7 @@ def test_hostile_results_are_refused_and_take_no_memory_of_the_process_that_aske
 )
 def test_rows_that_nobody_should_open_are_refused_by_their_shape(tmp_path, monkeypatch, name, content, found):
     (path := tmp_path / name).write_bytes(content[: 2**24])
-    monkeypatch.setattr("everhold.sealing.untrusted_rows.MOST_CELLS", 2**20)
+    monkeypatch.setattr("everhold_server.untrusted.rows.MOST_CELLS", 2**20)
     with pytest.raises(HoldoutRejected, match=found):
         check_untrusted_rows(path, name="the file")
 
@@ -190,7 +192,10 @@ def test_rows_that_nobody_should_open_are_refused_by_their_shape(tmp_path, monke
 def test_an_error_of_a_reader_keeps_its_class_and_a_fault_of_a_reader_is_a_refusal(tmp_path):
     (path := tmp_path / "0").write_bytes(b"x")
     limits = ReadingLimits(content=10)
-    for reader, kind in [("json:no_such", QueryRejected), ("everhold.untrusted:read_in_worker", QueryRejected)]:
+    for reader, kind in [
+        ("json:no_such", QueryRejected),
+        ("everhold_server.untrusted.worker:read_in_worker", QueryRejected),
+    ]:
         with pytest.raises(kind, match=r"cannot be read\. Send another"):
             untrusted.read_in_worker(reader, path, name="the file", limits=limits, advice="Send another.")
     path.write_bytes(b"x" * 11)
