@@ -2,7 +2,7 @@
 
 Engines disagree about nan, null, zeros, calendars, texts and sums that run over, and a wrong count is a wrong promise.
 So some hundred expressions are asked about rows that are there for being awkward, in the very statements that sealed
-rows will be asked with, and every integer is compared with what the rules give (`everhold.values.expressions.rules`).
+rows will be asked with, and every integer is compared with what the rules give (`everhold_engines.rules`).
 The rows come as literals, so that an account that may only read is enough.
 """
 
@@ -21,7 +21,7 @@ from everhold.errors import Unavailable
 from everhold.progress import progress
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions import ColumnKind, RowValue, parse
-from everhold.values.expressions.rules import grid_integer
+from everhold_engines.rules import grid_integer
 from everhold_engines.sql.compiler import (
     cells_sql,
     group_kinds_sql,

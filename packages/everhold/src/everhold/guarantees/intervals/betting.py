@@ -543,39 +543,6 @@ def psi(u: ArrayLike) -> NDArray[np.float64]:
     return np.where(np.abs(u) < _SMALL, series, (-safe - np.log1p(-safe)) / safe**2)
 
 
-def shortfall(
-    values: NDArray[np.float64],
-    sizes: NDArray[np.float64],
-    centres: NDArray[np.float64],
-    *,
-    stake: float,
-    nats: float,
-    cap: float = 0.9,
-) -> float:
-    """Return how far the sum of expectations can exceed the sum of values, except with probability exp(-nats) (S7).
-
-    Units so large that ``stake (n_k - c_k)`` would exceed the cap get the rate ``cap / (n_k - c_k)`` instead, and for
-    the rest of the stake the most that they can fall short, ``n_k - Y_k``.
-
-    Args:
-        values: Shape (units,): Y_k.
-        sizes: Shape (units,): n_k.
-        centres: Shape (units,): c_k < n_k, decided before.
-        stake: lambda, positive, decided before.
-        nats: L of this side.
-        cap: In (0, 1).
-
-    Examples:
-        >>> half = np.full(100, 0.5)
-        >>> round(shortfall(half, np.ones(100), half, stake=0.5, nats=3.0), 6)
-        6.0
-    """
-    room = sizes - centres
-    rates = np.minimum(stake, cap / room)
-    paid = nats + np.sum(rates**2 * psi(rates * room) * (values - centres) ** 2)
-    return float((paid + np.sum((stake - rates) * (sizes - values))) / stake)
-
-
 def planned_radius(*, spread: float, total: float, largest: float, nats: float) -> float:
     """Estimate the half-width of one side of a bet's interval at the best stake, for plans.
 

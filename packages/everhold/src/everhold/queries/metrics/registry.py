@@ -110,11 +110,6 @@ class Metric:
         """Whether the metric is about two classes, so that one class can be named as the positive one."""
         return self.labels == _TWO
 
-    @property
-    def compares_two_classes(self) -> bool:
-        """Whether two models can be compared only for labels 0 and 1, though one model can have other labels."""
-        return bool(self.outcomes) and self.two == "independent" and self.labels != _TWO
-
     def promised(self, *, models: int = 1, where: bool = False, gate: bool = False) -> Rows:
         """Return the kind of rows for which an interval is promised.
 
@@ -269,28 +264,3 @@ class MetricRegistry(Mapping[str, Metric]):
 
 METRICS = MetricRegistry(_OWN)
 """The registry of all metrics."""
-
-_CELLS = {"any": "groups", "independent": "independent", "none": "no"}
-
-
-def promises_table() -> str:
-    """Return the Markdown table of docs/guides/metrics.md: for each metric, the rows for which it has intervals.
-
-    Examples:
-        >>> print(promises_table().splitlines()[3])
-        | `error` | classes | groups | groups | groups | groups | yes |
-    """
-    lines = [
-        "| metric | predictions | one model | some rows | two models | gate | every mechanism |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-        *(
-            f"| `{metric.name}` | {metric.outputs} | "
-            + " | ".join([
-                _CELLS[metric.promised()], _CELLS[metric.promised(where=True)],
-                _CELLS[metric.promised(models=2)] + (", labels 0 and 1" if metric.compares_two_classes else ""),
-                _CELLS[metric.promised(gate=True)], "yes" if metric.mean or metric.rate else "no",
-            ]) + " |"
-            for metric in METRICS.own.values()
-        ),
-    ]  # fmt: skip
-    return "\n".join(lines) + "\n"

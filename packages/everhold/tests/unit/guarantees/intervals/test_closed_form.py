@@ -6,11 +6,19 @@ import numpy as np
 import pytest
 from worlds import Outcomes, laws_of
 
-from everhold.guarantees.intervals.betting import planned_radius, psi, shortfall
+from everhold.guarantees.intervals.betting import planned_radius, psi
 from everhold.guarantees.intervals.joint import Units, upper_end
 
 SIZES, SHARES = np.array([1.0, 2.0, 5.0]), np.array([0.0, 0.25, 1.0])
 CENTRES = np.array([0.3, 0.5, 0.1]) * SIZES
+
+
+def shortfall(values, sizes, centres, *, stake, nats, cap=0.9):
+    """Return how far the sum of expectations can exceed the sum of values, except with probability exp(-nats) (S7)."""
+    room = sizes - centres
+    rates = np.minimum(stake, cap / room)
+    paid = nats + np.sum(rates**2 * psi(rates * room) * (values - centres) ** 2)
+    return float((paid + np.sum((stake - rates) * (sizes - values))) / stake)
 
 
 def test_psi_bounds_the_logarithm_exactly():
