@@ -16,7 +16,7 @@ from everhold.display import text_table
 
 NAMES = (
     "headline", "evaluation", "durable_asks", "ledger_growth", "batches", "looking", "planning", "dependence",
-    "selection", "peers", "service", "engines", "growth", "arrivals",
+    "selection", "peers", "service", "contests", "engines", "growth", "arrivals",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "RESULTS.md"
 

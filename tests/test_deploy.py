@@ -2,13 +2,21 @@
 
 import ast
 import json
+import os
 import re
+import signal
+import socket
+import subprocess
+import time
 import tomllib
+import urllib.request
 from pathlib import Path
 
 import kubernetes_validate
 import pytest
 import yaml
+
+from everhold_server.middleware import PROBES
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 
@@ -193,7 +201,6 @@ def test_what_the_pods_run_are_commands_of_everhold(manifests):
 
 
 def test_a_pod_is_asked_whether_it_answers_and_has_time_to_finish(manifests):
-    from everhold_server.middleware import PROBES
     from everhold_server.serving import _FINISH
 
     pod = dict(pods(manifests))["everhold"]
@@ -202,3 +209,55 @@ def test_a_pod_is_asked_whether_it_answers_and_has_time_to_finish(manifests):
     assert paths == {"startupProbe": "/readyz", "readinessProbe": "/readyz", "livenessProbe": "/healthz"}
     assert set(paths.values()) == set(PROBES)
     assert pod["terminationGracePeriodSeconds"] > _FINISH + int(service["lifecycle"]["preStop"]["exec"]["command"][1])
+
+
+def placed(command, folder):
+    """A command of the image, with the image's folders at a place where a test may write."""
+    places = {"/opt/everhold": folder / "opt", "/backups": folder / "backups", "/data": folder / "data"}
+    return re.sub("|".join(places), lambda found: str(places[found[0]]), command)
+
+
+def test_what_the_image_does_can_be_done_from_its_installation_to_its_backup(instructions, manifests, tmp_path):
+    """Without an engine for containers: the same commands in order, in a new environment. It needs a registry."""
+    for name in ("data", "backups"):
+        (tmp_path / name).mkdir(mode=0o700)
+    installed = next(rest for name, rest in instructions if name == "RUN" and "pip install" in rest)
+    subprocess.run(placed(installed, tmp_path), shell=True, cwd=DEPLOY.parent, check=True)
+    settings = dict(re.findall(r"(EVERHOLD_\w+)=(\S+)", last(instructions, "ENV")))
+    storage = placed(settings["EVERHOLD_STORAGE"], tmp_path)
+    environment = {"PATH": f"{tmp_path}/opt/bin:{os.environ['PATH']}", "EVERHOLD_STORAGE": storage}
+    running = {"cwd": tmp_path / "data", "env": environment}
+    (entry,) = json.loads(last(instructions, "ENTRYPOINT"))
+    rows = "".join(f"{number % 2}\n" for number in range(2_000))
+    (tmp_path / "rows.csv").write_text(f"late\n{rows}")
+    seal = [entry, "create", storage, "flights", "--holdout", str(tmp_path / "rows.csv"), "--queries", "10"]
+    subprocess.run([*seal, "--mechanism", "silent"], check=True, **running)
+    (port,) = re.findall(r"EXPOSE (\d+)", (DEPLOY / "Dockerfile").read_text())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        own = str(free.getsockname()[1])
+    check = last(instructions, "HEALTHCHECK")
+    probe = [each.replace(f":{port}/", f":{own}/") for each in json.loads(check[check.index("[") :])]
+    serve = [entry, *json.loads(last(instructions, "CMD")), "--port", own, "--address", f"http://127.0.0.1:{own}"]
+    assert subprocess.run(probe, capture_output=True, **running).returncode != 0
+    with subprocess.Popen(serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **running) as server:
+        try:
+            for _ in range(300):
+                if subprocess.run(probe, capture_output=True, **running).returncode == 0:
+                    break
+                time.sleep(0.2)
+            answers = [urllib.request.urlopen(f"http://127.0.0.1:{own}{path}").status for path in PROBES]
+            shell, option, backup = dict(pods(manifests))["backup"]["containers"][0]["command"]
+            subprocess.run([shell, option, placed(backup, tmp_path)], check=True, **running)
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(timeout=60) == 0
+        finally:
+            server.kill()
+    assert answers == [200, 200]
+    (made,) = (tmp_path / "backups").iterdir()
+    restored = [entry, "restore", str(made), f"sqlite:///{tmp_path}/restored.db"]
+    subprocess.run(restored, check=True, **running)
+    listed = subprocess.run(
+        [entry, "list", f"sqlite:///{tmp_path}/restored.db"], check=True, capture_output=True, **running
+    )
+    assert b"flights" in listed.stdout

@@ -21,7 +21,18 @@ from everhold.arguments import brief
 from everhold.certificate.page import Axis
 from everhold.certificate.summary import winner_in_words
 from everhold.certificate.words import public_in_words
-from everhold.display import Display, at_least, at_most, escaped, html_table, printable_lines, rounded, text_table
+from everhold.display import (
+    Display,
+    at_least,
+    at_most,
+    escaped,
+    html_document,
+    html_table,
+    printable_lines,
+    rounded,
+    style_sheet,
+    text_table,
+)
 from everhold.errors import QueryRejected
 
 if TYPE_CHECKING:
@@ -380,84 +391,26 @@ def interval_in_words(row: RankingRow) -> str:
     return f"{at_least(row.low)} to {at_most(row.high)}"
 
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _FAR = 6.0  # times the typical distance from the median, beyond which a score is drawn at the edge
-BOARD_STYLE = """
-.board table { width: 100%; border-collapse: collapse; margin: 1.2rem 0; font-variant-numeric: tabular-nums; }
-.board th { text-align: left; color: var(--soft); font-weight: 600; font-size: .8rem; vertical-align: bottom; }
-.board th small { display: block; font-weight: 400; font-size: 1em; }
-.board th, .board td { padding: .22rem .6rem .22rem 0; border-bottom: 1px solid var(--line); }
-.board td { white-space: nowrap; }
-.board tr.place td { border-top: 2px solid var(--accent); }
-.board td.team { white-space: normal; overflow-wrap: anywhere; min-width: 7rem; font-weight: 600; }
-.board td.number, .board th.number { text-align: right; }
-.board td.drawn, .board th.drawn { width: 40%; padding-right: .8rem; }
-.board .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-.board .moved { color: var(--soft); font-size: .88em; }
-.board svg { display: block; width: 100%; height: 22px; overflow: visible; }
-.board line { stroke-linecap: round; }
-.board svg text { fill: var(--soft); font: 11px system-ui, sans-serif; text-anchor: middle; }
-.board svg .far { fill: var(--ink); text-anchor: start; }
-.board svg .far.right { text-anchor: end; }
-.board .span { stroke: var(--accent); stroke-width: 3; }
-.board .score { fill: var(--ink); }
-.board .grid { stroke: var(--line); stroke-width: 1; }
-@media (max-width: 40rem) {
-  .board table {
-    display: grid; grid-template-columns: auto minmax(4rem, 1fr) min-content min-content;
-    column-gap: .6rem; font-size: .84rem;
-  }
-  .board thead, .board tbody, .board tr { display: grid; grid-column: 1 / -1; grid-template-columns: subgrid; }
-  .board tr { align-items: start; padding-block: .3rem; border-bottom: 1px solid var(--line); }
-  .board tbody tr.place { border-top: 2px solid var(--accent); }
-  .board th, .board td, .board tr.place td { padding: 0; border: 0; }
-  .board td.team { min-width: 0; }
-  .board th small { display: none; }
-  .board td.drawn, .board th.drawn { grid-column: 1 / span 2; width: auto; padding: 0 .4rem 0 0; }
-  .board .drawn:last-child { grid-column: 1 / -1; }
-  .board .drawn:has(+ .more:last-child) { grid-column: 1 / span 3; }
-  .board td.more, .board th.more { white-space: normal; text-align: right; }
-  .board .far { font-size: 10px; }
-}
-"""
-"""CSS of `board_table` inside an element of the class ``board``, on a page that has the colours."""
-_STYLE = """
-:root {
-  --ink: #17212b; --soft: #4f5d69; --line: #d5dce2; --paper: #ffffff; --accent: #0b5d66;
-  color-scheme: light dark;
-}
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6ebef; --soft: #a3b3bf; --line: #34424e; --paper: #141b21; --accent: #6cc5cd; }
-}
-body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 58rem; margin: 0 auto; padding: 2rem clamp(1rem, 3vw, 1.5rem) 3rem; }
-header { border-top: 5px solid var(--accent); padding: 1.2rem 0 .6rem; }
-.kind {
-  margin: 0; color: var(--accent); font-weight: 600; font-size: .8rem; letter-spacing: .12em; text-transform: uppercase;
-}
-h1 { margin: .2rem 0 .4rem; font-size: 1.6rem; overflow-wrap: anywhere; }
-p { margin: 0 0 .7rem; max-width: 48rem; }
-.soft { color: var(--soft); font-size: .88rem; }
-p.rules { white-space: pre-wrap; overflow-wrap: anywhere; }
-@media print { body { font-size: 10pt; } main { max-width: none; padding: 0; } tr { break-inside: avoid; } }
-"""
+
+
+def board_style() -> str:
+    """Return the CSS of `board_table` inside an element of the class ``board``, on a page that has the colours."""
+    return style_sheet("everhold_competitions", "board.css")
 
 
 def render_page(board: Leaderboard) -> str:
     """Return the complete HTML page of a leaderboard. The same leaderboard always gives the same text."""
     board = board.for_people()
     state = "final leaderboard" if board.final else "leaderboard"
-    title = escaped(f"{board.holdout}: {state}")
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f"<title>{title}</title>\n<style>{_STYLE}{BOARD_STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f'<header>\n<p class="kind">everhold · {state}</p>\n<h1>{escaped(board.holdout)}</h1>\n</header>\n'
+    body = (
+        f'<main>\n<header>\n<p class="kind">everhold · {state}</p>\n<h1>{escaped(board.holdout)}</h1>\n</header>\n'
         f"<p>{escaped(board.summary() or board.by)}</p>\n"
         f'<div class="board">{board_table(board)}</div>\n'
-        f'<p class="soft">{escaped(board.explain())}</p>\n{_rules(board)}</main>\n</body>\n</html>\n'
+        f'<p class="soft">{escaped(board.explain())}</p>\n{_rules(board)}</main>'
     )
+    style = style_sheet("everhold_competitions", "page.css") + board_style()
+    return html_document(f"{board.holdout}: {state}", style, body)
 
 
 def out_in_words(board: Leaderboard) -> list[str]:

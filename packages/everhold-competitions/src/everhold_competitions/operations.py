@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from everhold.errors import QueryRejected
 from everhold.operations.operation import PRINTABLE, AnyModel, HoldoutOperation, Param, Role
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from everhold.asking.session import HoldoutSession
     from everhold_competitions.leaderboard import Leaderboard
     from everhold_competitions.submission_result import FormatReport, Submission, TeamList
+    from everhold_competitions.submissions import HoldoutCompetition
 
 _Predictions = Annotated[
     AnyModel | None,
@@ -22,8 +23,8 @@ _Predictions = Annotated[
 _Team = Annotated[str | None, Param("Your own name, for an analyst (the default).", longest=1_000)]
 
 
-def _competition(session: HoldoutSession) -> Any:
-    return session.accessor("competition")
+def _competition(session: HoldoutSession) -> HoldoutCompetition:
+    return cast("HoldoutCompetition", session.accessor("competition"))
 
 
 def _given(predictions: AnyModel | None) -> Any:
@@ -56,10 +57,8 @@ class Submit(
 
     def perform(self, session: HoldoutSession) -> Submission:
         """Check, receive, and tell what the host chose."""
-        found: Submission = _competition(session).submit(
-            _given(self.predictions), team=self.team, guess=self.guess, training=self.training
-        )
-        return found
+        predictions, team = _given(self.predictions), cast("str", self.team)
+        return _competition(session).submit(predictions, team=team, guess=self.guess, training=self.training)
 
     def facts(self, result: Submission) -> Mapping[str, Any]:
         """Team and number of the submission."""
@@ -80,8 +79,7 @@ class CheckSubmission(
 
     def perform(self, session: HoldoutSession) -> FormatReport:
         """Check."""
-        found: FormatReport = _competition(session).check(_given(self.predictions), team=self.team)
-        return found
+        return _competition(session).check(_given(self.predictions), team=cast("str", self.team))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +93,7 @@ class ListSubmissions(
 
     def perform(self, session: HoldoutSession) -> list[dict[str, Any]]:
         """Read the ledger."""
-        rows: list[dict[str, Any]] = _competition(session).submissions()
-        return [row for row in rows if self.team in (None, row["team"])]
+        return [row for row in _competition(session).submissions() if self.team in (None, row["team"])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +108,7 @@ class ChooseFinal(
 
     def perform(self, session: HoldoutSession) -> list[dict[str, Any]]:
         """Record the choice, and list the team's submissions."""
-        _competition(session).choose(team=self.team, number=self.number)
+        _competition(session).choose(team=cast("str", self.team), number=self.number)
         return ListSubmissions(team=self.team).perform(session)
 
     def facts(self, result: list[dict[str, Any]]) -> Mapping[str, Any]:
@@ -132,8 +129,7 @@ class ReadLeaderboard(
 
     def perform(self, session: HoldoutSession) -> Leaderboard:
         """Rank."""
-        found: Leaderboard = _competition(session).leaderboard()
-        return found
+        return _competition(session).leaderboard()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,8 +141,7 @@ class ListTeams(
 
     def perform(self, session: HoldoutSession) -> TeamList:
         """Read the ledger."""
-        found: TeamList = _competition(session).teams()
-        return found
+        return _competition(session).teams()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,8 +162,7 @@ class Disqualify(
 
     def perform(self, session: HoldoutSession) -> TeamList:
         """Record the act, and list all teams."""
-        _competition(session).disqualify(team=self.team, reason=self.reason)
-        return ListTeams().perform(session)
+        return _competition(session).disqualify(team=self.team, reason=self.reason)
 
     def facts(self, result: TeamList) -> Mapping[str, Any]:
         """The team."""
@@ -190,8 +184,7 @@ class MoveDeadline(
 
     def perform(self, session: HoldoutSession) -> TeamList:
         """Record the act, and list all teams."""
-        _competition(session).move_deadline(self.deadline)
-        return ListTeams().perform(session)
+        return _competition(session).move_deadline(self.deadline)
 
     def facts(self, result: TeamList) -> Mapping[str, Any]:
         """The deadline."""

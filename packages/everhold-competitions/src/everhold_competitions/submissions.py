@@ -145,7 +145,7 @@ class HoldoutCompetition(HoldoutAccessor):
             for name, team in accounts.of(Submissions).teams.items()
         ])  # fmt: skip
 
-    def disqualify(self, *, team: str, reason: str) -> None:
+    def disqualify(self, *, team: str, reason: str) -> TeamList:
         """Take a team off the board, with a reason that the ledger keeps and the board shows. It cannot be undone.
 
         Where teams are told that they lead, the last leader of another team is the one to beat again. What teams were
@@ -154,6 +154,9 @@ class HoldoutCompetition(HoldoutAccessor):
         Args:
             team: One that submitted.
             reason: One line, which everybody may read.
+
+        Returns:
+            All teams.
 
         Raises:
             QueryRejected: If there is no such team, the reason is no line of text, or the competition is over. Nothing
@@ -165,12 +168,16 @@ class HoldoutCompetition(HoldoutAccessor):
                 f"The reason is {brief(reason)}. Give one line of at most {LONGEST_REASON:,} characters."
             )
         self._session().disqualify(checked_name(team, of="team"), reason)
+        return self.teams()
 
-    def move_deadline(self, deadline: str) -> None:
+    def move_deadline(self, deadline: str) -> TeamList:
         """Move the deadline to another time from now on. The ledger keeps it.
 
         Args:
             deadline: In ISO 8601 with its offset from UTC.
+
+        Returns:
+            All teams.
 
         Raises:
             QueryRejected: If it is past or no time with an offset, or the competition is over. Nothing was changed.
@@ -181,6 +188,7 @@ class HoldoutCompetition(HoldoutAccessor):
         except ValueError as fault:
             raise QueryRejected(str(fault)) from None
         self._session().move_deadline(moment)
+        return self.teams()
 
     @property
     def terms(self) -> Competition:

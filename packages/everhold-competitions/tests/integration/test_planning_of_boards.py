@@ -80,7 +80,7 @@ def test_widths_of_other_metrics_are_those_of_a_board_with_files_as_good(tmp_pat
         (row,) = holdout.competition.leaderboard().standings
         assert (row.high - row.low) / 2 == pytest.approx(planned["final_within"], rel=0.1)
     gaps = [each["least_gap"] for each in plan.to_rows()]
-    assert 0.0 < gaps[0] <= gaps[-1]  # fewer final rows tell less apart
+    assert 0.0 < max(gaps) <= 2.0 * min(gaps)  # of one draw of files each
 
 
 def test_what_cannot_be_planned_is_refused_with_its_reason():

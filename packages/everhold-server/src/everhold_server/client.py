@@ -55,16 +55,7 @@ from everhold.operations.operation import (
 from everhold.queries.metrics.row_scores import risk
 from everhold.queries.metrics.scores import metric as scored
 from everhold.queries.predictions.arrays import PredictionTable
-from everhold_competitions.operations import (
-    CheckSubmission,
-    ChooseFinal,
-    Disqualify,
-    ListSubmissions,
-    ListTeams,
-    MoveDeadline,
-    ReadLeaderboard,
-    Submit,
-)
+from everhold_competitions.operations import COMPETITION_OPERATIONS
 from everhold_server.wire.answers import received
 from everhold_server.wire.connection import Connection, Part
 from everhold_server.wire.files import PARQUET_TYPE, parquet_of, row_files
@@ -82,8 +73,6 @@ if TYPE_CHECKING:
     from everhold.gates.open_challenge import Progress
     from everhold.gates.steps import ChallengeWorth
     from everhold.values.base import Schema
-    from everhold_competitions.leaderboard import Leaderboard
-    from everhold_competitions.submission_result import FormatReport, Submission, TeamList
 
 Result = TypeVar("Result")
 
@@ -270,44 +259,21 @@ class HttpTransport:
 
 
 class _Competition:
-    """The competition of a remote holdout, returned by `holdout.competition`."""
+    """The competition of a remote holdout, returned by `holdout.competition`, whose methods are its operations."""
 
     def __init__(self, transport: HttpTransport) -> None:
         self._transport = transport
 
-    def submit(
-        self, predictions: Any, *, team: str | None = None, guess: float | None = None, training: Any = None
-    ) -> Submission:
-        """Submit predictions. For an analyst, the team is the analyst's own name."""
-        return self._transport.perform(Submit(predictions=predictions, team=team, guess=guess, training=training))
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        operation = next((each for each in COMPETITION_OPERATIONS if each.verb == verb), None)
+        if operation is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {verb!r}")
 
-    def check(self, predictions: Any, *, team: str | None = None) -> FormatReport:
-        """Check whether predictions could be submitted, without submitting them."""
-        return self._transport.perform(CheckSubmission(predictions=predictions, team=team))
+        def perform(*values: Any, **named: Any) -> Any:
+            positional = zip((each.name for each in parameters(operation)), values, strict=False)
+            return self._transport.perform(operation(**dict(positional), **named))
 
-    def submissions(self) -> list[dict[str, Any]]:
-        """Return the competition's submissions. An analyst gets those of their own team."""
-        return self._transport.perform(ListSubmissions())
-
-    def teams(self) -> TeamList:
-        """Return the teams with the submissions that they used."""
-        return self._transport.perform(ListTeams())
-
-    def disqualify(self, *, team: str, reason: str) -> None:
-        """Take a team off the board, see `HoldoutCompetition.disqualify`."""
-        self._transport.perform(Disqualify(team=team, reason=reason))
-
-    def move_deadline(self, deadline: str) -> None:
-        """Move the deadline of the competition."""
-        self._transport.perform(MoveDeadline(deadline=deadline))
-
-    def choose(self, *, number: int, team: str | None = None) -> None:
-        """Choose a team's final submission. Analysts choose for their own team."""
-        self._transport.perform(ChooseFinal(number=number, team=team))
-
-    def leaderboard(self) -> Leaderboard:
-        """Return the current leaderboard. It is free."""
-        return self._transport.perform(ReadLeaderboard())
+        return perform
 
 
 class _Families:

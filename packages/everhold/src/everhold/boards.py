@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 
 from everhold.arguments import as_float, brief
-from everhold.display import Display, at_least, at_most, html_table
+from everhold.display import Display, at_least, at_most, html_document, html_table
 from everhold.errors import HoldoutRejected
 from everhold.guarantees.intervals.betting import NO_STAKE, side_of
 from everhold.guarantees.intervals.joint import ratio_bets, upper_end
@@ -138,11 +138,9 @@ class OpenBoard(Display):
 
     def to_html(self) -> str:
         """Return a complete page with the picture and the table, which loads no other file."""
-        return (
-            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Board of open results</title></head>\n'
-            f"<body><h1>Board of open results</h1>\n<p>{html.escape(self.explain())}</p>\n{self.to_svg()}\n"
-            f"{html_table(self.to_rows())}</body></html>\n"
-        )
+        title, table = "Board of open results", html_table(self.to_rows())
+        body = f"<h1>{title}</h1>\n<p>{html.escape(self.explain())}</p>\n{self.to_svg()}\n{table}"
+        return html_document(title, "", body)
 
     def save(self, path: Path | str) -> None:
         """Write the page or the picture to a file whose name ends in ``.html`` or ``.svg``.

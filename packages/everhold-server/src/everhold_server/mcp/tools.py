@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -213,17 +213,7 @@ class Tools:
     ) -> QuoteOutput:
         """Say what a query would cost and how wide its interval would be. Free, and nothing is asked."""
         price = self._holdout.quote(mean_of(query, low, high, given), guess=guess)
-        return {
-            "radius": price.radius,
-            "radius_if_charged": price.radius_if_charged,
-            "charged_if_confirmed": price.charged_if_confirmed,
-            "charged_at_most": price.charged_at_most,
-            "refused": price.refused,
-            "answered_before": price.answered_before,
-            "left": dict(price.remaining),
-            "says": str(price),
-            "next": next_after_quote(price),
-        }
+        return cast("QuoteOutput", _told(price, QuoteOutput, next_after_quote(price)))
 
     def ask(
         self, query: Text, guess: Guess = None, low: Low = None, high: High = None, given: Given = None
@@ -234,20 +224,9 @@ class Tools:
         was asked before is answered again for nothing, so if you are not sure that you were answered, ask the same.
         """
         answer = self._holdout.ask(mean_of(query, low, high, given), guess=guess)
-        return {
-            "value": answer.value,
-            "low": answer.low,
-            "high": answer.high,
-            "source": answer.source,
-            "charged": answer.charged,
-            "repeated": answer.repeated,
-            "query": answer.query,
-            "left": dict(answer.remaining),
-            "says": str(answer),
-            "next": next_after_answer(
-                answer, guessed=guess is not None, trained=self._holdout.schema.training_rows > 0
-            ),
-        }
+        trained = self._holdout.schema.training_rows > 0
+        advice = next_after_answer(answer, guessed=guess is not None, trained=trained)
+        return cast("AnswerOutput", _told(answer, AnswerOutput, advice))
 
     def challenge(
         self, rule: Rule = None, predictions: Predictions = None, file: File = None, gate: GateName = None
@@ -260,19 +239,7 @@ class Tools:
         """
         model = candidate(self._holdout.schema, self._predictions, rule=rule, predictions=predictions, file=file)
         verdict = gate_named(self._holdout, gate).challenge(model)
-        said = verdict.to_dict()
-        return {
-            "verdict": said["verdict"],
-            "promoted": verdict.promoted,
-            "charged": verdict.charged,
-            "repeated": verdict.repeated,
-            "champion": verdict.champion,
-            "challenges": verdict.challenges,
-            "promotions": verdict.promotions,
-            "left": dict(verdict.remaining),
-            "says": str(verdict),
-            "next": next_after_verdict(verdict),
-        }
+        return cast("VerdictOutput", _told(verdict, VerdictOutput, next_after_verdict(verdict)))
 
     def status(self) -> StatusOutput:
         """Say what was asked and charged, what is left, and which champions there are. Free."""
@@ -308,6 +275,13 @@ class Tools:
             "next": "Save the document as a file that ends in .json. Anybody can check it offline "
             "with 'everhold certificate verify FILE', and the answers against the ledger.",
         }
+
+
+def _told(result: Any, output: type[Output], advice: str) -> dict[str, Any]:
+    """Return the fields of an output from the result's data, with the budget, a sentence and what to do next."""
+    said, names = result.to_dict(), output.__annotations__.keys() - Output.__annotations__.keys()
+    own = {name: said[name] if name in said else getattr(result, name) for name in names}
+    return {**own, "left": dict(result.remaining), "says": str(result), "next": advice}
 
 
 def gate_named(holdout: Holdout, name: str | None, *, cases: bool = False) -> Any:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from starlette.staticfiles import StaticFiles
 
 from everhold.certificate.page import article_style
-from everhold_competitions.leaderboard import BOARD_STYLE
+from everhold_competitions.leaderboard import board_style
 from everhold_server.web import arrivals, asking, competitions, gates, holdouts, planner, stewards
 from everhold_server.web.competitions import Publications
 from everhold_server.web.pages import STATIC, FaultPages
@@ -30,7 +30,7 @@ assets = APIRouter()
 @assets.get("/assets/results.css")
 def style_of_results() -> Response:
     """The style of certificates and boards."""
-    return Response(article_style() + BOARD_STYLE, media_type="text/css", headers={"cache-control": _KEPT})
+    return Response(article_style() + board_style(), media_type="text/css", headers={"cache-control": _KEPT})
 
 
 class _Files(StaticFiles):

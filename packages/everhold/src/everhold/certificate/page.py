@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,7 @@ from everhold.certificate.outline import Block, outline, query_cells
 from everhold.certificate.phrases import about_rows, rows_and_groups
 from everhold.certificate.summary import bounds_of, confirmed
 from everhold.certificate.words import with_words
-from everhold.display import escaped
+from everhold.display import escaped, html_document, style_sheet
 from everhold.ledger.chain import canonical
 from everhold.values.units import POINTS, RATES
 
@@ -30,30 +28,18 @@ _HEAD = ("entry", "query", "answer", "interval", "source", "charged")
 TITLE = "In plain words"
 _MOST_AT_LENGTH, _MOST_DRAWN = 4, 10  # answers, of which the page has room for so many
 _DIGEST = re.compile(r"(?<= of )(\w+) [0-9a-f]{8}\b")  # in full in the list of all queries
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-
-
-@cache
-def _style(name: str) -> str:
-    """Return the text of a style sheet in this package."""
-    return files("everhold.certificate").joinpath(name).read_text("utf-8")
 
 
 def article_style() -> str:
     """Return the CSS for `render_article`."""
-    return _style("certificate.css")
+    return style_sheet("everhold.certificate", "certificate.css")
 
 
 def render_page(document: Mapping[str, Any]) -> str:
     """Return the whole page with the signed document inside. The same document gives the same text."""
-    title = escaped(f"Certificate of the holdout {document['rows']['holdout']}")
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f"<title>{title}</title>\n<style>\n{_style('page.css')}</style>\n</head>\n<body>\n"
-        f"{render_fragment(document)}\n{DATA_BEGIN}{_embedded(document)}{DATA_END}\n</body>\n</html>\n"
-    )
+    body = f"{render_fragment(document)}\n{DATA_BEGIN}{_embedded(document)}{DATA_END}"
+    title = f"Certificate of the holdout {document['rows']['holdout']}"
+    return html_document(title, style_sheet("everhold.certificate", "page.css"), body)
 
 
 def render_fragment(document: Mapping[str, Any]) -> str:
