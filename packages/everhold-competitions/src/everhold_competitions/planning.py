@@ -128,7 +128,7 @@ class CompetitionPlan(Display):
 
 
 def plan_competition(
-    *, rows: int, teams: int, submissions: int, metric: str | Mapping[str, Any] = "accuracy", feedback: str = NOTHING,
+    *, rows: int, teams: int, submissions: int = 20, metric: str | Mapping[str, Any] = "accuracy", feedback: str = NOTHING,
     public: float | None = None, spacing: float | None = None, disagreement: float = 0.1, confidence: float = 0.95,
     surprises: int | None = None, spread: float | None = None, positives: float = 0.5,
 ) -> CompetitionPlan:  # fmt: skip

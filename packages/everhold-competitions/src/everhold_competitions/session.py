@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -76,13 +76,20 @@ class Receiving:
                 said["public"] = public
             if not self.session.competition.spends and team in accounts.parts:
                 said[ANALYST] = team  # nothing is told of it here, so it is itself what the allotment pays for
-            said["act"] = secrets.token_hex(16)
-            act = EntryDraft(digest(said), {**said, "shown": f"submission of team {team!r}"})
             try:
-                (entry,) = self.session.executor.ledger.commit([act], partial(self._step, act))
+                return self.session.record(said, f"submission of team {team!r}", partial(self._is_new, said))
             except Outdated:  # another process changed the leader meanwhile
                 continue
-            return entry is not None
+
+    def _is_new(self, said: Mapping[str, Any], accounts: Accounts) -> bool:
+        """Check inside the ledger's transaction that a submission is allowed. Return False for a repeated one."""
+        team, predicted, public = said["team"], said["predictions"], said.get("public", "")
+        known = self.capacity_for(accounts, team, predicted, public)
+        if known is not None and self._is_repeat(accounts, known, predicted, public):
+            return False
+        if said["final"] != self._is_final(accounts, team, predicted):
+            raise Outdated
+        return True
 
     def capacity_for(self, accounts: Accounts, team: str, predicted: str, public: str) -> Team | None:
         """Check that a team may submit these predictions now. Return the team, or None for a new team.
@@ -131,19 +138,6 @@ class Receiving:
         known = accounts.of(Submissions).teams.get(team)
         return known is None or not self.session.leads(accounts, known.final) or self.session.leads(accounts, predicted)
 
-    def _step(self, act: EntryDraft, data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-        """Check inside the ledger's transaction that a submission is allowed, and record it."""
-        accounts, said = Accounts.from_state(data), act.description
-        team, predicted, public = said["team"], said["predictions"], said.get("public", "")
-        known = self.capacity_for(accounts, team, predicted, public)
-        if known is not None and self._is_repeat(accounts, known, predicted, public):
-            return data, [None]
-        if said["final"] != self._is_final(accounts, team, predicted):
-            raise Outdated
-        if broken := accounts.replay(said, {"source": SUBMISSION}, 0):
-            raise QueryRejected(f"The submission was not received: {broken}. Submit it again.")
-        return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": SUBMISSION}, 0)]
-
 
 @dataclass(frozen=True, slots=True)
 class TeamFeedback:
@@ -177,7 +171,8 @@ class TeamFeedback:
                 self.session.champions.find(leader)
             assert entered.candidate is not None
             return partial(self._challenge_leader, executor, entered.candidate, limited, predictions, training)
-        if guess is None and self._is_spent(team) and not self._was_scored(predicted):
+        scored = executor.ledger.find(self.session.scoring.score_digest(predicted)) is not None
+        if guess is None and not scored and self._is_spent(team):
             return partial(dict, refused=True)  # nothing will be told, so no guess is needed
         ready = executor.compiler.compile(self.session.scoring.query(predictions, training), guess, None)
         assert isinstance(ready, OneMean)
@@ -220,10 +215,6 @@ class TeamFeedback:
         executor = self.session.executor
         mechanism, state = executor.mechanism, executor.state_from(executor.ledger.head().state)
         return not mechanism.accounts.leaves_capacity(state, self.session.competition.closing, [mechanism.procedure])
-
-    def _was_scored(self, predicted: str) -> bool:
-        """Return whether the ledger has a score for these predictions."""
-        return self.session.executor.ledger.find(self.session.scoring.score_digest(predicted)) is not None
 
     def last_feedback(self, team: Team) -> float | None:
         """Return the last score that a team received, which is the guess of its next submission.
@@ -347,7 +338,7 @@ class CompetitionSession:
                 raise QueryRejected(f"Team {team!r} is disqualified.")
             return known.final != predicted
 
-        self._record(
+        self.record(
             {"kind": CHOICE, "team": team, "predictions": predicted}, f"final submission of team {team!r}", check
         )
 
@@ -365,9 +356,7 @@ class CompetitionSession:
                 raise QueryRejected(f"There is no team {brief(team)} that submitted.")
             return not known.out
 
-        self._record(
-            {"kind": DISQUALIFICATION, "team": team, "reason": reason}, f"team {team!r} is disqualified", check
-        )
+        self.record({"kind": DISQUALIFICATION, "team": team, "reason": reason}, f"team {team!r} is disqualified", check)
 
     def move_deadline(self, deadline: str) -> None:
         """Move the deadline to a later moment than now.
@@ -382,7 +371,7 @@ class CompetitionSession:
                 raise QueryRejected(f"The deadline, {deadline}, is over. Use a time to come.")
             return self.terms(accounts.of(Submissions)).deadline != deadline
 
-        self._record({"kind": DEADLINE, "deadline": deadline}, f"the deadline is {deadline}", check)
+        self.record({"kind": DEADLINE, "deadline": deadline}, f"the deadline is {deadline}", check)
 
     def terms(self, submissions: Submissions) -> Competition:
         """Return the current terms of the competition, with the deadline after all changes."""
@@ -397,8 +386,12 @@ class CompetitionSession:
         if accounts.closed or accounts.of(Submissions).closed:
             raise QueryRejected(f"The competition is over. {instead}.")
 
-    def _record(self, said: dict[str, Any], shown: str, check: Callable[[Accounts], bool]) -> None:
-        """Commit an act of the competition to the ledger, unless ``check`` returns that it changes nothing."""
+    def record(self, said: dict[str, Any], shown: str, check: Callable[[Accounts], bool]) -> bool:
+        """Commit an act of the competition to the ledger, and return False if ``check`` says that it changes nothing.
+
+        Raises:
+            QueryRejected: If it is not possible. Nothing was changed.
+        """
         said = {**said, "act": secrets.token_hex(16)}
         act = EntryDraft(digest(said), {**said, "shown": shown})
 
@@ -410,7 +403,8 @@ class CompetitionSession:
                 raise QueryRejected(f"Nothing was changed: {broken}. Try again.")
             return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, **answer}, 0)]
 
-        self.executor.ledger.commit([act], step)
+        (entry,) = self.executor.ledger.commit([act], step)
+        return entry is not None
 
     def _submitted(
         self, entered: Entered, team: str, predictions: Any, guess: float | None, training: Any
@@ -533,7 +527,7 @@ class CompetitionSession:
             with self.files.one_at_a_time():
                 for final in self.accounts().of(Submissions).finals:
                     self.files.find(final)  # while a team whose file is lost can still hand it in again
-                self._end()
+                self.end()
         if self.public is not None:
             self.public.close()
         predictions = {final: self.files.find(final) for final in self.accounts().of(Submissions).finals}
@@ -544,18 +538,19 @@ class CompetitionSession:
                 done += count
                 line(done)
 
-    def _end(self) -> None:
-        public = {"kind": CLOSING}
-        act = EntryDraft(digest(public), {**public, "shown": "no submission is taken any more"})
+    def end(self) -> None:
+        """Record that no submission is received any more.
 
-        def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-            accounts = Accounts.from_state(data)
+        Raises:
+            QueryRejected: If the study is unsealed.
+        """
+
+        def check(accounts: Accounts) -> bool:
             if accounts.closed:
                 raise QueryRejected(CLOSED_STUDY)
-            accounts.of(Submissions).replay(public, CLOSING)
-            return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": CLOSING}, 0)]
+            return not accounts.of(Submissions).closed
 
-        self.executor.ledger.commit([act], step)
+        self.record({"kind": CLOSING}, "no submission is taken any more", check)
 
     @cached_property
     def scoring(self) -> Scoring:
@@ -565,17 +560,11 @@ class CompetitionSession:
 
 def _described(predictions: NDArray[Any]) -> dict[str, float]:
     """Return a summary of predictions: counts of few classes, or least, mean and greatest value."""
-    counts = Counter(predictions.tolist()) if predictions.dtype.kind in "Ubiu" or _whole(predictions) else Counter()
+    counted = predictions.dtype.kind in "Ubiu" or bool(np.all(predictions == np.floor(predictions)))
+    counts = Counter(predictions.tolist()) if counted else Counter()
     if counts and len(counts) <= _MOST_CLASSES:
-        return {_class(value): float(count) for value, count in sorted(counts.items())}
+        shown = {f"{value:g}" if isinstance(value, float) else str(value): value for value in sorted(counts)}
+        return {name: float(counts[value]) for name, value in shown.items()}
     if predictions.dtype.kind == "U":
         return {"different": float(len(counts))}
     return {"least": float(predictions.min()), "mean": float(predictions.mean()), "greatest": float(predictions.max())}
-
-
-def _whole(predictions: NDArray[Any]) -> bool:
-    return bool(np.all(predictions == np.floor(predictions)))
-
-
-def _class(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -563,7 +563,7 @@ def test_places_by_separate_intervals_are_true_as_well(silent):
     for team, right in (("owls", 0.9), ("larks", 0.89), ("wrens", 0.6)):
         silent.competition.submit(by_id(model(right, 1)), team=team)
     contest_ = silent.competition._session()
-    contest_._end()
+    contest_.end()
     finals = {
         team.final: contest_.files.find(team.final) for team in contest_.accounts().of(Submissions).teams.values()
     }
