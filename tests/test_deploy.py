@@ -217,7 +217,9 @@ def placed(command, folder):
     return re.sub("|".join(places), lambda found: str(places[found[0]]), command)
 
 
-def test_what_the_image_does_can_be_done_from_its_installation_to_its_backup(instructions, manifests, tmp_path):
+def test_what_the_image_does_can_be_done_from_its_installation_to_its_backup(
+    instructions, services, manifests, tmp_path
+):  # fmt: skip
     """Without an engine for containers: the same commands in order, in a new environment. It needs a registry."""
     for name in ("data", "backups"):
         (tmp_path / name).mkdir(mode=0o700)
@@ -238,7 +240,10 @@ def test_what_the_image_does_can_be_done_from_its_installation_to_its_backup(ins
         own = str(free.getsockname()[1])
     check = last(instructions, "HEALTHCHECK")
     probe = [each.replace(f":{port}/", f":{own}/") for each in json.loads(check[check.index("[") :])]
-    serve = [entry, *json.loads(last(instructions, "CMD")), "--port", own, "--address", f"http://127.0.0.1:{own}"]
+    written = [
+        re.sub(r"\$\{EVERHOLD_ADDRESS.*\}", "https://holdout.example", each) for each in services["everhold"]["command"]
+    ]
+    serve = [entry, *written, "--port", own]
     assert subprocess.run(probe, capture_output=True, **running).returncode != 0
     with subprocess.Popen(serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **running) as server:
         try:
