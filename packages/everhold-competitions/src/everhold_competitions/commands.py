@@ -84,9 +84,10 @@ def submit(
         chosen = f"submission {choose:,} of team {team!r} is final"
         show_sentence(chosen, {"team": team, "number": choose, "final": True}, form)
         return
-    place, found = _places(storage, name, predictions)
+    # of two arguments the second is the file, and the storage comes from the environment
+    place = place_of(storage, None) if predictions is None else (storage, name)
     with opened(*place) as holdout, arguments_checked():
-        table = _read(found, holdout.schema, column)
+        table = _read(predictions or Path(name), holdout.schema, column)
         if dry_run:
             report = holdout.competition.check(table, team=team)
             show_sentence(str(report), report.to_dict(), form)
@@ -94,16 +95,6 @@ def submit(
         training = None if training_predictions is None else _read(training_predictions, holdout.schema, column)
         received = holdout.competition.submit(table, team=team, guess=guess, training=training)
     show_sentence(str(received), received.to_dict(), form)
-
-
-def _places(storage: str, name: str, predictions: Path | None) -> tuple[tuple[str, str], Path]:
-    """Return the storage, the holdout's name and the file of predictions from the command's arguments.
-
-    Of two arguments the second is the file, and the storage comes from the environment.
-    """
-    if predictions is not None:
-        return (storage, name), predictions
-    return place_of(storage, None), Path(name)
 
 
 def _read(path: Path, schema: Schema, column: str | None) -> PredictionTable:

@@ -448,7 +448,11 @@ def board_table(board: Leaderboard) -> str:
     ]
     last = [_last_cells(board, row) for row in board.standings]
     place, team = '<th class="number" scope="col">place</th>', '<th scope="col">team</th>'
-    interval = f'<th class="interval" scope="col">interval</th>{_picture_head(axis)}'
+    ticks = "".join(f'<text x="{x}" y="15">{label}</text>' for x, label in (() if axis is None else axis.ticks()))
+    interval = (
+        '<th class="interval" scope="col">interval</th><th class="drawn" scope="col">'
+        f'<span class="unseen">interval as a picture</span><svg aria-hidden="true">{ticks}</svg></th>'
+    )
     more = ('<th class="more" scope="col">public place</th>' if _compares(board) else "") + (
         '<th class="number more" scope="col">submissions</th>'
     )
@@ -494,14 +498,6 @@ def _axis(standings: Sequence[RankingRow]) -> Axis | None:
     reach = _FAR * max(median(abs(middle - center) for middle, *_ in known), median(widths))
     ends = [end for middle, *ends in known if abs(middle - center) <= reach for end in ends if math.isfinite(end)]
     return Axis.over([min(max(end, center - 2 * reach), center + 2 * reach) for end in ends] or [center], unit="")
-
-
-def _picture_head(axis: Axis | None) -> str:
-    """Return the head of the pictures with the numbers of their axis."""
-    ticks = () if axis is None else axis.ticks()
-    drawn = "".join(f'<text x="{place}" y="15">{label}</text>' for place, label in ticks)
-    picture = f'<svg aria-hidden="true">{drawn}</svg>'
-    return f'<th class="drawn" scope="col"><span class="unseen">interval as a picture</span>{picture}</th>'
 
 
 def _picture(row: RankingRow, axis: Axis | None) -> str:

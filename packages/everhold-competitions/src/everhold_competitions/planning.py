@@ -128,9 +128,9 @@ class CompetitionPlan(Display):
 
 
 def plan_competition(
-    *, rows: int, teams: int, submissions: int = 20, metric: str | Mapping[str, Any] = "accuracy", feedback: str = NOTHING,
-    public: float | None = None, spacing: float | None = None, disagreement: float = 0.1, confidence: float = 0.95,
-    surprises: int | None = None, spread: float | None = None, positives: float = 0.5,
+    *, rows: int, teams: int, submissions: int = 20, metric: str | Mapping[str, Any] = "accuracy",
+    feedback: str = NOTHING, public: float | None = None, spacing: float | None = None, disagreement: float = 0.1,
+    confidence: float = 0.95, surprises: int | None = None, spread: float | None = None, positives: float = 0.5,
 ) -> CompetitionPlan:  # fmt: skip
     """Plan a competition for each kind of feedback, with the mechanisms that its creation would use.
 
@@ -187,11 +187,8 @@ def plan_competition(
     for told, share in kinds:
         each, strict = replace(terms, feedback=told, public=share), (told, share) == wanted
         if made_up:
-            files = MadeUp(
-                outputs=terms.outputs, low=terms.labels[0], high=terms.labels[1], spread=spread or 0.0,
-                positives=positives, disagreement=disagreement,
-            )  # fmt: skip
-            lines.append(_tried(each, files, rows, spacing, confidence, strict=strict))
+            files = {"spread": spread or 0.0, "positives": positives, "disagreement": disagreement}
+            lines.append(_tried(each, rows, spacing, confidence, strict=strict, **files))
         else:
             lines.append(_line(each, rows, spacing, disagreement, confidence, surprises, strict=strict))
     found = [each for each in lines if each is not None]
@@ -238,56 +235,48 @@ def _pairs(teams: int, is_apart: Callable[[int], bool]) -> int:
     return (teams - first) * (teams - first + 1) // 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MadeUp:
-    """Made-up labels, and files of predictions whose quality falls from file to file.
+def made_up_files(
+    terms: Competition, rows: int, *, spread: float, positives: float, disagreement: float
+) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    """Return made-up labels, shape (rows,), and as many predictions in each file, the best one first.
 
-    Classes and scores are about labels 0 and 1. The errors of two files have the correlation 1 - `disagreement`.
+    The same every time. Classes and scores are about labels 0 and 1.
 
-    Attributes:
-        outputs: What files hold, as the metric reads it.
+    Args:
+        terms: Of the competition, which say what files hold.
+        rows: Number of rows.
         spread: Standard deviation of the best file's errors of numbers.
         positives: Share of the labels that are 1.
+        disagreement: 1 less the correlation of the errors of two files.
     """
-
-    outputs: str
-    low: float
-    high: float
-    spread: float
-    positives: float
-    disagreement: float
-
-    def drawn(self, rows: int, files: int) -> tuple[NDArray[Any], list[NDArray[Any]]]:
-        """Return labels, shape (rows,), and as many files, the best one first. They are the same every time."""
-        rng, own = np.random.default_rng(0), self.disagreement
-        worse = [0.0, *np.geomspace(*_WORSE, files - 1)[::-1].tolist()]
-        shared, noise = rng.normal(size=rows), [rng.normal(size=rows) for _ in worse]
-        errors = [math.sqrt(1.0 - own) * shared + math.sqrt(own) * each for each in noise]
-        if self.outputs == "numbers":
-            middle, sd = (self.low + self.high) / 2.0, (self.high - self.low) / 6.0
-            labels = rng.normal(middle, sd, rows).clip(self.low, self.high)
-            return labels, [
-                (labels + self.spread * (1.0 + less) * each).clip(self.low, self.high)
-                for less, each in zip(worse, errors, strict=True)
-            ]
-        labels = (rng.random(rows) < self.positives).astype(np.int64)
-        sides = 2.0 * labels - 1.0
-        scores = [sides * (1.0 - less) * _SIGNAL + each for less, each in zip(worse, errors, strict=True)]
-        if self.outputs == "scores":
-            return labels, scores
-        if self.outputs == "classes":
-            return labels, [(score > 0.0).astype(np.int64) for score in scores]
-        return labels, [1.0 / (1.0 + np.exp(-2.0 * _SIGNAL * score)) for score in scores]
+    rng, own, (low, high) = np.random.default_rng(0), disagreement, terms.labels
+    worse = [0.0, *np.geomspace(*_WORSE, min(terms.teams, _FILES) - 1)[::-1].tolist()]
+    shared, noise = rng.normal(size=rows), [rng.normal(size=rows) for _ in worse]
+    errors = [math.sqrt(1.0 - own) * shared + math.sqrt(own) * each for each in noise]
+    if terms.outputs == "numbers":
+        middle, sd = (low + high) / 2.0, (high - low) / 6.0
+        labels = rng.normal(middle, sd, rows).clip(low, high)
+        return labels, [
+            (labels + spread * (1.0 + less) * each).clip(low, high) for less, each in zip(worse, errors, strict=True)
+        ]
+    labels = (rng.random(rows) < positives).astype(np.int64)
+    sides = 2.0 * labels - 1.0
+    scores = [sides * (1.0 - less) * _SIGNAL + each for less, each in zip(worse, errors, strict=True)]
+    if terms.outputs == "scores":
+        return labels, scores
+    if terms.outputs == "classes":
+        return labels, [(score > 0.0).astype(np.int64) for score in scores]
+    return labels, [1.0 / (1.0 + np.exp(-2.0 * _SIGNAL * score)) for score in scores]
 
 
 def _tried(
-    terms: Competition, made_up: MadeUp, rows: int, spacing: float, confidence: float, *, strict: bool
+    terms: Competition, rows: int, spacing: float, confidence: float, *, strict: bool, **files: float
 ) -> dict[str, Any] | None:
     """Return the widths of one competition plan, read from the boards of a competition that is held with made-up files.
 
     If its rows are too few, return None, or raise if ``strict``.
     """
-    labels, files = made_up.drawn(rows, min(terms.teams, _FILES))
+    labels, predictions = made_up_files(terms, rows, **files)
     with TemporaryDirectory() as folder, warnings_collected():
         try:
             holdout = Holdout.create(
@@ -299,7 +288,7 @@ def _tried(
                 raise
             return None
         with holdout:
-            told = [holdout.competition.submit(file, team=f"team {team}") for team, file in enumerate(files)]
+            told = [holdout.competition.submit(file, team=f"team {team}") for team, file in enumerate(predictions)]
             holdout.unseal()
             board, final_rows = holdout.competition.leaderboard(), holdout.schema.rows
     apart = sorted((abs(each.difference), each.better is not None) for each in board.comparisons)

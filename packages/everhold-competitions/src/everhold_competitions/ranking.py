@@ -23,7 +23,6 @@ from everhold_competitions.teams import Submissions
 if TYPE_CHECKING:
     from everhold.ledger.records import Numbers
     from everhold_competitions.leaderboard import Ranks
-    from everhold_competitions.scoring import Scoring
     from everhold_competitions.session import CompetitionSession
     from everhold_competitions.teams import Team
 
@@ -56,12 +55,16 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
         ranks = _ranks_by_scores(standings, higher_is_better=contest.scoring.higher_is_better)
     elif contest.competition.feedback == SCORE:
         standings = [_ranking_row(contest, team, _answered(contest, team)) for team in teams]
-        ranks = _ranks_by_intervals(standings, higher_is_better=contest.scoring.higher_is_better)
+        known = combinations([row for row in standings if row.low is not None], 2)  # better if intervals do not meet
+        ranks = _ranks(standings, (_apart(*pair, higher_is_better=contest.scoring.higher_is_better) for pair in known))
     else:
         standings = [_ranking_row(contest, team, None) for team in teams]
         ranks = _ranks_of_leaders(contest, teams) if contest.competition.feedback == LEADER else {}
-    if final and contest.public is not None:
-        standings = _with_public_ranks(standings, contest.public.scores(), contest.scoring)
+    if final and contest.public is not None:  # with the rank that each team had when submissions ended
+        scores = contest.public.scores()
+        told_last = [replace(row, score=scores[row.team][0]) for row in standings if row.team in scores]
+        before = _ranks_by_scores(told_last, higher_is_better=contest.scoring.higher_is_better)
+        standings = [replace(row, public_rank=before.get(row.team, (None, None))[0]) for row in standings]
     standings = ranked(standings, ranks, higher_is_better=contest.scoring.higher_is_better)
     terms = contest.terms(accounts.of(Submissions))
     return Leaderboard(
@@ -197,13 +200,6 @@ def _ranks(standings: Sequence[RankingRow], comparisons: Iterable[Comparison]) -
     }  # fmt: skip
 
 
-def _ranks_by_intervals(standings: Sequence[RankingRow], *, higher_is_better: bool) -> dict[str, Ranks]:
-    """Return the ranks of teams, where a team is better than another if their intervals are disjoint."""
-    known = [row for row in standings if row.low is not None]
-    pairs = [_apart(*pair, higher_is_better=higher_is_better) for pair in combinations(known, 2)]
-    return _ranks(standings, pairs)
-
-
 def _ranks_by_scores(standings: Sequence[RankingRow], *, higher_is_better: bool) -> dict[str, Ranks]:
     """Return the ranks by public scores, which are not proved. Teams with the same score share their ranks."""
     sign = 1.0 if higher_is_better else -1.0
@@ -213,15 +209,6 @@ def _ranks_by_scores(standings: Sequence[RankingRow], *, higher_is_better: bool)
         team: (1 + sum(other > own for other in scores), sum(other >= own for other in scores))
         for team, own in known.items()
     }
-
-
-def _with_public_ranks(
-    standings: Sequence[RankingRow], scores: Mapping[str, tuple[float, float, float]], scoring: Scoring
-) -> list[RankingRow]:
-    """Return the final standings with the rank that each team had by public scores when submissions ended."""
-    told = [replace(row, score=scores[row.team][0]) for row in standings if row.team in scores]
-    ranks = _ranks_by_scores(told, higher_is_better=scoring.higher_is_better)
-    return [replace(row, public_rank=ranks[row.team][0]) if row.team in ranks else row for row in standings]
 
 
 def _ranks_of_leaders(contest: CompetitionSession, teams: list[Team]) -> dict[str, Ranks]:

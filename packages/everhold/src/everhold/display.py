@@ -6,6 +6,7 @@ around it, light or dark. Every text is escaped, names of columns included.
 
 from __future__ import annotations
 
+import csv
 import html
 import json
 import math
@@ -16,7 +17,7 @@ from dataclasses import fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TextIO, TypeGuard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -433,6 +434,19 @@ def _shown(value: Any, name: str = "") -> str:
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of all columns, in the order in which they first appear."""
     return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Write rows as CSV. What has parts of its own becomes JSON text, and no cell is a formula for a spreadsheet."""
+
+    def cell(value: Any) -> Any:
+        if isinstance(value, str):
+            return csv_text(printable(value))
+        return json.dumps(value) if isinstance(value, (bool, dict, list, tuple)) else value
+
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(map(csv_text, columns))
+    writer.writerows([cell(row.get(name)) for name in columns] for row in rows)
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -84,18 +84,7 @@ def _gates(_: Request, holdouts: OpenHoldouts, principal: Principal, name: str, 
     return shown_gates(holdouts.whole(name, principal).perform(asked), principal)
 
 
-def register_teams(
-    request: Request, holdouts: OpenHoldouts, principal: Principal, name: str, asked: RegisterTeams, _: Any = None
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Register teams for a steward, and return each team with its token."""
-    made = holdouts.whole(name, principal).perform(asked.sent_by(principal))
-    noted(request, asked.act, **asked.facts(made))
-    return made
-
-
-_SPECIAL: dict[str, Callable[..., Any]] = {
-    "append": append_rows, "affected_holdouts": _affected, "gates": _gates, "register_teams": register_teams,
-}  # fmt: skip
+_SPECIAL: dict[str, Callable[..., Any]] = {"append": append_rows, "affected_holdouts": _affected, "gates": _gates}
 """Operations for which the service does more than to perform them."""
 
 _KINDS = {
@@ -176,6 +165,7 @@ def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) ->
             else:
                 rows = rows_of(received, *(each.name for each in files)) if files and received is not None else {}
                 asked = operation(**given, **rows)
+                asked = asked.sent_by(principal) if isinstance(asked, RegisterTeams) else asked
                 if (job := request.app.state.jobs.begin(asked, holdout, by=principal.name)) is not None:
                     noted(request, operation.act, job=job.id)
                     shown = [EverholdWarning(holdouts.shown_to(principal, str(warning))) for warning in warned]

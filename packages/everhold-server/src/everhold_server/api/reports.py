@@ -7,10 +7,10 @@ the same learns only that it was asked before, and not by whom. What others have
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 import tempfile
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +19,7 @@ from fastapi import APIRouter, Query, Response
 from fastapi import Path as PathParameter
 from fastapi.responses import JSONResponse
 
-from everhold.display import columns_of, csv_text, write_parquet
+from everhold.display import columns_of, write_csv, write_parquet
 from everhold.errors import EverholdError, QueryRejected
 from everhold.ledger.acts import PROMOTED, UNSEALING
 from everhold_server.api.contract import (
@@ -37,9 +37,6 @@ from everhold_server.wire.answers import told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from everhold.asking.reports.holdout_ledger import LedgerEvent
-    from everhold_server.principals import Principal
 
 router = APIRouter(prefix="/holdouts/{name}", tags=["asking"])
 
@@ -128,16 +125,9 @@ def one_answer(
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return rows as CSV, with an apostrophe before texts that a spreadsheet would take for a formula."""
-    written, names = io.StringIO(), columns_of(rows) or ["sequence"]
-    writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(map(csv_text, names))
-    writer.writerows([[_cell(row.get(name)) for name in names] for row in rows])
+    written = io.StringIO()
+    write_csv(written, rows, columns_of(rows) or ["sequence"])
     return written.getvalue().encode()
-
-
-def _cell(value: Any) -> Any:
-    return csv_text(value) if isinstance(value, str) else value
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
@@ -182,27 +172,18 @@ def events(
     counts = [count for count in news.counts if steward or count.analyst == principal.name]
     return result(
         {
-            "events": [_event(each) for each in news.events if steward or _is_for(each, principal)],
+            "events": [
+                {**facts, "event": _EVENTS.get(source, _OTHER)}
+                for each in news.events
+                if steward or each.analyst == principal.name or each.source == UNSEALING
+                for facts in [asdict(each)]
+                for source in [facts.pop("source")]
+            ],
             "next": news.sequence,
             "remaining": [{"name": c.name, "left": c.left, "of": c.whole, "analyst": c.analyst} for c in counts],
             "closed": news.closed,
         }
     )
-
-
-def _is_for(each: LedgerEvent, principal: Principal) -> bool:
-    return each.analyst == principal.name or each.source == UNSEALING
-
-
-def _event(each: LedgerEvent) -> dict[str, Any]:
-    return {
-        "sequence": each.sequence,
-        "event": _EVENTS.get(each.source, _OTHER),
-        "at": each.at,
-        "query": each.query,
-        "analyst": each.analyst,
-        "gate": each.gate,
-    }
 
 
 certified = APIRouter(tags=["certificates"])

@@ -20,8 +20,8 @@ from everhold_competitions.operations import (
     MoveDeadline,
     Submit,
 )
-from everhold_server.api.contract import HoldoutName, warned_of
-from everhold_server.api.operations import own_name, register_teams, submission_in
+from everhold_server.api.contract import HoldoutName
+from everhold_server.api.operations import own_name, submission_in
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Principal, Role, Steward, Viewer, kept
@@ -119,26 +119,20 @@ def teams(request: Request, name: HoldoutName, holdouts: Holdouts, principal: St
 def moderate(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
     """Register teams, disqualify one, or move the deadline."""
     view, act = View.of(holdouts, name, principal), fields.text("act")
-    try:
-        with warned_of():
-            if act == "register":
-                asked = RegisterTeams(teams=_names(fields), days=fields.number("days"))
-                made = register_teams(request, holdouts, principal, name, asked)
-                return _teams_page(request, view, Fields(), made=made)
-            deadline = f"{fields.text('deadline')}+00:00"  # browsers send no offset
-            done = Disqualify(team=fields.text("team"), reason=fields.text("reason"))
-            moderation = MoveDeadline(deadline=deadline) if act == "deadline" else done
-            noted(request, moderation.act, **moderation.facts(view.whole.perform(moderation)))
-    except EverholdError as fault:
-        return _teams_page(request, view, fields, fault=fault.told)
+
+    def asked() -> tuple[Holdout, RegisterTeams | MoveDeadline | Disqualify]:
+        if act == "register":
+            listed = [] if (path := fields.file("names_file")) is None else names_in(path)
+            names = [*listed, *filter(None, map(str.strip, fields.text("names").splitlines()))]
+            return view.whole, RegisterTeams(teams=names, days=fields.number("days")).sent_by(principal)
+        if act == "deadline":
+            return view.whole, MoveDeadline(deadline=f"{fields.text('deadline')}+00:00")  # browsers send no offset
+        return view.whole, Disqualify(team=fields.text("team"), reason=fields.text("reason"))
+
+    done, fault, _ = performed(request, asked)
+    if fault or act == "register":
+        return _teams_page(request, view, fields if fault else Fields(), made=done or (), fault=fault)
     return RedirectResponse(place("holdouts", name, "teams"), 303)
-
-
-def _names(fields: Fields) -> list[str]:
-    """Return the team names in a form: the first column of its CSV file, and the lines of its text field."""
-    path = fields.file("names_file")
-    listed = [] if path is None else names_in(path)
-    return [*listed, *filter(None, map(str.strip, fields.text("names").splitlines()))]
 
 
 def _teams_page(

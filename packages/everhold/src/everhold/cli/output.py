@@ -6,14 +6,13 @@ columns ``field`` and ``value``. A *list* (answers, holdouts) has one line for e
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from everhold.display import BOUNDS, csv_text, flat, printable, rounded
+from everhold.display import BOUNDS, flat, printable, rounded, write_csv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +54,7 @@ def show_record(record: Mapping[str, Any], form: Format) -> None:
     if form is Format.JSON:
         _print_json(record)
     elif form is Format.CSV:
-        _print_csv([record], list(record))
+        write_csv(sys.stdout, [record], list(record))
     else:
         _print_table(["field", "value"], [[name, _cell(value, name)] for name, value in flat(record)], numbers=set())
 
@@ -78,7 +77,7 @@ def show_list(
     if form is Format.JSON:
         _print_json(document)
     elif form is Format.CSV:
-        _print_csv(rows, columns)
+        write_csv(sys.stdout, rows, columns)
     else:
         lines = [[_short(name, row[name]) for name in columns] for row in rows]
         numbers = {name for name in columns if rows and all(_is_number(row[name]) for row in rows)}
@@ -88,22 +87,6 @@ def show_list(
 def _print_json(document: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
     """Print a document as one line of JSON."""
     sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
-
-
-def _print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """One line for each row; what has parts of its own is JSON inside a cell, and no cell is a formula."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(map(csv_text, columns))
-    writer.writerows([_csv_cell(row[name]) for name in columns] for row in rows)
-
-
-def _csv_cell(value: Any) -> Any:
-    """Return a value for a cell of CSV, in which no spreadsheet sees a formula."""
-    if isinstance(value, str):
-        return csv_text(printable(value))
-    if isinstance(value, (bool, dict, list, tuple)):
-        return json.dumps(value)
-    return value
 
 
 def _print_table(columns: Sequence[str], lines: Sequence[Sequence[str]], *, numbers: set[str]) -> None:
