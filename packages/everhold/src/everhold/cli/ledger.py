@@ -473,7 +473,7 @@ def restore(
     archive, --keep-access restores them.
 
     What was answered after the backup is not in it, and analysts who saw those answers
-    knows more than the restored ledger does. If the private folders are still where
+    know more than the restored ledger does. If the private folders are still where
     they were, they are kept: their file ledger.head knows how far the ledger had
     come, and nothing is answered before 'everhold ledger recover' has counted what
     was lost as spent. Restored anywhere else, the archive is a second holdout on
