@@ -1875,6 +1875,16 @@ MUTATIONS = [
         ("everhold-server/integration/test_cli_token.py::test_each_team_of_a_csv_gets_a_token_all_of_them_or_none",),
     ),
     Mutation(
+        "sign-in",
+        "an agent of a team has none of the host's tools",
+        "everhold_server/mcp/tools.py",
+        "and (steward or each.role is not Role.STEWARD)",
+        "and True",
+        (
+            "everhold-server/integration/mcp/test_mcp_competitions.py::test_a_team_has_the_board_and_none_of_the_hosts_tools",
+        ),
+    ),
+    Mutation(
         "leases",
         "a job's lease is by the clock of the database, which all servers share",
         "everhold_server/jobs.py",
