@@ -27,7 +27,7 @@ class Feedback(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Terms:
+class _CompetitionTerms:
     """Options of a competition that is created or planned."""
 
     panel: ClassVar[str] = "A competition"
@@ -77,7 +77,7 @@ class _Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompetitionPlanOptions(_Terms):
+class CompetitionPlanOptions(_CompetitionTerms):
     """Options of the command line for a planned competition, all unset without ``--teams``."""
 
     title: ClassVar[str] = "The plan: final scores of a competition by its feedback"
@@ -111,7 +111,7 @@ class CompetitionPlanOptions(_Terms):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompetitionOptions(_Terms):
+class CompetitionOptions(_CompetitionTerms):
     """Options of the command line for the terms of a competition, all unset without ``--feedback``."""
 
     plans: ClassVar[type[CompetitionPlanOptions]] = CompetitionPlanOptions
