@@ -13,6 +13,7 @@ import pytest
 from followed_pages import followed
 
 ROOT = Path(__file__).parents[1]
+MARK = "<!-- everhold gate main -->"
 PAGES = [
     ROOT / "docs" / page
     for page in ("first-steps/repository.md", "guides/continuous-integration.md", "guides/suites.md")
@@ -131,11 +132,11 @@ def test_the_action_installs_everhold_from_one_place(tmp_path, action):
         assert said is None or re.fullmatch(said, (tmp_path / "pip").read_text())
 
 
-def test_the_verdict_is_one_comment_that_is_changed_in_place(tmp_path):
-    mark = "<!-- everhold gate main -->"
+@pytest.fixture
+def service(tmp_path):
+    """What GitHub sets for a job at a pull request, and its comments: 120 of people, one of which has the mark."""
     comments = [{"id": number, "body": "a comment", "user": {"type": "User"}} for number in range(120)]
-    comments[0]["body"] = f"{mark}\nof a stranger"
-    asked, later = {"pull_request": {"number": 7}}, {"workflow_run": {"pull_requests": [{"number": 7}]}}
+    comments[0]["body"] = f"{MARK}\nof a stranger"
 
     class Service(BaseHTTPRequestHandler):
         def answer(self):
@@ -161,19 +162,91 @@ def test_the_verdict_is_one_comment_that_is_changed_in_place(tmp_path):
         def log_message(self, *_):
             pass
 
-    text, event = tmp_path / "told.md", tmp_path / "event.json"
-    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as service:
-        Thread(target=service.serve_forever, daemon=True).start()
-        given = {
-            "GITHUB_API_URL": f"http://127.0.0.1:{service.server_port}", "GITHUB_TOKEN": "secret",
+    event = tmp_path / "event.json"
+    event.write_text(json.dumps({"pull_request": {"number": 7}}))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as served:
+        Thread(target=served.serve_forever, daemon=True).start()
+        job = {
+            "GITHUB_API_URL": f"http://127.0.0.1:{served.server_port}", "GITHUB_TOKEN": "secret",
             "GITHUB_REPOSITORY": "a/b", "GITHUB_EVENT_PATH": str(event),
         }  # fmt: skip
-        command = [sys.executable, str(ROOT / "action/comment.py"), str(text), "everhold gate main"]
-        for about in (asked, later, {"push": {}}, {"workflow_run": {"pull_requests": []}}):
-            event.write_text(json.dumps(about))
-            text.write_text(f"### Gate main: {len(comments)} \u2713\n")
-            subprocess.run(command, env={**os.environ, **given}, check=True)
-        service.shutdown()
+        yield job, comments
+        served.shutdown()
+
+
+def test_the_verdict_is_one_comment_that_is_changed_in_place(tmp_path, service):
+    job, comments = service
+    asked, later = {"pull_request": {"number": 7}}, {"workflow_run": {"pull_requests": [{"number": 7}]}}
+    text = tmp_path / "told.md"
+    command = [sys.executable, str(ROOT / "action/comment.py"), str(text), "everhold gate main"]
+    for about in (asked, later, {"push": {}}, {"workflow_run": {"pull_requests": []}}):
+        Path(job["GITHUB_EVENT_PATH"]).write_text(json.dumps(about))
+        text.write_text(f"### Gate main: {len(comments)} \u2713\n")
+        subprocess.run(command, env={**os.environ, **job}, check=True)
     assert len(comments) == 121
-    assert comments[-1]["body"] == f"{mark}\n### Gate main: 121 \u2713\n"
+    assert comments[-1]["body"] == f"{MARK}\n### Gate main: 121 \u2713\n"
+    assert comments[0]["body"].endswith("of a stranger")
+
+
+def test_the_whole_action_in_a_fresh_repository(tmp_path, programs, action, service):
+    """Each step with its inputs, as a runner does it: a guarded suite, a crash, and one comment for all verdicts."""
+    steps, inputs = action
+    job, comments = service
+    repository, summary = tmp_path / "repository", tmp_path / "summary.md"
+    subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
+    variables = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+
+    def written(name, *, passing, cost=0.5, crashed=False):
+        lines = [f"t{n},{place},{(7 * n + place) % 100 < passing},{cost}" for n in range(100) for place in range(4)]
+        lines[7] = "t1,3,error,0.5" if crashed else lines[7]
+        (repository / name).write_text("\n".join(["item,trial,grade,cost", *lines]))
+
+    def runs(**given):
+        told = {name: each.get("default", "") for name, each in inputs.items()} | {
+            "storage": "suite.db", "version": "installed", "case": "item", "run": "trial", "passed": "grade",
+            "comment": "true", "token": "secret", **{name.replace("_", "-"): value for name, value in given.items()},
+        }  # fmt: skip
+        known = {f"inputs.{name}": value for name, value in told.items()} | {"steps.install.outcome": "success"}
+        code, outputs = 0, tmp_path / "outputs"
+        outputs.write_text("")
+        for step in steps.values():
+            own = {name: re.sub(r"\$\{\{ (\S+) \}\}", lambda found: known[found[1]], value)
+                   for name, value in step["env"].items()}  # fmt: skip
+            files = {"GITHUB_OUTPUT": str(outputs), "GITHUB_STEP_SUMMARY": str(summary),
+                     "GITHUB_PATH": str(tmp_path / "path"), "GITHUB_ACTION_PATH": str(ROOT / "action")}  # fmt: skip
+            done = subprocess.run(
+                ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]], cwd=repository, check=False,
+                env={**variables, **job, **files, **own}, capture_output=True, text=True,
+            )  # fmt: skip
+            code = code or done.returncode
+        return code, outputs.read_text().strip().removeprefix("verdict="), done.stdout + done.stderr
+
+    written("first.csv", passing=60)
+    sealing = ["suite", "first.csv", "--case", "item", "--run", "trial", "--passed", "grade", "--not-worse",
+               "cost=0.3", "--storage", "suite.db"]  # fmt: skip
+    subprocess.run([programs / "everhold", *sealing], cwd=repository, env=variables, check=True)
+    written("same.csv", passing=60)
+    written("better.csv", passing=95)
+    written("dear.csv", passing=95, cost=1.0)
+    written("broken.csv", passing=95, crashed=True)
+    new = {"baseline_results": "first.csv"}
+    for given, expected in (
+        ({"results": "same.csv", "challenger": "a", "margin": "0.15", **new}, (0, "not worse")),
+        ({"results": "broken.csv", "challenger": "b", **new}, (2, "error")),
+        ({"results": "dear.csv", "challenger": "c", "margin": "0.15", **new}, (1, "regression")),
+        ({"results": "dear.csv", "challenger": "d", "ask": "challenge", "champion_results": "first.csv", **new},
+         (1, "kept")),
+        ({"results": "better.csv", "challenger": "e", "ask": "challenge"}, (0, "promoted")),
+        ({"results": "better.csv", "challenger": "f", "ask": "challenge", "champion_results": "same.csv"},
+         (2, "error")),
+    ):  # fmt: skip
+        *found, said = runs(**given)
+        assert tuple(found) == expected, said
+        assert "secret" not in said
+        assert len(comments) == 121
+        assert comments[-1]["body"].startswith(f"{MARK}\n### Gate main: {expected[1]}")
+        assert summary.read_text().endswith(comments[-1]["body"].removeprefix(f"{MARK}\n"))
+    told = summary.read_text()
+    assert "'t1' (line 9) crashed" in told.replace("\\", "")
+    assert "the baseline only for guards" in told
     assert comments[0]["body"].endswith("of a stranger")
