@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,10 +28,11 @@ from everhold.errors import BudgetExhausted
 from everhold.queries.metrics.registry import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
 
     from everhold.gates.challenge import Verdict
     from everhold.gates.checks import CheckVerdict
+    from everhold.gates.gate import Gate
     from everhold.values.base import Schema
 
 _METRICS = (*METRICS.of_gates, "risk")
@@ -493,20 +493,12 @@ def challenge_results(
          charged, and the same challenger can be reported anew
       3  refused: what is left of the budget does not pay for it
     """
-    with (
-        _left_with_codes(gate, challenger.summary),
-        arguments_checked(),
-        opened(place.address(), place.holdout, analyst) as found,
-    ):
-        asked = found.gate(name=gate)
-        missing = asked.status().get("missing", "refuse")
-        results = columns.read(file, missing)
-        verdict = asked.challenge(
-            results, challenger=challenger.challenger,
-            champion=columns.read(challenger.champion_results, missing),
-            baseline=columns.read(challenger.baseline_results, missing),
-        )  # fmt: skip
-        _tell(verdict, asked.status(), results, challenger.summary, form)
+
+    def asked(found: Gate, results: Any, baseline: Any, missing: str) -> Verdict:
+        champion = columns.read(challenger.champion_results, missing)
+        return found.challenge(results, challenger=challenger.challenger, champion=champion, baseline=baseline)
+
+    _decide(asked, file, gate, challenger, columns, place, analyst, form)
 
 
 def check(
@@ -537,45 +529,42 @@ def check(
       3  refused: what is left of the budget does not pay for it
       4  undecided: neither is proved, and about so many more cases would tell
     """
-    with _left_with_codes(gate, challenger.summary):
+
+    def asked(found: Gate, results: Any, baseline: Any, missing: str) -> CheckVerdict:
         if challenger.champion_results is not None:
             raise Misuse(
                 "--champion-results is only for 'everhold challenge', and a check is against "
                 "the baseline. Leave it out."
             )
-        with arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
-            asked = found.gate(name=gate)
-            missing = asked.status().get("missing", "refuse")
-            results = columns.read(file, missing)
-            verdict = asked.check(
-                results, margin=margin, challenger=challenger.challenger,
-                baseline=columns.read(challenger.baseline_results, missing),
-            )  # fmt: skip
-            _tell(verdict, asked.status(), results, challenger.summary, form)
+        return found.check(results, margin=margin, challenger=challenger.challenger, baseline=baseline)
+
+    _decide(asked, file, gate, challenger, columns, place, analyst, form)
 
 
-def _tell(
-    verdict: Verdict | CheckVerdict, status: Mapping[str, Any], results: Any, summary: Path | None, form: Format
-) -> None:
-    """Print a verdict, append it to the summary, and leave the command with its exit code."""
-    from everhold.gates.checks import markdown_of, write_summary
+def _decide(
+    asked: Callable[[Gate, Any, Any, str], Verdict | CheckVerdict], file: Path, gate: str, challenger: VersionOptions,
+    columns: TableOptions, place: SuitePlace, analyst: str | None, form: Format,
+) -> None:  # fmt: skip
+    """Ask a gate about a file, print the verdict, append it to the summary, and leave with its exit code.
+
+    Where there is no verdict, whatever the fault, the summary says why and the exit code is that of an error.
+    """
+    from everhold.gates.checks import markdown_of, write_fault, write_summary
     from everhold.gates.results import counted
 
-    note(f"read {counted(results)}")
-    said = verdict.to_dict()
-    show_sentence(str(verdict), said, form)
-    sys.stdout.flush()
-    write_summary(summary, markdown_of(verdict, status))
-    raise typer.Exit(_CODES[said["verdict"]])
-
-
-@contextmanager
-def _left_with_codes(gate: str, summary: Path | None) -> Iterator[None]:
-    """Leave the command with an exit code of its own where there is no verdict, whatever the fault, and tell it."""
-    from everhold.gates.checks import write_fault
-
+    summary = challenger.summary
     try:
-        yield
+        with arguments_checked(), opened(place.address(), place.holdout, analyst) as holdout:
+            found = holdout.gate(name=gate)
+            missing = found.status().get("missing", "refuse")
+            results, baseline = (columns.read(each, missing) for each in (file, challenger.baseline_results))
+            verdict = asked(found, results, baseline, missing)
+            note(f"read {counted(results)}")
+            said = verdict.to_dict()
+            show_sentence(str(verdict), said, form)
+            sys.stdout.flush()
+            write_summary(summary, markdown_of(verdict, found.status()))
+            raise typer.Exit(_CODES[said["verdict"]])
     except typer.Exit:
         raise
     except (Exception, KeyboardInterrupt) as fault:

@@ -395,17 +395,13 @@ def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | MetricQuery:
         if not isinstance(query, LabelQuery):
             raise no_metric(query)
         return query
-    if query.metric.outcomes and query.where is None and _pairs_outcomes(query, compiler):
+    mechanism = compiler.mechanism
+    independent = mechanism.dependence.independent and mechanism.unit >= _FINE_GRID
+    binary = compiler.schema.label_kind == "binary" or query.positive is not None
+    if query.metric.outcomes and query.where is None and independent and binary:
         (model,) = query.models
         return OutcomeQuery.codes(query.metric.name, model.predictions, model.training, query.positive)
     return query
-
-
-def _pairs_outcomes(asked: MetricQuery, compiler: QueryCompiler) -> bool:
-    """Return whether outcomes are compared as pairs: rows are independent and labels are 0 and 1."""
-    mechanism = compiler.mechanism
-    independent = mechanism.dependence.independent and mechanism.unit >= _FINE_GRID
-    return independent and (compiler.schema.label_kind == "binary" or asked.positive is not None)
 
 
 def check_metric(bound: BoundQuery, metric: GateMetric) -> None:
@@ -609,14 +605,11 @@ def _check_compared(reader: ModelsReader, compiler: QueryCompiler) -> None:
         return
     unpromised = metric.gain == "none"
     rows = "" if unpromised else " of rows that depend on each other"
+    of_any_rows = next(name for name, each in METRICS.own.items() if each.outcomes and each.gain == "any")
     raise QueryRejected(
         f"A gain in {metric.name}{rows} has no guarantee. The nearest metric that gates support is "
-        f"{metric.nearest if unpromised else _of_any_rows()}."
+        f"{metric.nearest if unpromised else of_any_rows}."
     )
-
-
-def _of_any_rows() -> str:
-    return next(name for name, metric in METRICS.own.items() if metric.outcomes and metric.gain == "any")
 
 
 def _gain_of_classes(procedure: ClassGains, reader: ModelsReader, compiler: QueryCompiler) -> Gain:

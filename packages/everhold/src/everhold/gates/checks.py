@@ -29,7 +29,7 @@ from everhold.queries.query import Outdated, Pricing
 from everhold.queries.selection.results import QueryResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.cases import CaseEvidence, CaseVersion
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from everhold.gates.records import GateAccount
     from everhold.gates.results import CaseSuite
     from everhold.gates.units import PairedResults, UnitPlan
-    from everhold.ledger import Entry, Head
+    from everhold.ledger import Head
     from everhold.mechanisms import State
     from everhold.queries.query import ExecutionResult
     from everhold.randomness import Noise
@@ -255,7 +255,8 @@ def prepared_check(
     state = executor.state_from(head.state)
     return Check(
         gate, version, executor.schema.about, version.about, executor.mechanism, evidence.units, lambda _: False,
-        lambda: None, margin=slack, free=_latest(marked), marks=state.charged, paired=paired,
+        lambda: None, margin=slack, free=told_as(marked[-1].answer) if marked else UNDECIDED, marks=state.charged,
+        paired=paired,
         cases_needed=_cases_needed(evidence.units, version, slack, next_nats(executor.mechanism, state)),
     )  # fmt: skip
 
@@ -275,10 +276,6 @@ def checked_margin(suite: CaseSuite, margin: Any) -> float:
     if not -width < (slack := as_float(margin)) < width:
         raise QueryRejected(f"The margin is {brief(margin)}. Pass a number within the metric's range of {width:g}.")
     return slack / width
-
-
-def _latest(marked: Sequence[Entry]) -> str:
-    return told_as(marked[-1].answer) if marked else UNDECIDED
 
 
 def _cases_needed(plan: UnitPlan, version: CaseVersion, margin: float, nats: float) -> int | None:

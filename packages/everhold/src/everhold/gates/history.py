@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.records import GateAccount
     from everhold.ledger import Entry
-    from everhold.ledger.records import Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +89,17 @@ def history_of(executor: QueryExecutor, name: str) -> GateHistory:
         "since_first": None, "nats": None,
     }  # fmt: skip
     told = disclosed(all_entries(executor.ledger)) if head.accounts.closed else {}
+
+    def gain(entry: Entry) -> dict[str, float]:
+        """Return the unsealed mean gain of a promotion and its lower end, or nothing before the unsealing."""
+        width = float(entry.description.get(GAIN_WIDTH, 1.0))
+        ends = as_row(entry, told[entry.sequence])[:2] if entry.sequence in told else ()
+        return {name: width * end for name, end in zip(("gain", "gain_low"), ends, strict=False)}
+
     champions = [first] + [
         {**first, "number": number, "champion": entry.description["challenger"], "over": entry.description["champion"],
          "entry": entry.sequence, "asked_at": entry.asked_at, **_bounds(gate, number, head.accounts),
-         "nats": entry.answer.get("node", {}).get("nats"), **_unsealed(entry, told)}
+         "nats": entry.answer.get("node", {}).get("nats"), **gain(entry)}
         for number, entry in enumerate(promotions_of(executor, name)[: gate.promotions], 1)
     ]  # fmt: skip
     return GateHistory(
@@ -134,15 +140,6 @@ def certified_gates(
         metric = said["metric"] + (f"; about {about}" if about else "")
         found.append({**facts, "metric": metric, "first": gate.first, "promotions": steps, **later})
     return found
-
-
-def _unsealed(entry: Entry, told: Mapping[int, Numbers]) -> dict[str, float]:
-    """Return the unsealed mean gain of a promotion and its lower end, or nothing before the unsealing."""
-    if entry.sequence not in told:
-        return {}
-    width = float(entry.description.get(GAIN_WIDTH, 1.0))
-    value, low, _ = as_row(entry, told[entry.sequence])
-    return {"gain": width * value, "gain_low": width * low}
 
 
 def _bounds(gate: GateAccount, number: int, accounts: Accounts) -> dict[str, float | None]:

@@ -176,7 +176,9 @@ class OpenChallenge:
         self._evidence.store.keep(_file(opened, look, name), values)
         found = self._handed_out(opened)
         whole = self._values(opened, [*opened.results, name])
-        paired, reported = self._paired(gate, whole), ~np.isnan(whole[0, :, 0, 0])
+        known, fixed = self._evidence.stored(gate)  # in place of what was not reported: later cases are ignored
+        filled = np.where(np.isnan(whole), np.stack([known, known, fixed]), whole)
+        paired, reported = self._evidence.paired(self._version.digest, [*filled]), ~np.isnan(whole[0, :, 0, 0])
         proves = partial(self._proves, found, look)
         proved = proves(paired, opened.nats)
         futile = opened.futility and not proved and look < opened.looks and paired.hopeless(
@@ -249,12 +251,6 @@ class OpenChallenge:
             return paired.proves_early(nats, order, looks, planned_looks=opened.looks)
         draws = list(takewhile({*order}.__contains__, found.draws))
         return paired.proves_drawn(nats, draws, whole=len(order) == units.count)
-
-    def _paired(self, gate: GateAccount, reported: NDArray[np.float64]) -> PairedResults:
-        """Return reported results with stored ones in place of missing ones. Later cases are ignored."""
-        champion, baseline = self._evidence.stored(gate)
-        stored = np.stack([champion, champion, baseline])
-        return self._evidence.paired(self._version.digest, [*np.where(np.isnan(reported), stored, reported)])
 
     def _values(self, opened: Opened, reported: Sequence[str]) -> NDArray[np.float64]:
         """Return all reported results, shape (3, cases, runs, metrics), with nan where none is.
