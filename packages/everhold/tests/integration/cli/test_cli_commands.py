@@ -8,11 +8,11 @@ from importlib.metadata import EntryPoint
 
 import pytest
 import typer
+from command_line_page import help_text
 
 from everhold import extensions
 from everhold.cli import application as commands
 from everhold.cli.application import OWN
-from everhold.cli.reference import help_text
 
 GROUP = "everhold.commands"
 

@@ -5,9 +5,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from command_line_page import command_paths, help_text, reference_page
 
 from everhold import errors
-from everhold.cli.reference import command_paths, help_text, reference_page
 
 PAGE = Path(__file__).parents[5] / "docs" / "reference" / "command-line.md"
 SERVERS = {("mcp",), ("serve",)}  # they print no result
@@ -19,7 +19,7 @@ COMMANDS = [path for path in command_paths() if path and path not in GROUPS]
 @pytest.mark.skipif(TYPER < (0, 29), reason="the page shows the help as typer 0.29 prints it")
 def test_the_page_is_up_to_date():
     assert PAGE.read_text() == reference_page(), (
-        "run: python -m everhold.cli.reference > docs/reference/command-line.md"
+        "run: python tests/support/command_line_page.py > docs/reference/command-line.md"
     )
 
 

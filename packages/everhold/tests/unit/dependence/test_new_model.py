@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from command_line_page import help_text
 from typer.testing import CliRunner
 
 import everhold as eh
@@ -18,7 +19,6 @@ from everhold.asking.creation import settings_from
 from everhold.certificate import Certificate, verify_certificate
 from everhold.certificate.outline import outline
 from everhold.cli.application import app
-from everhold.cli.reference import help_text
 from everhold.dependence import MODELS, DependenceModel
 from everhold.dependence.base import require_rows
 from everhold.errors import DependenceError

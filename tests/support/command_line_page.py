@@ -1,6 +1,6 @@
 """The page docs/reference/command-line.md, made from the help of every command.
 
-``python -m everhold.cli.reference > docs/reference/command-line.md`` brings it up to date.
+``python tests/support/command_line_page.py > docs/reference/command-line.md`` brings it up to date.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _WIDTH = "88"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _HEAD = """\
-<!-- made by: python -m everhold.cli.reference > docs/reference/command-line.md -->
+<!-- made by: python tests/support/command_line_page.py > docs/reference/command-line.md -->
 
 # Command line
 
