@@ -15,7 +15,7 @@ import scipy
 
 from everhold.randomness import LARGEST_SCALE
 from everhold.values.evaluation import UNIT
-from everhold.values.universe import MOST_ROWS, QueryFamily, Universe, WeightedCells, checked_histogram
+from everhold.values.universe import QueryFamily, Universe, WeightedCells
 from everhold_privacy.curves import ZeroConcentratedCurve
 from everhold_privacy.guarantees import transferred_interval
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
@@ -27,6 +27,31 @@ if TYPE_CHECKING:
 
     from everhold.randomness import Noise
     from everhold_privacy.curves import BoundedRangeCurve, PrivacyCurve
+
+MOST_ROWS = 2**26
+"""Largest number of rows of a histogram: sums in grid units stay below 2**56."""
+
+
+def checked_histogram(histogram: ArrayLike, *, cells: int, rows: int | None = None) -> NDArray[np.int64]:
+    """Return a histogram as int64, shape (cells,), after checks whose messages quote no count.
+
+    Raises:
+        ValueError: If it is not that, or does not hold `rows` rows.
+    """
+    counts = np.asarray(histogram)
+    if counts.shape != (cells,) or counts.dtype.kind not in "iu":
+        raise ValueError(
+            f"The histogram has the shape {counts.shape} and the type {counts.dtype}. Pass {cells:,} integers in one "
+            "dimension."
+        )
+    if bool(np.any(counts < 0)) or bool(np.any(counts > MOST_ROWS)) or not 1 <= int(counts.sum()) <= MOST_ROWS:
+        raise ValueError(
+            f"The histogram has a negative count, or does not count 1 to {MOST_ROWS:,} rows. Pass the number of rows "
+            "in each cell."
+        )
+    if rows is not None and int(counts.sum()) != rows:
+        raise ValueError(f"The histogram does not hold {rows:,} rows, as was stated. Count the same rows.")
+    return counts.astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

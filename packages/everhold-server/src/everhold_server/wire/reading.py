@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from everhold.operations.operation import Parameter
     from everhold.queries.query import Query
     from everhold.values.base import Schema
+    from everhold.values.universe import Universe
 
 _REFERENCE = "#/components/schemas/"
 QUERY = {"x-query": True}
@@ -43,7 +45,8 @@ QUERY = {"x-query": True}
 
 _DEEPEST = 8  # queries in queries
 _MOST_QUERIES = 100_000
-_USUAL_WIDTH = 2  # columns of the marginals of a synthetic table
+_USUAL_WIDTH, _MOST_WIDTH = 2, 100  # columns of the marginals of a synthetic table
+_MOST_VALUES = 2**26  # of queries over all cells, one byte each
 _EXAMPLE = "delay > 15"
 _SCHEMAS: Mapping[Form, dict[str, Any]] = {
     Form.EXPRESSION: QUERY,
@@ -179,12 +182,30 @@ def _built(written: Any, schema: Schema, tables: Tables) -> Query[Any]:
         return _make(kind, _each(given["queries"], schema, tables), details)
     subject = value(kind.form, given["of"], "of")
     if kind.form is Form.CELLS:
-        from everhold.values.universe import check_marginals
-
         check_marginals(subject, details.get(kind.details.get("marginals", ""), _USUAL_WIDTH))
     if kind.several:
         return _make(kind, [_each(given["queries"], schema, tables)], {**details, kind.several: subject})
     return _make(kind, [subject], details)
+
+
+def check_marginals(universe: Universe, width: int) -> None:
+    """Raise QueryRejected if marginal counts would have too many values, before they are computed.
+
+    Args:
+        universe: The universe.
+        width: Number of columns at a time.
+
+    Raises:
+        QueryRejected: If all marginal counts have too many values over all cells. Nothing is charged.
+    """
+    ways = [1, *[0] * min(max(width, 0), _MOST_WIDTH)]  # products of so many different numbers, added up
+    for size in universe.shape:
+        ways = [1, *(several + one * size for one, several in pairwise(ways))]
+    if (values := universe.cells * ways[-1]) > _MOST_VALUES:
+        raise QueryRejected(
+            f"The counts have {values:,} values over all cells, more than the {_MOST_VALUES:,} that may come from "
+            "another machine. Use fewer columns at a time, fewer values or wider bins."
+        )
 
 
 def _each(written: Iterable[Any], schema: Schema, tables: Tables) -> list[Query[Any]]:

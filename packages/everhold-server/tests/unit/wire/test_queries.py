@@ -16,9 +16,9 @@ from everhold.queries.predictions.arrays import PredictionTable
 from everhold.queries.query import Query
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
-from everhold.values.universe import check_marginals, universe_from
+from everhold.values.universe import universe_from
 from everhold_server.wire.queries import written
-from everhold_server.wire.reading import query_from
+from everhold_server.wire.reading import check_marginals, query_from
 
 SCHEMA = Schema(9, 0, {"id": ColumnKind.NUMBER, "x": ColumnKind.NUMBER, "y": ColumnKind.NUMBER}, "y", "binary", "id")
 
@@ -124,9 +124,9 @@ def test_so_many_marginals_are_counted_before_they_are_made():
     values = {width: universe.cells * universe.marginals(width).count for width in (1, 2, 3, 4)}
     for width, count in values.items():
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("everhold.values.universe._MOST_VALUES", count)
+            patch.setattr("everhold_server.wire.reading._MOST_VALUES", count)
             check_marginals(universe, width)
-            patch.setattr("everhold.values.universe._MOST_VALUES", count - 1)
+            patch.setattr("everhold_server.wire.reading._MOST_VALUES", count - 1)
             with pytest.raises(QueryRejected, match=f"{count:,} values"):
                 check_marginals(universe, width)
 

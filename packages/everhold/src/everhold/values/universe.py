@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations, pairwise, product
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -339,7 +339,6 @@ def _column(rows: Any, name: str) -> Any:
 
 _FORM = '{"columns": [{"name": "carrier", "values": ["AA", "UA"]}, {"name": "delay", "edges": [-60, 0, 60]}]}'
 _MOST_COLUMNS = 100
-_MOST_VALUES = 2**26  # of queries over all cells, one byte each
 
 
 def universe_from(written: Any, *, called: str) -> Universe:
@@ -362,26 +361,6 @@ def universe_from(written: Any, *, called: str) -> Universe:
         return Universe(tuple(_column_document(column) for column in columns))
     except (ValueError, TypeError, OverflowError) as reason:
         raise _rejected(called, str(reason)) from None
-
-
-def check_marginals(universe: Universe, width: int) -> None:
-    """Raise QueryRejected if marginal counts would have too many values, before they are computed.
-
-    Args:
-        universe: The universe.
-        width: Number of columns at a time.
-
-    Raises:
-        QueryRejected: If all marginal counts have too many values over all cells. Nothing is charged.
-    """
-    ways = [1, *[0] * min(max(width, 0), _MOST_COLUMNS)]  # products of so many different numbers, added up
-    for size in universe.shape:
-        ways = [1, *(several + one * size for one, several in pairwise(ways))]
-    if (values := universe.cells * ways[-1]) > _MOST_VALUES:
-        raise QueryRejected(
-            f"The counts have {values:,} values over all cells, more than the {_MOST_VALUES:,} that may come from "
-            "another machine. Use fewer columns at a time, fewer values or wider bins."
-        )
 
 
 def _rejected(called: str, reason: str) -> QueryRejected:
@@ -413,34 +392,9 @@ def _edge(value: Any, name: str) -> float:
 
 # Families of queries over a universe of cells, as matrices of their values.
 
-MOST_ROWS = 2**26
-"""Largest number of rows of a histogram: sums in grid units stay below 2**56."""
-
 _BLOCK = 2**19  # values turned into doubles at a time: 4 MiB
 _EXACT_ROWS = 2**53 // UNIT
 _HALF = 2**15
-
-
-def checked_histogram(histogram: ArrayLike, *, cells: int, rows: int | None = None) -> NDArray[np.int64]:
-    """Return a histogram as int64, shape (cells,), after checks whose messages quote no count.
-
-    Raises:
-        ValueError: If it is not that, or does not hold `rows` rows.
-    """
-    counts = np.asarray(histogram)
-    if counts.shape != (cells,) or counts.dtype.kind not in "iu":
-        raise ValueError(
-            f"The histogram has the shape {counts.shape} and the type {counts.dtype}. Pass {cells:,} integers in one "
-            "dimension."
-        )
-    if bool(np.any(counts < 0)) or bool(np.any(counts > MOST_ROWS)) or not 1 <= int(counts.sum()) <= MOST_ROWS:
-        raise ValueError(
-            f"The histogram has a negative count, or does not count 1 to {MOST_ROWS:,} rows. Pass the number of rows "
-            "in each cell."
-        )
-    if rows is not None and int(counts.sum()) != rows:
-        raise ValueError(f"The histogram does not hold {rows:,} rows, as was stated. Count the same rows.")
-    return counts.astype(np.int64)
 
 
 class QueryFamily(ABC):
