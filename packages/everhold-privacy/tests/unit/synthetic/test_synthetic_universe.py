@@ -12,7 +12,8 @@ import pytest
 
 from everhold.errors import QueryRejected
 from everhold.values.evaluation import UNIT
-from everhold.values.universe import BinnedColumn, ListedColumn, QueryMatrix, Universe, checked_histogram
+from everhold.values.universe import BinnedColumn, ListedColumn, QueryMatrix, Universe
+from everhold_privacy.synthetic import checked_histogram
 
 SEX = ListedColumn("sex", ("f", "m"))
 AGE = BinnedColumn("age", (0, 18, 65, 120))
