@@ -11,7 +11,7 @@ Errors are those that the same call raises on this machine.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote as escaped
@@ -59,7 +59,7 @@ from everhold_competitions.operations import COMPETITION_OPERATIONS
 from everhold_server.wire.answers import received
 from everhold_server.wire.connection import Connection, Part
 from everhold_server.wire.files import PARQUET_TYPE, parquet_of, row_files
-from everhold_server.wire.queries import written, written_predictions, written_results
+from everhold_server.wire.queries import plain_data, written, written_predictions, written_results
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -205,7 +205,7 @@ class HttpTransport:
             if name in known and known[name].holds(RowSource):
                 rows[name] = value
             elif write is None or value is None:
-                document[name] = _plain(value)
+                document[name] = plain_data(value)
             else:
                 document[name] = [write(one, tables) for one in value] if known[name].several else write(value, tables)
         parts = {name: str(document.pop(name)) for name in known if f"{{{name}}}" in place}
@@ -301,15 +301,6 @@ class _Arrivals:
 
 def _content(content: bytes, _: ExitStack) -> bytes:
     return content
-
-
-def _plain(value: Any) -> Any:
-    """Convert NumPy numbers into Python numbers and sequences into lists, also inside mappings."""
-    if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(each) for each in value]
-    return value.item() if hasattr(value, "item") else value
 
 
 def open_gate(transport: HttpTransport, metric: Any, *, champion: Any, name: str, **terms: Any) -> RemoteGate:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import re
-import tempfile
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +18,7 @@ from fastapi import APIRouter, Query, Response
 from fastapi import Path as PathParameter
 from fastapi.responses import JSONResponse
 
-from everhold.display import columns_of, write_csv, write_parquet
+from everhold.display import columns_of, write_csv
 from everhold.errors import EverholdError, QueryRejected
 from everhold.ledger.acts import PROMOTED, UNSEALING
 from everhold_server.api.contract import (
@@ -34,6 +33,7 @@ from everhold_server.principals import Analyst, Forbidden, Role, Viewer
 from everhold_server.untrusted.certificates import report_on_untrusted
 from everhold_server.uploads import BroughtFile
 from everhold_server.wire.answers import told
+from everhold_server.wire.files import PARQUET_TYPE, parquet_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ class TranscriptForm(StrEnum):
     "/transcript", summary="What was asked and answered",
     responses={200: said("The answers, in order.", {"result": "transcript", "rows": []}, media_types={
         "text/csv": {"schema": {"type": "string"}},
-        "application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}},
+        PARQUET_TYPE: {"schema": {"type": "string", "format": "binary"}},
     }), **refusals(404)},
 )  # fmt: skip
 def transcript(
@@ -73,9 +73,7 @@ def transcript(
     if form is TranscriptForm.JSON:
         return JSONResponse(told(entries))
     rows = entries.to_rows()
-    content, kind = (
-        (_csv(rows), "text/csv") if form is TranscriptForm.CSV else (_parquet(rows), "application/vnd.apache.parquet")
-    )
+    content, kind = (_csv(rows), "text/csv") if form is TranscriptForm.CSV else (_parquet(rows), PARQUET_TYPE)
     aside = {"Content-Disposition": f'attachment; filename="{name}.transcript.{form.value}"'}
     return Response(content, media_type=kind, headers=aside)
 
@@ -133,10 +131,7 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
     if not rows:
         raise QueryRejected("Nothing was asked yet, and a Parquet file needs a row. Send format=json or format=csv.")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "transcript.parquet"
-        write_parquet(path, rows)
-        return path.read_bytes()
+    return parquet_bytes(rows)
 
 
 followed = APIRouter(prefix="/holdouts/{name}", tags=["events"])

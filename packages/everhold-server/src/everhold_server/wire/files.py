@@ -16,7 +16,7 @@ from everhold.queries.makers import refuse
 from everhold.sealing.intake.reading import read_rows, reading_errors_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import ExitStack
 
     from everhold.queries.predictions.arrays import PredictionTable
@@ -79,14 +79,17 @@ def parquet_of(table: PredictionTable, row_id: str | None) -> bytes:
     if row_id is None and not table.counted:
         refuse(f"{table.name} has an index that does not count its rows", "predictions in the order of the rows")
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    try:
+        return parquet_bytes(rows)
+    except (TypeError, ValueError, OverflowError):
+        refuse(f"{table.name} has values that are neither numbers nor texts", "ids and predictions as numbers or texts")
+
+
+def parquet_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return rows as the content of a Parquet file."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "predictions.parquet"
-        try:
-            write_parquet(path, rows)
-        except (TypeError, ValueError, OverflowError):
-            refuse(
-                f"{table.name} has values that are neither numbers nor texts", "ids and predictions as numbers or texts"
-            )
+        path = Path(folder) / "rows.parquet"
+        write_parquet(path, rows)
         return path.read_bytes()
 
 

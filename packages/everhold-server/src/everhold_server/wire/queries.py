@@ -16,7 +16,7 @@ A query is a text, or an object with its kind, its subject and its details. The 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -270,7 +270,9 @@ class _Writing:
         if form is Form.PREDICTIONS:
             return written_predictions(value, self.tables)
         if form is Form.CELLS:
-            return _plain_columns(value)
+            if not hasattr(value, "to_dict"):
+                refuse(f"The universe is {brief(value)}", "Universe((ListedColumn(...), ...))")
+            return plain_data({"columns": value.to_dict()["columns"]})
         return self.query(value)
 
 
@@ -280,18 +282,10 @@ def _each(queries: Any) -> Iterable[Any]:
     return queries
 
 
-def _plain_columns(universe: Any) -> Any:
-    """Return a universe of columns as plain data, with Python numbers instead of NumPy numbers."""
-    if not hasattr(universe, "to_dict"):
-        refuse(f"The universe is {brief(universe)}", "Universe((ListedColumn(...), ...))")
-    described = universe.to_dict()
-    return {
-        "columns": [
-            {
-                name: [item.item() if hasattr(item, "item") else item for item in given]
-                if isinstance(given, list) else given.item() if hasattr(given, "item") else given
-                for name, given in column.items()
-            }
-            for column in described["columns"]
-        ]
-    }  # fmt: skip
+def plain_data(value: Any) -> Any:
+    """Convert NumPy numbers into Python numbers and sequences into lists, also inside mappings."""
+    if isinstance(value, Mapping):
+        return {name: plain_data(each) for name, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain_data(each) for each in value]
+    return value.item() if hasattr(value, "item") else value
