@@ -20,7 +20,7 @@ import numpy as np
 
 from everhold.guarantees.intervals.betting import refuse_larger, side_of
 from everhold.guarantees.intervals.joint import FRACTIONS, JointBets, Units, first_excluded
-from everhold.guarantees.intervals.parts import OfScore, PartBets
+from everhold.guarantees.intervals.parts import OfScore, PartBets, around
 
 _JOINT = 15.0 / 16.0  # of the level for both bets together, the rest for the box
 _HONEST_ERRORS = 6.0  # standard errors from the planned means up to which bets are made
@@ -126,9 +126,7 @@ class ArmDifference(OfScore):
     def interval(self, seen: SeenArms, nats: float) -> Ends:
         """Return both ends of the interval of ``(1 + difference) / 2``, which contains that of the sealed rows."""
         low, high = self._ends(seen, nats, joint=self._is_joint(nats))
-        return max(min((1.0 + low) / 2.0 - _ROUNDING, seen.score), 0.0), min(
-            max((1.0 + high) / 2.0 + _ROUNDING, seen.score), 1.0
-        )
+        return around(seen.score, ((1.0 + low) / 2.0, (1.0 + high) / 2.0), _ROUNDING)
 
     def _planned_ends(self, nats: float) -> Ends:
         return self.interval(self._likely, nats)

@@ -276,8 +276,7 @@ class Composite(OfScore):
 
     def interval(self, seen: SeenParts, nats: float) -> tuple[float, float]:
         """Return both ends of the score's interval, which contains the score of the sealed rows."""
-        low, high = self._of_units(seen, nats)
-        return max(min(low, seen.score), 0.0), min(max(high, seen.score), 1.0)
+        return around(seen.score, self._of_units(seen, nats))
 
     def _of_units(self, seen: SeenParts, nats: float) -> tuple[float, float]:
         """Return the least and the largest score over the intervals of all parts."""

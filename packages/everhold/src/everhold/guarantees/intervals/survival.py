@@ -25,7 +25,7 @@ import numpy as np
 
 from everhold.guarantees.intervals.joint import FRACTIONS, Units, doubt_of, log_of_sum
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.guarantees.intervals.parts import OfScore, PartBets
+from everhold.guarantees.intervals.parts import OfScore, PartBets, around
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -134,8 +134,7 @@ class Survival(OfScore):
 
     def interval(self, seen: SeenSurvival, nats: float) -> tuple[float, float]:
         """Return both ends of the interval, which contains the estimate from the sealed rows."""
-        low, high = seen.share(*self.curves(seen, nats))
-        return max(min(low - _ROUNDING, seen.score), 0.0), min(max(high + _ROUNDING, seen.score), 1.0)
+        return around(seen.score, seen.share(*self.curves(seen, nats)), _ROUNDING)
 
     def curves(self, seen: SeenSurvival, nats: float) -> tuple[Numbers, Numbers]:
         """Return lower and upper limits of survival, valid at all edges at once; shape (intervals,) each."""

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter, methodcaller
 from typing import NamedTuple, TypeAlias
 
@@ -59,6 +59,12 @@ def parse(text: str, columns: Columns) -> Expression:
         Traceback (most recent call last):
         everhold.errors.QueryRejected: '>' compares a string with a number. Compare two values of one kind.
     """
+    return _parsed(text, tuple(columns.items())) if isinstance(text, str) else _parsed.__wrapped__(text, ())
+
+
+@lru_cache(maxsize=256)  # a query is read several times while it is answered
+def _parsed(text: str, named: tuple[tuple[str, ColumnKind], ...]) -> Expression:
+    columns = dict(named)
     tokens = read_tokens(text, columns)
     try:
         statements = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
