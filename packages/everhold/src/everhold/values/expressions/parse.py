@@ -59,7 +59,9 @@ def parse(text: str, columns: Columns) -> Expression:
         Traceback (most recent call last):
         everhold.errors.QueryRejected: '>' compares a string with a number. Compare two values of one kind.
     """
-    return _parsed(text, tuple(columns.items())) if isinstance(text, str) else _parsed.__wrapped__(text, ())
+    if not isinstance(text, str):
+        raise rejected("the expression is not text", "write for example 'arr_delay > 15'")
+    return _parsed(text, tuple(columns.items()))
 
 
 @lru_cache(maxsize=256)  # a query is read several times while it is answered
@@ -392,8 +394,6 @@ def shown_text(text: str) -> str:
 
 def read_tokens(text: str, columns: Columns) -> list[Token]:
     """Return the tokens of an expression, in which each known column is an `IDENTIFIER` token with its name."""
-    if not isinstance(text, str):
-        raise rejected("the expression is not text", "write for example 'arr_delay > 15'")
     if len(text) > MAX_CHARACTERS:
         raise rejected(f"the expression is longer than {MAX_CHARACTERS:,} characters", "write a shorter one")
     if _NO_TEXT.search(text):
