@@ -31,7 +31,7 @@ from everhold.operations.reports import (
     ReadTranscript,
 )
 from everhold.operations.transport import LocalTransport
-from everhold.queries.query import Query, RowwiseQuery
+from everhold.queries.query import Query
 from everhold.remote import is_address, remote_storage
 from everhold.sealing.configuration import ALIKE, DEALT, check_settings, drawn_from_rows
 from everhold.sealing.storage import (
@@ -698,7 +698,7 @@ class Holdout:
                 ``functools.partial(eh.risk, loss="absolute", high=60)``. Or a list of names: one query for each, and
                 ``answers["roc_auc"]`` is its answer.
             by: Columns, such as ``["region", "age_band"]``: the metric in each slice that the training rows show. All
-                slices are one step, so each has the width of the first one; AUCs are asked one after the other.
+                slices are one step, so each has the width of the first one.
             **terms: ``cv``, a number of folds (5 by default), or a splitter of scikit-learn. A number keeps groups
                 together where the dependence names their column, and classes in proportion. ``features``: columns to
                 fit on, by default those of `training_rows`. ``where``: a condition, such as ``"region = 'N'"``, for
@@ -772,7 +772,7 @@ class Holdout:
         return open_rows(self._session("training_rows").executor.compiler, features)
 
     def ask_many(
-        self, queries: Sequence[RowwiseQuery | str], *, guesses: Sequence[float | None] | None = None,
+        self, queries: Sequence[Query[Answer] | str], *, guesses: Sequence[float | None] | None = None,
         silent: bool = False, reveal: Literal["checked", "all"] = "checked",
     ) -> list[Answer]:  # fmt: skip
         """Ask queries that do not depend on each other's answers, in order for as long as the budget pays.
@@ -780,7 +780,8 @@ class Holdout:
         Usually it is one transaction. If the process is interrupted, whatever was answered is free when asked again.
 
         Args:
-            queries: As for `ask`, without those that are made of several or have a price of their own.
+            queries: As for `ask`, metrics of models too, without those that are made of several or have a price of
+                their own. All are one step.
             guesses: One guess or None for each query.
             silent: As for `ask`.
             reveal: With ``"all"`` everything is told: intervals are as narrow as those of surprises, and nothing is

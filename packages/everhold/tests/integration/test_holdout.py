@@ -149,7 +149,7 @@ def test_a_guess_outside_the_range_is_rejected(alone, guess):
 
 @pytest.mark.parametrize("query", [None, 5, b"delay > 1", ["delay > 1"], mean("delay > 1", given="late = 1")])
 def test_what_is_not_a_query_is_rejected(holdout, query):
-    said = r"is no query about single rows, .*Ask in a loop" if isinstance(query, Query) else "is no query. Pass a text"
+    said = r"is made of several queries here, .*Ask it alone" if isinstance(query, Query) else "is no query. Pass a text"
     with pytest.raises(QueryRejected, match=said):
         holdout.ask_many([query])
 

@@ -3,19 +3,24 @@
 Columns are coins that know nothing of each other, so the analyst knows every population value. A game is lost if the
 interval of any listed query misses: no order of asking is worse. Without the protection each part of each query has the
 level of the whole list. 500 games of each kind, with or without training rows and groups:
-``python packages/everhold/tests/statistical/test_declared_kinds_games.py 500`` (docs/theory/families.md).
+``PYTHONPATH=packages/everhold/tests/support python packages/everhold/tests/statistical/test_declared_kinds_games.py 500``
+(docs/theory/families.md).
 """
 
 import itertools
 import sys
 import tempfile
 import warnings
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
+from redrawn import Redrawn
 
 import everhold as eh
 from everhold.families.listed import BoundList
+
 
 UNITS, COLUMNS = 150, 3
 ARMS = {"arm": "arm", "treated": "B", "control": "A"}
@@ -46,34 +51,54 @@ def listed(kind):
     return found
 
 
-def is_lost(rng, kind, folder, *, grouped, training):
-    """True if the interval of any listed query misses."""
-    queries = listed(kind)
+@contextmanager
+def created(rng, kind, *, grouped, training):
+    """A holdout that has the queries listed, and the function that plays games on other rows."""
     wanted = {"training": coins(rng, grouped=grouped, first=UNITS)} if training else {}
     wanted |= {"dependence": eh.Groups("g")} if grouped else {}
-    with eh.Holdout.create(
+    with tempfile.TemporaryDirectory() as folder, eh.Holdout.create(
         f"sqlite:///{folder}/game.db", "game", holdout=coins(rng, grouped=grouped), label="y", confidence=0.8,
-        declared=[eh.listed([query for query, _ in queries])], share=0.99, **wanted,
+        declared=[eh.listed([query for query, _ in listed(kind)])], share=0.99, **wanted,
     ) as holdout:  # fmt: skip
-        told = [(holdout.ask(query), truth) for query, truth in queries]
-        assert {row["source"] for row in holdout.transcript().rows} == {"declared"}
+        yield holdout, Redrawn(holdout, Path(folder))
+
+
+def is_lost(ask, kind):
+    """True if the interval of any listed query misses."""
+    told = [(ask(query), truth) for query, truth in listed(kind)]
     each = [(one, truth) for many, truth in told for one in (many.answers.values() if kind == "histogram" else [many])]
     return any(not one.low <= truth <= one.high for one, truth in each)
 
 
 def losses(kind, games, *, grouped=False, training=True, seed=1):
-    """Number of lost games."""
+    """Number of lost games. Each 25 of them have the same training rows."""
     lost = 0
-    for game in range(games):
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+    for first in range(0, games, 25):
+        rng = np.random.default_rng([seed, first])
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            lost += is_lost(np.random.default_rng([seed, game]), kind, folder, grouped=grouped, training=training)
+            with created(rng, kind, grouped=grouped, training=training) as (_, redrawn):
+                for _ in range(min(25, games - first)):
+                    with redrawn.sealed(coins(rng, grouped=grouped)) as ask:
+                        lost += is_lost(ask, kind)
+                assert redrawn.sources == {"declared"}
     return lost
 
 
 def without_sharing(family, bound):
     """Each part has the level of the whole list."""
     return 0.0 if bound.query in family.members else None
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_games_have_the_answers_of_the_holdout(grouped):
+    rng = np.random.default_rng(3)
+    with created(rng, "all", grouped=grouped, training=True) as (holdout, redrawn):
+        rows = coins(rng := np.random.default_rng(3), grouped=grouped, first=UNITS), coins(rng, grouped=grouped)
+        with redrawn.sealed(rows[1]) as ask:
+            for query, _ in listed("all"):
+                told, own = ask(query), holdout.ask(query)
+                assert (told.value, told.low, told.high) == (own.value, own.low, own.high)
 
 
 @pytest.mark.parametrize(("kind", "grouped", "training"), [("all", False, True), ("all", True, False)])

@@ -13,7 +13,7 @@ from everhold.asking.arrivals.growth import current
 from everhold.asking.query_executor import ask_apart
 from everhold.asking.session import USUAL_FIT
 from everhold.display import Display
-from everhold.errors import QueryRejected
+from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.queries.makers import difference
 from everhold.queries.means.plans import OneMean
 from everhold.queries.metrics.label_query import naming
@@ -25,16 +25,15 @@ from everhold.queries.metrics.models import (
     in_slice,
     no_false_alarms,
     of_predictions,
-    plans_of_slices,
+    plans_of,
     slices_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.asking.session import FitTerms, HoldoutSession
-    from everhold.queries.query_compiler import QueryCompiler
 
 _SAYS_NOTHING = 0.9  # of the scale
 
@@ -52,7 +51,7 @@ def evaluate(
     terms: FitTerms = {**USUAL_FIT, **given}
     compiler, where, guess = session.executor.compiler, terms["where"], terms["guess"]
     if isinstance(metric, list | tuple):
-        return _evaluate_several(compiler, ask, estimator, metric, terms, by=by)
+        return _evaluate_several(session, estimator, metric, terms, by=by)
     slices = None if by is None else slices_of(compiler, by)
     sliced = by is not None or (where is not None and guess is None)
     query, trained = evaluation(compiler, estimator, metric, cv=terms["cv"], features=terms["features"], sliced=sliced)
@@ -61,45 +60,59 @@ def evaluate(
             own = trained if guess is None else guess
             return ask(in_slice(query, where), guess=own, strict=terms["strict"], silent=terms["silent"])
         within = {values: text if where is None else f"({where}) and {text}" for values, text in slices}
-        queries = {text: in_slice(query, text) for text in within.values()}
-        answers = _ask_slices(session, queries, guess=guess, silent=terms["silent"], strict=terms["strict"])
+        queries = {f"the slice {brief(text)}": (in_slice(query, text), None) for text in within.values()}
+        answers = _ask_together(session, queries, guess=guess, terms=terms, sliced=True)
         return SliceAnswers(tuple(by), dict(zip(within, answers, strict=True)))
 
 
 def _evaluate_several(
-    compiler: QueryCompiler, ask: Callable[..., Any], estimator: Any, metrics: Sequence[Any], terms: FitTerms, *,
-    by: Sequence[str] | None,
+    session: HoldoutSession, estimator: Any, metrics: Sequence[Any], terms: FitTerms, *, by: Sequence[str] | None
 ) -> SliceAnswers:  # fmt: skip
-    """Ask one query for each of several metrics. All are compiled before the first is asked."""
+    """Ask one query for each of several metrics, as one step."""
     if by is not None or terms["guess"] is not None:
         raise QueryRejected("Several metrics are asked of all rows, each with its own guess. Leave by and guess out")
     if not metrics or not all(isinstance(each, str) for each in metrics) or len({*metrics}) < len(metrics):
         raise QueryRejected(f"metric is {brief(metrics)}. Pass one, or a list of different names")
-    where, cv, features = terms["where"], terms["cv"], terms["features"]
-    asked = []
+    compiler, where, cv, features = session.executor.compiler, terms["where"], terms["cv"], terms["features"]
+    queries = {}
     for each in metrics:
         query, guess = evaluation(compiler, estimator, each, cv=cv, features=features, sliced=where is not None)
-        asked.append((in_slice(query, where), guess))
-        (compiler.silently() if terms["silent"] else compiler).compile(asked[-1][0], guess, None)
+        queries[f"the metric {each}"] = in_slice(query, where), guess
     with no_false_alarms(), naming([estimator], terms["name"]):
-        told = [ask(query, guess=guess, strict=terms["strict"], silent=terms["silent"]) for query, guess in asked]
+        told = _ask_together(session, queries, guess=None, terms=terms, sliced=False)
     return SliceAnswers(("metric",), dict(zip(((each,) for each in metrics), told, strict=True)))
 
 
 @current
-def _ask_slices(
-    session: HoldoutSession, queries: dict[str, Any], *, guess: float | None, silent: bool, strict: bool
-) -> Sequence[Any]:
-    """Ask the same query in each slice, as one step where that is possible."""
+def _ask_together(
+    session: HoldoutSession, queries: Mapping[str, tuple[Any, float | None]], *, guess: float | None, terms: FitTerms,
+    sliced: bool,
+) -> Sequence[Any]:  # fmt: skip
+    """Ask several queries about one model as one step, or one after the other where the mechanism needs that.
+
+    Args:
+        session: The holdout.
+        queries: Each query with its own guess, by its name for messages.
+        guess: The analyst's guess for those to which the training rows give none.
+        terms: Whether they are silent, and strict.
+        sliced: Whether they are one query in several slices, which has to be one step.
+    """
     session.check_queries()
-    executor = session.asked_of()
-    compiler = executor.compiler.silently() if silent or session.silent else executor.compiler
-    plans = plans_of_slices(compiler, queries, guess=guess)
-    _check_widths(executor, plans)
-    batch = as_one_step(compiler, [*queries.values()], plans)
-    if batch is None:
-        return [executor.ask(plan, strict=strict) for plan in plans]
-    return ask_apart(executor, batch, strict=strict)
+    executor, silent, strict = session.asked_of(), terms["silent"] or session.silent, terms["strict"]
+    compiler = executor.compiler.silently() if silent else executor.compiler
+    plans = plans_of(compiler, queries, guess=guess)
+    if sliced:
+        _check_widths(executor, plans)
+    if sliced or all(isinstance(plan, OneMean) for plan in plans):
+        return ask_apart(executor, as_one_step(compiler, plans), strict=strict)
+    answers: list[Any] = []
+    for name, plan in zip(queries, plans, strict=True):
+        try:
+            answers.append(executor.ask(plan, strict=strict))
+        except BudgetExhausted as fault:
+            told = ", ".join([*queries][: len(answers)]) or "none"
+            raise BudgetExhausted(f"{fault.message} This was {name}. Answered before: {told}.", **fault.data) from None
+    return answers
 
 
 def _check_widths(executor: QueryExecutor, plans: Sequence[Any]) -> None:

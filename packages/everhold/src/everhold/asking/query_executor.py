@@ -55,6 +55,7 @@ CLOSED_STUDY = (
 """Message for a new query or allotment after the end."""
 
 _SURPRISES = 20  # latest ones that guesses may learn from
+_MOST_NAMED = 5  # queries in a message
 
 _REFUSED = (
     "The query was refused and nothing was charged, because the rest of the budget may not pay for it. Seal new rows."
@@ -148,7 +149,8 @@ class QueryExecutor:
 
         Args:
             plan: The plan of the query.
-            strict: Raise `BudgetExhausted` instead of returning a refusal.
+            strict: Raise `BudgetExhausted` instead of returning a refusal, and answer nothing if the budget may not pay
+                for all entries.
             beside: Facts for the descriptions of new entries, which are no part of the queries' identity.
 
         Raises:
@@ -161,7 +163,7 @@ class QueryExecutor:
             name = {**(beside or {}), **({} if self.analyst is None else {ANALYST: self.analyst})}
             unnamed = ({key: of for key, of in draft.description.items() if key != ANALYST} for draft in drafts)
             drafts = [EntryDraft(draft.fingerprint, own | name) for draft, own in zip(drafts, unnamed, strict=True)]
-        work = Execution(self, plan, drafts)
+        work = Execution(self, plan, drafts, strict)
         stored = self.ledger.repeated(work.drafts)
         entries: Sequence[Committed | None]
         if stored is not None:
@@ -182,7 +184,7 @@ class QueryExecutor:
         result = plan.present(ExecutionResult(entries, self.remaining(data), self.promise.statement, self.analyst))
         if strict and None in entries:
             refused = getattr(result, "first_refused", result)
-            raise BudgetExhausted(_why_refused(entries, self.analyst), **getattr(refused, "to_dict", dict)())
+            raise BudgetExhausted(work.why_refused(entries, data), **getattr(refused, "to_dict", dict)())
         return result
 
     def close(self) -> None:
@@ -308,11 +310,13 @@ class Execution:
         executor: The executor of the holdout.
         plan: The plan of the query.
         drafts: Drafts of its ledger entries, with the analyst's name.
+        strict: Whether nothing is answered if the budget may not pay for all of them.
     """
 
     executor: QueryExecutor
     plan: QueryPlan[Any]
     drafts: Sequence[EntryDraft]
+    strict: bool = False
 
     def evaluate(self, places: Sequence[int]) -> tuple[Any, list[int]]:
         """Evaluate some of the query's entries on the sealed rows, given by their positions in the plan.
@@ -369,10 +373,30 @@ class Execution:
 
     def paid(self, state: State, accounts: Accounts, count: int) -> int:
         """Return how many of ``count`` new entries the budget pays for: all or none if the plan is answered whole."""
-        plan = self.plan
-        paid = affordable(state, accounts, self.executor.analyst, count, pricing=plan.pricing)
-        paid = min(paid, plan.capacity(state, accounts, count))
-        return 0 if plan.whole and paid < count else paid
+        paid = self._surely_paid(state, accounts, count)
+        return 0 if (self.plan.whole or self.strict) and paid < count else paid
+
+    def _surely_paid(self, state: State, accounts: Accounts, count: int) -> int:
+        paid = affordable(state, accounts, self.executor.analyst, count, pricing=self.plan.pricing)
+        return min(paid, self.plan.capacity(state, accounts, count))
+
+    def why_refused(self, entries: Sequence[Committed | None], data: dict[str, Any]) -> str:
+        """Return the message about entries that were refused: which is the first, and which were answered."""
+        if self.plan.whole or len(entries) == 1:
+            return _REFUSED if self.executor.analyst is None else SPENT
+        names = [str(draft.description.get("shown", draft.fingerprint[:8])) for draft in self.drafts]
+        new = [place for place, entry in enumerate(entries) if entry is None]
+        if not (answered := [names[place] for place, entry in enumerate(entries) if entry is not None]):
+            paid = self._surely_paid(*self.opened(data, new=0), len(new))
+            return (
+                f"The budget is certain to pay for {paid:,} of these {len(new):,} new queries, so none was answered. "
+                f"The next one is {names[new[min(paid, len(new) - 1)]]!r}. Ask fewer together, or seal new rows."
+            )
+        told = ", ".join(map(repr, answered[:_MOST_NAMED])) + (", ..." if len(answered) > _MOST_NAMED else "")
+        return (
+            f"The budget ran out at {names[new[0]]!r}: {len(answered):,} of {len(entries):,} queries were answered "
+            f"({told}), and are free when asked again. Seal new rows for the others."
+        )
 
     def _step(
         self, state: State, accounts: Accounts, seen: Any, rows: list[int], places: Sequence[int]
@@ -402,18 +426,6 @@ class Execution:
         for draft, outcome in zip(drafts, made, strict=True) if accounts.extensions else ():  # of gates, of teams
             accounts.settle(draft.description, outcome.answer["source"], outcome.charged)
         return state, made
-
-
-def _why_refused(entries: Sequence[Committed | None], analyst: str | None) -> str:
-    answered = sum(entry is not None for entry in entries)
-    if answered:
-        charged = sum(entry.charged for entry in entries if entry is not None)
-        return (
-            f"The budget ran out: {answered:,} of {len(entries):,} parts were answered and "
-            f"charged {charged:,} in all, and the others were refused for free. Answered "
-            "parts are stored and free when asked again."
-        )
-    return _REFUSED if analyst is None else SPENT
 
 
 def _asked_of_tree(ledger: Ledger, query: str, member: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -90,12 +90,12 @@ class QueryCompiler(CompileContext):
 
     def batch(
         self,
-        queries: Sequence[RowwiseQuery | str],
+        queries: Sequence[Query[Answer] | str],
         guesses: Sequence[float | None] | None,
         *,
         full_release: bool = False,
     ) -> Batch:
-        """Compile several means that are asked in one step.
+        """Compile several queries that are asked in one step, each of one mean or of one number of all rows.
 
         With `full_release` their values are told, else only whether guesses hold.
 
@@ -109,8 +109,19 @@ class QueryCompiler(CompileContext):
                 f"The mechanism {self.mechanism.name} tells no more than it answers. Use reveal='checked', or a "
                 f"holdout with {those_with('public_levels')}."
             )
-        prepared = self.prepare(queries, guesses, alone_each=True)
-        return Batch(prepared, self.schema, self.mechanism, silent=self.silent, full_release=full_release)
+        given = _guesses_of(queries, guesses)
+        prepared: dict[int, Prepared] = {}
+        for place, query in enumerate(queries):
+            if isinstance(query, Query) and not isinstance(query, RowwiseQuery):
+                plan = self.compile(query, given[place], None)
+                if not isinstance(plan, OneMean):
+                    raise _no_query(query)
+                (prepared[place],) = plan.prepared
+        of_rows: Any = {place: query for place, query in enumerate(queries) if place not in prepared}
+        together = self.prepare([*of_rows.values()], [given[place] for place in of_rows], alone_each=True)
+        prepared |= zip(of_rows, together, strict=True)
+        every = [prepared[place] for place in range(len(queries))]
+        return Batch(every, self.schema, self.mechanism, silent=self.silent, full_release=full_release)
 
     def prepare(
         self, queries: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None, *,
@@ -130,15 +141,7 @@ class QueryCompiler(CompileContext):
         Warns:
             DependenceWarning: If the values of one on the training rows are worth fewer rows than is promised.
         """
-        _check_listed("queries", queries)
-        if guesses is not None:
-            _check_listed("guesses", guesses)
-        given = [None] * len(queries) if guesses is None else guesses
-        if len(given) != len(queries):
-            raise QueryRejected(
-                f"There are {len(given)} guesses for {len(queries)} queries. Pass one guess for each query, or None "
-                "for a query without a guess."
-            )
+        given = _guesses_of(queries, guesses)
         bound: list[BoundQuery] = []
         from everhold.queries.predictions.columns import read_together
 
@@ -301,12 +304,26 @@ def _no_query(thing: object) -> QueryRejected:
     """Return the error about an object that is not a query, or not a mean of row values."""
     if isinstance(thing, Query):
         return QueryRejected(
-            f"{name_of(thing)} is no query about single rows, so it cannot be asked together with others. Ask in a "
-            "loop, as in [holdout.ask(query) for query in queries]."
+            f"{name_of(thing)} is made of several queries here, or has a price of its own, so it cannot be asked "
+            "together with others. Ask it alone with ask(...)."
         )
     return QueryRejected(
         f"{type(thing).__name__} is no query. Pass a text, or what mean(...), metric(...) and their like return."
     )
+
+
+def _guesses_of(queries: Sequence[object], guesses: Sequence[float | None] | None) -> Sequence[float | None]:
+    """Return one guess or None for each of several queries, after a check of both lists."""
+    _check_listed("queries", queries)
+    if guesses is not None:
+        _check_listed("guesses", guesses)
+    given = [None] * len(queries) if guesses is None else guesses
+    if len(given) != len(queries):
+        raise QueryRejected(
+            f"There are {len(given)} guesses for {len(queries)} queries. Pass one guess for each query, or None "
+            "for a query without a guess."
+        )
+    return given
 
 
 def _check_listed(what: str, values: object) -> None:

@@ -159,21 +159,24 @@ class Means(QueryPlan[Result]):
         means, unit = [self.prepared[place] for place in places], self.mechanism.unit
         tolerances, described = np.array([mean.tolerance for mean in means]), [*map(attrgetter("described"), means)]
         procedures = [mean.procedure for mean in means if mean.procedure is not None]
-        numbers = [mean.number for mean in means if mean.number is not None]
+        of_rows = [place for place, mean in enumerate(means) if mean.number is None]
         has_models = any(mean.failing is not None for mean in self.prepared)
+        totals, seen = np.zeros((len(means), self.mechanism.parts), dtype=np.int64), [None] * len(means)
         with noting_failing_rows() if has_models else nullcontext() as noted:
-            if numbers:  # of all rows, without row values; then all of these means are such
-                found = [number(sealed) for number in numbers]
-                totals = np.array([[math.floor(share * self.mechanism.steps)] for share, _ in found], dtype=np.int64)
-                seen = [bet_on for _, bet_on in found]
-            else:
-                totals, seen = sealed.evaluate(
-                    [mean.bound for mean in means],
-                    ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
+            if of_rows:
+                totals[of_rows], found = sealed.evaluate(
+                    [means[place].bound for place in of_rows],
+                    ["total" if each is None else each.needs for each in (means[place].procedure for place in of_rows)],
                     parts=self.mechanism.parts,
                     group_by=None if self._needs == {"total"} else self.mechanism.dependence.unit_column,
                     unit=unit,
                 )
+                for place, summary in zip(of_rows, found, strict=True):
+                    seen[place] = summary
+            for place, mean in enumerate(means):
+                if mean.number is not None:
+                    share, seen[place] = mean.number(sealed)
+                    totals[place, 0] = math.floor(share * self.mechanism.steps)
         failing: list[Evaluations | None] | None = None
         if noted is not None:
             failing = [

@@ -512,36 +512,34 @@ def slices_of(compiler: CompileContext, by: Sequence[str]) -> list[tuple[tuple[A
     ]
 
 
-def plans_of_slices(
-    compiler: CompileContext, queries: Mapping[str, Any], *, guess: float | None
+def plans_of(
+    compiler: CompileContext, queries: Mapping[str, tuple[Any, float | None]], *, guess: float | None
 ) -> list[QueryPlan[Any]]:
-    """Compile the queries of all slices, so that none is asked if one cannot be compiled.
+    """Compile several queries about one model, so that none is asked if one cannot be compiled.
 
     Args:
         compiler: The compiler of the holdout.
-        queries: Queries by the condition of the slice.
-        guess: The analyst's guess for slices in which the training rows give none.
+        queries: Each query with its own guess, by its name for messages.
+        guess: The analyst's guess for those to which the training rows give none.
     """
     plans = []
-    for where, query in queries.items():
+    for name, (query, own) in queries.items():
         try:
-            plan = compiler.compile(query, None, None)
+            plan = compiler.compile(query, own, None)
         except QueryRejected as fault:
             if guess is None:
-                raise QueryRejected(f"{fault.message} This was in the slice {brief(where)}.", **fault.data) from None
+                raise QueryRejected(f"{fault.message} This was in {name}.", **fault.data) from None
             plan = compiler.compile(query, guess, None)
         plans.append(plan)
     return plans
 
 
-def as_one_step(compiler: CompileContext, queries: Sequence[Any], plans: Sequence[QueryPlan[Any]]) -> Batch | None:
-    """Return the queries of all slices as one batch (S9), or None for metrics that have to be asked one by one.
+def as_one_step(compiler: CompileContext, plans: Sequence[QueryPlan[Any]]) -> Batch:
+    """Return the queries of several plans as one batch (S9).
 
     Raises:
         QueryRejected: If one of them is not one query here. Nothing is charged.
     """
-    if any(isinstance(plan, OneMean) and plan.is_number for plan in plans):
-        return None
     if not all(isinstance(plan, OneMean) for plan in plans):
         raise QueryRejected(
             f"The mechanism {compiler.mechanism.name} cannot answer all slices together. Use "
