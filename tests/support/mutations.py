@@ -1092,6 +1092,22 @@ MUTATIONS = [
         (f"{_INTERVALS}/test_arms.py",),
     ),
     Mutation(
+        "K",
+        "one row of two models may take more from a bet than a row of one arm",
+        f"{_CORE}/gains.py",
+        "(0.0 if top[own] else bottom[own], bottom[other] if top[other] else 0.0)",
+        "(0.0 if top[own] else bottom[own], 0.0)",
+        (f"{_INTERVALS}/test_arms.py",),
+    ),
+    Mutation(
+        "K",
+        "rows of a group are one unit of both models",
+        "everhold/queries/metrics/measures.py",
+        "            if first.groups is not None:\n                sums = np.array",
+        "            if False:\n                sums = np.array",
+        ("everhold/integration/queries/test_rates_of_groups.py",),
+    ),
+    Mutation(
         "seals",
         "a holdout that is created again has the same rows",
         "everhold/asking/creation.py",

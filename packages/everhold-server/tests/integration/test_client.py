@@ -76,6 +76,7 @@ def scenario(holdout):
         yield holdout.ask(query)
     yield holdout.ask("delay > 15")
     yield from holdout.ask_many(["delay > 20", eh.accuracy(GUESSED, training=TRAINED)], guesses=[0.5, None])
+    yield from holdout.ask_many(["delay > 19", eh.metric("f1_macro", GUESSED, training=TRAINED, where="delay > 2")])
     yield from holdout.ask_many(["delay > 21", "delay > 22"], reveal="all")
     yield holdout.compare(GUESSED, BY_ID["said"], guess=0.0)
     yield holdout.compare(GUESSED, 1 - np.asarray(GUESSED), "f1", guess=0.0)

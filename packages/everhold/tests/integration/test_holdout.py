@@ -19,6 +19,7 @@ from everhold import (
     brier,
     error,
     mean,
+    variance,
 )
 from everhold.queries.query import Query
 from everhold.sealing.intake.request import Rows
@@ -147,9 +148,9 @@ def test_a_guess_outside_the_range_is_rejected(alone, guess):
     assert alone.ask(mean("delay", low=-60, high=180), guess=180).charged == 1
 
 
-@pytest.mark.parametrize("query", [None, 5, b"delay > 1", ["delay > 1"], mean("delay > 1", given="late = 1")])
+@pytest.mark.parametrize("query", [None, 5, b"delay > 1", ["delay > 1"], variance("late = 1")])
 def test_what_is_not_a_query_is_rejected(holdout, query):
-    said = r"is made of several queries here, .*Ask it alone" if isinstance(query, Query) else "is no query. Pass a text"
+    said = r"made of several queries here, .*Ask it alone" if isinstance(query, Query) else "is no query. Pass a text"
     with pytest.raises(QueryRejected, match=said):
         holdout.ask_many([query])
 

@@ -3,7 +3,7 @@
 Columns are coins that know nothing of each other, so the analyst knows every population value. A game is lost if the
 interval of any listed query misses: no order of asking is worse. Without the protection each part of each query has the
 level of the whole list. 500 games of each kind, with or without training rows and groups:
-``PYTHONPATH=packages/everhold/tests/support python packages/everhold/tests/statistical/test_declared_kinds_games.py 500``
+``cd packages/everhold/tests; PYTHONPATH=support python statistical/test_declared_kinds_games.py 500``
 (docs/theory/families.md).
 """
 
@@ -20,7 +20,6 @@ from redrawn import Redrawn
 
 import everhold as eh
 from everhold.families.listed import BoundList
-
 
 UNITS, COLUMNS = 150, 3
 ARMS = {"arm": "arm", "treated": "B", "control": "A"}

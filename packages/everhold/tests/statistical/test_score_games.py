@@ -157,7 +157,9 @@ def test_groups_that_are_taken_for_rows_break_them(name):
     assert failures(8, name, populations=("fair",), size=LARGE, believed=False) >= 5  # probability .01 at the bound
 
 
-COMPARED = [name for name in OF_PARTS if (pairs := SCORES[name].compared) and not pairs.only_below]
+COMPARED = [
+    name for name in OF_PARTS if SCORES[name].compares and not ((pairs := SCORES[name].compared) and pairs.only_below)
+]
 
 
 @pytest.mark.parametrize("name", OF_PARTS)

@@ -4,7 +4,7 @@ Events and ends of follow-up know nothing of the four arms, so the analyst knows
 and of two arms is declared. Then the analyst asks about the arm that came out higher, about all others, and about mean
 times. A game is lost if any interval misses. Without the protection rows whose follow-up ends within a step count as
 survivors. 500 games:
-``PYTHONPATH=packages/everhold/tests/support python packages/everhold/tests/statistical/test_survival_games.py 500``
+``cd packages/everhold/tests; PYTHONPATH=support python statistical/test_survival_games.py 500``
 (docs/theory/survival.md).
 """
 

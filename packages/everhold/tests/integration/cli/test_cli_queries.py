@@ -329,7 +329,8 @@ def test_a_histogram_at_the_end_of_the_budget_says_what_it_cost(tmp_path, everho
     asked = ("ask", "e.db", "e", "--histogram", "x", "--edges", "0,0.2,0.4,0.6,0.8,1")
     assert everhold(*asked).stderr == "refused: 5 of 8 bins. The others charged 3.\n"
     strict = everhold(*asked, "--strict", code=6).stderr
-    assert "3 of 8 queries were answered ('x in bin" in strict
+    assert "The budget ran out at 'mean of (x) is not null and (x) >= 0.4" in strict
+    assert "3 of 8 queries were answered ('mean of" in strict
 
 
 def test_statistics_of_all_rows_are_held_against_guesses_from_the_shell(study, everhold):

@@ -1,6 +1,7 @@
 """Metrics of models asked together: one step (S9), with means of rows and without, or none of them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, roc_auc_score
@@ -37,9 +38,13 @@ def create(tmp_path):
         holdout.close()
 
 
+def fitted(estimator):
+    return estimator.fit(pd.DataFrame({name: TRAINED[name] for name in FEATURES}), TRAINED["y"])
+
+
 @pytest.fixture
 def model():
-    return LogisticRegression().fit(np.column_stack([TRAINED[name] for name in FEATURES]), TRAINED["y"])
+    return fitted(LogisticRegression())
 
 
 def asked_of(model):
@@ -50,23 +55,22 @@ def test_metrics_and_means_are_one_step_with_the_sealed_values_inside(create, mo
     holdout = create()
     told = holdout.ask_many(asked_of(model))
     assert [answer.refused for answer in told] == [False] * len(told)
-    features = np.column_stack([SEALED[name] for name in FEATURES])
+    features = pd.DataFrame({name: SEALED[name] for name in FEATURES})
     truths = {0: roc_auc_score(SEALED["y"], model.predict_proba(features)[:, 1]),
               1: f1_score(SEALED["y"], model.predict(features)), 6: np.mean(SEALED["x"] > 0)}  # fmt: skip
     assert all(told[place].low <= truth <= told[place].high for place, truth in truths.items())
-    nats = [entry.answer["node"]["nats"] for entry in holdout.transcript().entries]
+    nats = [entry.answer["node"]["nats"] for entry in holdout._executor.ledger.entries()]
     alone = create("alone")
     first = alone.ask(asked_of(model)[0])
     assert (first.value, first.low, first.high) == (told[0].value, told[0].low, told[0].high)
     for query in asked_of(model)[1:4]:
         alone.ask(query)
-    assert nats[:4] == [entry.answer["node"]["nats"] for entry in alone.transcript().entries]  # no surprise so far
+    later = [entry.answer["node"]["nats"] for entry in alone._executor.ledger.entries()]
+    assert nats[:4] == later  # no surprise so far
 
 
 def test_a_surprise_of_one_metric_leaves_the_levels_of_its_step(create, model):
-    overfitted = DecisionTreeClassifier(random_state=0).fit(
-        np.column_stack([TRAINED[name] for name in FEATURES]), TRAINED["y"]
-    )
+    overfitted = fitted(DecisionTreeClassifier(random_state=0))
     queries = [eh.metric("roc_auc", overfitted), eh.metric("f1", overfitted), eh.metric("roc_auc", model)]
     calm, other = create(), create("other")
     told = calm.ask_many(queries, guesses=[None, None, 0.8])

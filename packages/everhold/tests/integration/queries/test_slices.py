@@ -53,12 +53,11 @@ def test_a_slice_has_the_mean_of_its_rows(holdout):
 def test_slices_that_an_allotment_does_not_pay_for_raise_where_that_is_wanted(holdout):
     holdout.allot("ada", queries=1, charges=1)
     ada = holdout.analyst("ada")
-    refused = ada.evaluate(tree(4), "accuracy", features=FEATURES, by=["region"])
-    assert any(answer.value is None for answer in refused.values())
-    before = ada.remaining
-    with pytest.raises(eh.BudgetExhausted, match=r"certain to pay for 0 of these 2 new queries.*among rows with .region"):
+    with pytest.raises(eh.BudgetExhausted, match=r"pay for 1 of these 3 new queries.*next one .*region.*'S'"):
         ada.evaluate(tree(4), "accuracy", features=FEATURES, by=["region"], strict=True)
-    assert ada.remaining == before
+    assert ada.remaining == {"queries": 1, "surprises": 1}
+    refused = ada.evaluate(tree(4), "accuracy", features=FEATURES, by=["region"])
+    assert [answer.refused for answer in refused.values()] == [False, True, True]
 
 
 def test_every_slice_is_answered_in_one_step(holdout):

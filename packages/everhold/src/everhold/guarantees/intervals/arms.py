@@ -7,6 +7,8 @@ control. ``b`` and ``a`` are the claimed means of the arms. With public weights 
 
 is fair at the true pair. Its capital falls in b and grows with a. So a difference is excluded, and all smaller ones
 are, if the pairs ``(a, a + difference)`` of a box are: one cell of `JointBets`.
+
+The arms may also be two models, whose precision or F1 are ratios on the same rows: then a row counts in both.
 """
 
 from __future__ import annotations
@@ -30,6 +32,10 @@ _WEIGHTS = np.log(np.append(_OWN, np.full(len(FRACTIONS), (1.0 - _OWN) / len(FRA
 _ROUNDING = 1e-12
 
 Ends = tuple[float, float]
+Losses = tuple[tuple[float, float], ...]
+
+APART: Losses = ((1.0, 0.0), (0.0, 1.0))
+"""What one row can take from a bet if it is in one arm at most. See `SeenArms`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,11 +46,14 @@ class SeenArms:
         treated: Rows of each unit in the arm that is subtracted from, and sums of their values; shape (units,) each.
         control: The same in the other arm, of the same units.
         rounded: Largest amount by which the value of one row was rounded down.
+        losses: What one row can take from a bet, whatever it is: at most the largest of ``f b / V_T + g (1 - a) / V_C``
+            over these pairs (f, g).
     """
 
     treated: Units = field(repr=False)
     control: Units = field(repr=False)
     rounded: float = 0.0
+    losses: Losses = APART
 
     @property
     def score(self) -> float:
@@ -53,14 +62,18 @@ class SeenArms:
         return (1.0 + means[0] - means[1]) / 2.0
 
     @property
+    def ratio(self) -> float:
+        """The score, as parts of a score have it."""
+        return self.score
+
+    @property
     def swapped(self) -> SeenArms:
         """The same units with the two arms exchanged."""
-        return SeenArms(self.control, self.treated, self.rounded)
+        return replace(self, treated=self.control, control=self.treated)
 
     def times(self, scale: float) -> SeenArms:
         """Return the same units with every count multiplied by ``scale``."""
-        treated, control = (replace(units, counts=units.counts * scale) for units in (self.treated, self.control))
-        return SeenArms(treated, control, self.rounded)
+        return replace(self, treated=self.treated.times(scale), control=self.control.times(scale))
 
     def ends(self, procedure: PartBets, nats: float, *, control: bool) -> Ends:
         """Return both ends of the interval of one arm's mean, which hold for all values before rounding."""
@@ -80,6 +93,7 @@ class _BettingPlan:
         least: The least mean a of the control arm that is bet against.
         variance: Planned variance of the difference of the sealed means.
         largest: Rows of the largest unit.
+        losses: What one row can take from a bet. See `SeenArms`.
     """
 
     treated: float
@@ -88,11 +102,12 @@ class _BettingPlan:
     least: float
     variance: float
     largest: float
+    losses: Losses
 
     @property
     def cap(self) -> float:
         """Largest stake with which no factor of the bet can become 0."""
-        worst = max(self.most / self.treated, (1.0 - self.least) / self.control)
+        worst = max(f * self.most / self.treated + g * (1.0 - self.least) / self.control for f, g in self.losses)
         return 1.0 / (worst * self.largest)
 
     def stake(self, nats: float) -> float:
@@ -122,6 +137,14 @@ class ArmDifference(OfScore):
         "a fair bet against both true means at once gains that much with this probability at most, and so do bets "
         "against either of them"
     )
+
+    def ends(self, seen: SeenArms, nats: float) -> Ends:
+        """Return the same as `interval`, as a part of a score."""
+        return self.interval(seen, nats)
+
+    def error(self, value: float) -> float:
+        """Return the expected distance of an honest guess from the sealed value of ``(1 + difference) / 2``."""
+        return self._error
 
     def interval(self, seen: SeenArms, nats: float) -> Ends:
         """Return both ends of the interval of ``(1 + difference) / 2``, which contains that of the sealed rows."""
@@ -198,7 +221,7 @@ def _plan(planned: SeenArms, scale: float) -> _BettingPlan:
         treated=treated.total * scale, control=control.total * scale,
         most=min(treated.mean + _HONEST_ERRORS * errors[0] + 1.0 / treated.total, 1.0),
         least=max(control.mean - _HONEST_ERRORS * errors[1] - 1.0 / control.total, 0.0),
-        variance=float(treated.counts @ rest**2) / scale, largest=treated.largest,
+        variance=float(treated.counts @ rest**2) / scale, largest=treated.largest, losses=planned.losses,
     )  # fmt: skip
 
 
@@ -213,7 +236,8 @@ def _least_difference(seen: SeenArms, plan: _BettingPlan, nats: float, treated: 
         control: Interval of a.
     """
     up, down = seen.treated, _raised(seen.control, seen.rounded)
-    refuse_larger(np.asarray(np.rint(up.sizes + down.sizes), dtype=np.int64), plan.largest)
+    rows = up.sizes + down.sizes if plan.losses == APART else np.maximum(up.sizes, down.sizes)  # at least
+    refuse_larger(np.asarray(np.rint(rows), dtype=np.int64), plan.largest)
     moves = [up.values / plan.treated - down.values / plan.control, down.sizes / plan.control, -up.sizes / plan.treated]
     stakes = np.append(plan.stake(nats - math.log(_OWN)) / plan.cap, FRACTIONS)
     largest_loss = np.array([[1.0 / plan.cap, 0.0, 0.0]])

@@ -44,6 +44,25 @@ RATIOS = {
 }
 """By score: numerator and denominator in [0, 1] by the code of the outcome."""
 
+_LABELS = ((1, 2), (3, 4))  # codes of the outcomes of label 0, and of label 1
+
+
+def losses_of_pairs(score: str) -> tuple[tuple[float, float], ...]:
+    """Return what one row can take from a bet on two models' ratios at once, as `everhold.guarantees.intervals.arms`.
+
+    Examples:
+        >>> losses_of_pairs("precision"), losses_of_pairs("f1")
+        (((0.0, 0.0), (0.0, 1.0), (1.0, 0.0)), ((0.0, 0.0), (0.0, 1.0), (0.5, 0.0), (0.5, 1.0)))
+    """
+    top, bottom = RATIOS[score]
+    return tuple(
+        sorted({
+            (0.0 if top[own] else bottom[own], bottom[other] if top[other] else 0.0)
+            for codes in _LABELS for own in codes for other in codes
+        })
+    )  # fmt: skip
+
+
 _KINDS = len(OUTCOMES)
 _CELL_OF_PAIR = ((2 * np.arange(_KINDS**2) + 1) * CELLS) // (2 * _KINDS**2)
 _OWN, _OTHER = np.divmod(np.arange(_KINDS**2), _KINDS)

@@ -108,6 +108,10 @@ class Units:
         """Units with each value replaced by its size minus the value, so that a lower end becomes an upper end."""
         return replace(self, values=self.sizes - self.values)
 
+    def times(self, scale: float) -> Units:
+        """Return the same units with every count multiplied by ``scale``."""
+        return replace(self, counts=scale * self.counts)
+
     def spread(self) -> float:
         """Return V, the sum of squared differences between each value and the mean times the size."""
         return float(np.sum(self.counts * (self.values - self.mean * self.sizes) ** 2))

@@ -17,7 +17,9 @@ import scipy
 
 from everhold.extensions import imported
 from everhold.guarantees.intervals import boxes as composites
-from everhold.guarantees.intervals.gains import ClassGains
+from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
+from everhold.guarantees.intervals.gains import ClassGains, losses_of_pairs
+from everhold.guarantees.intervals.joint import Units
 from everhold.guarantees.intervals.parts import (
     Bounds,
     Composite,
@@ -69,7 +71,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.guarantees.intervals.joint import Units
     from everhold.queries.metrics.registry import Metric, Outputs
     from everhold.queries.metrics.score_parts import Floats, Setting
 
@@ -220,7 +221,7 @@ class PartsMeasure(Measure):
 
     def thinned(self, seen: SeenParts, share: float) -> SeenParts:
         """Return the summary with all counts multiplied by ``share``."""
-        return replace(seen, parts=tuple(replace(units, counts=share * units.counts) for units in seen.parts))
+        return replace(seen, parts=tuple(units.times(share) for units in seen.parts))
 
     def see_difference(
         self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
@@ -267,6 +268,63 @@ class PartsMeasure(Measure):
         """Return an empty set of rows, with predictions of the shape that the metric needs."""
         width = (0, setting.classes) if self.outputs == "probabilities" else (0,)
         return Judged(np.zeros(width), np.zeros(0))
+
+
+@dataclass(frozen=True, slots=True)
+class RatesMeasure(PartsMeasure):
+    """The computation of ratios of counts, such as F1, whose denominators a model decides.
+
+    The ratios of two models are compared by bets on both of them at once (Statement K).
+
+    Attributes:
+        rate: One of `RATIOS`.
+    """
+
+    rate: str = field(kw_only=True)
+
+    @property
+    def compares(self) -> bool:  # type: ignore[override]
+        """True: the difference of two models can be computed."""
+        return True
+
+    def see_difference(
+        self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
+    ) -> SeenParts:
+        """Return for each ratio the units of both models, as the two arms of a contrast."""
+        seen, apart, losses = [], [], losses_of_pairs(self.rate)
+        for pair in zip(self.parts(first, setting), self.parts(second, setting), strict=True):
+            both = [part.among(first.counting) for part in pair]
+            sums = np.array([values for part in both for values in (part.numerators, part.whole)])
+            if first.groups is not None:
+                sums = np.array([np.bincount(first.groups, values) for values in sums])
+            kinds, found = np.unique(sums, axis=1, return_counts=True)
+            arms = [Units(kinds[place + 1], kinds[place], found.astype(np.float64), largest) for place in (0, 2)]
+            own, other = (
+                units.ratio if units.total > 0.0 else part.empty for units, part in zip(arms, both, strict=True)
+            )
+            apart.append((1.0 + own - other) / 2.0)
+            seen.append(SeenArms(arms[0], arms[1], losses=losses))
+        return SeenParts(float(np.mean(apart)), tuple(seen))
+
+    def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
+        """Return 1: what a row can move depends on the values of both ratios, against which bets are made."""
+        return 1.0
+
+    def procedure(self, planned: SeenParts, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
+        """Return the interval procedure of the score, or of the difference of two models."""
+        if reach is None:
+            return PartsMeasure.procedure(self, planned, setting, sized)
+        scale = sized.sealed / max(sized.planned, 1)
+        parts = tuple(ArmDifference(_with_rows(each, sized.planned), scale, sized.sealed) for each in planned.parts)
+        return Composite(parts, _shares(None, len(parts)), composites.average, planned, sized.sealed)
+
+
+def _with_rows(planned: SeenArms, rows: int) -> SeenArms:
+    """Return units to plan with, made up where public rows show nothing of a ratio: half of them, each right or not."""
+    if planned.treated.total > 0.0 and planned.control.total > 0.0:
+        return planned
+    even = Units(np.ones(2), np.array([0.0, 1.0]), np.full(2, max(rows, 4) / 4.0), planned.treated.largest)
+    return replace(planned, treated=even, control=even)
 
 
 def _interval_of(how: str, planned: Units, sized: Sized) -> CountedPart | PartBets:
@@ -370,16 +428,15 @@ class MedianMeasure(Measure):
         return MedianOfLosses(likely, sized.sealed, _interval_of("share", planned.up_to(planned.score), sized))
 
 
-def average_of(metric: Metric, parts: Parts, *, compared: bool = True, **more: Any) -> PartsMeasure:
-    """Return the computation of a metric that is the average of its parts.
+def average_of(metric: Metric, parts: Parts, **more: Any) -> PartsMeasure:
+    """Return the computation of a metric that is the average of its parts, none with a model's own denominator.
 
     Args:
         metric: The metric.
         parts: Function from rows and the setting to the parts.
-        compared: Whether no model decides a denominator, so that two models can be compared part by part.
         **more: Other attributes of `PartsMeasure`.
     """
-    pairs = part_by_part(parts, composites.average) if compared else None
+    pairs = part_by_part(parts, composites.average)
     return PartsMeasure(metric, parts=parts, bounds=lambda _: composites.average, compared=pairs, **more)
 
 
@@ -548,9 +605,9 @@ def likely_labels(
 
 def _rate(metric: Metric) -> PartsMeasure:
     """Return the computation of precision, recall or F1 of label 1, which are ratios of counts."""
-    return PartsMeasure(
+    return RatesMeasure(
         metric, parts=lambda rows, _: [rate_part(rows, 1, metric.name)], bounds=lambda _: composites.itself,
-        likely=exchanged(lambda labels, _: float(np.mean(labels == 1.0))),
+        likely=exchanged(lambda labels, _: float(np.mean(labels == 1.0))), rate=metric.name,
     )  # fmt: skip
 
 
@@ -594,7 +651,8 @@ _OWN: Mapping[str, Callable[[Metric], Measure]] = {
     ),
     "balanced_accuracy": partial(average_of, parts=partial(class_parts, rate="recall")),
     "f1_macro": partial(
-        average_of, parts=partial(class_parts, rate="f1"), compared=False, of_classes=partial(ClassGains, "f1")
+        RatesMeasure, parts=partial(class_parts, rate="f1"), bounds=lambda _: composites.average, rate="f1",
+        of_classes=partial(ClassGains, "f1"),
     ),
     "f1_weighted": partial(
         PartsMeasure, parts=weighted_parts, bounds=lambda _: composites.weighted_average,

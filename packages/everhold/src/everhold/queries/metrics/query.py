@@ -277,9 +277,8 @@ class MetricQuery(Query["Answer"]):
         """Return whether two models are compared by pairs of outcomes of rows with labels 0 and 1."""
         if len(self.models) == 1 or not self.metric.outcomes or self.weight is not None:
             return False
-        independent = compiler.mechanism.dependence.independent
         two_classes = compiler.schema.label_kind == "binary" or self.positive is not None
-        return bool(self.metric.rate) or (two_classes and independent)
+        return two_classes and compiler.mechanism.dependence.independent
 
     def score(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
         """Compute the metric on training rows, in its own units.

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.intervals import arms
-from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
+from everhold.guarantees.intervals.arms import APART, ArmDifference, SeenArms
+from everhold.guarantees.intervals.gains import OUTCOMES, RATIOS, losses_of_pairs
 from everhold.guarantees.intervals.joint import Units
 
 UNITS, LEVEL = 9, 0.45
@@ -18,10 +19,19 @@ WORLDS = {  # of one unit: rows treated, sum of their values, rows of the contro
 }  # fmt: skip
 
 
-def seen(kinds, counts, *, rounded=0.0):
+MODELS = {  # of one row: denominator and numerator of either model; then probabilities
+    "f1": ([(1, 1, 1, 1), (0.5, 0, 1, 1), (1, 1, 0.5, 0), (0.5, 0, 0, 0), (0, 0, 0.5, 0)], [0.3, 0.3, 0.2, 0.1, 0.1]),
+    "precision": ([(1, 1, 1, 1), (0, 0, 1, 1), (1, 1, 0, 0), (1, 0, 0, 0), (1, 0, 1, 0)], [0.3, 0.3, 0.1, 0.2, 0.1]),
+    "recall": ([(1, 1, 1, 1), (1, 0, 1, 1), (1, 1, 1, 0), (1, 0, 1, 0)], [0.3, 0.45, 0.15, 0.1]),
+}
+WORLDS |= MODELS
+
+
+def seen(kinds, counts, *, rounded=0.0, rate=None):
     rows, sums, others, their_sums = np.array(kinds, dtype=np.float64).T
-    counts, largest = np.array(counts, dtype=np.float64), float(np.max(rows + others))
-    return SeenArms(Units(rows, sums, counts, largest), Units(others, their_sums, counts, largest), rounded)
+    counts, largest = np.array(counts, dtype=np.float64), float(np.max(rows + others if rate is None else rows))
+    losses = APART if rate is None else losses_of_pairs(rate)
+    return SeenArms(Units(rows, sums, counts, largest), Units(others, their_sums, counts, largest), rounded, losses)
 
 
 def true_difference(kinds, chances):
@@ -37,12 +47,12 @@ def compositions(units, kinds):
 
 def missed(world, nats, *, planned=None):
     """Probability that the bets on both arms miss the true difference, over all outcomes of the units."""
-    kinds, chances = WORLDS[world]
-    procedure = ArmDifference(seen(kinds, 40.0 * np.array(planned or chances)), UNITS / 40.0, UNITS)
+    (kinds, chances), rate = WORLDS[world], world if world in MODELS else None
+    procedure = ArmDifference(seen(kinds, 40.0 * np.array(planned or chances), rate=rate), UNITS / 40.0, UNITS)
     procedure._joint[nats] = True
     true, found = (1.0 + true_difference(kinds, chances)) / 2.0, 0.0
     for counts in compositions(UNITS, len(kinds)):
-        low, high = procedure.interval(seen(kinds, counts), nats)
+        low, high = procedure.interval(seen(kinds, counts, rate=rate), nats)
         ways = math.factorial(UNITS) / math.prod(map(math.factorial, counts.tolist()))
         found += ways * float(np.prod(np.power(chances, counts))) * (not low <= true <= high)
     return found
@@ -80,6 +90,26 @@ def test_the_capital_of_groups_in_both_arms_is_fair_as_a_sum_and_not_as_a_produc
     treated, control = sums - 0.5 * rows, 0.5 * others - their_sums  # both means are 1/2
     assert np.mean(1.0 + 0.2 * (treated + control)) == pytest.approx(1.0)
     assert np.mean((1.0 + 0.2 * treated) * (1.0 + 0.2 * control)) == pytest.approx(1.01)
+
+
+@pytest.mark.parametrize("rate", RATIOS)
+def test_no_row_takes_more_from_a_bet_on_two_models_than_is_allowed_for(rate):
+    """All outcomes of a row, at all pairs of a grid. What arms without a common row allow for is too little of F1."""
+    top, bottom = RATIOS[rate]
+    codes = [pair for label in (0, 2) for pair in itertools.product((1 + label, 2 + label), repeat=2)]
+    assert len(OUTCOMES) == 5  # beside these a row that does not count
+    too_much = 0.0
+    for b, a, treated, control in itertools.product(*[np.linspace(0.0, 1.0, 11)] * 2, *[(0.5, 1.0, 3.0)] * 2):
+        worst = max(
+            (b * bottom[own] - top[own]) / treated + (top[other] - a * bottom[other]) / control for own, other in codes
+        )
+        allowed, apart = (
+            max(f * b / treated + g * (1.0 - a) / control for f, g in losses)
+            for losses in (losses_of_pairs(rate), APART)
+        )
+        assert worst <= allowed + 1e-12
+        too_much = max(too_much, worst - apart)
+    assert bool(too_much > 0.3) is (rate != "precision")
 
 
 @pytest.mark.parametrize("seed", range(4))
