@@ -74,10 +74,6 @@ def expected(metric, kind, rows, **cell):
     return promised == "any" or (promised == "independent" and rows == "independent")
 
 
-def _of_two_classes(metric):
-    return bool(metric.outcomes) and metric.two == "independent" and metric.labels != ("binary",)
-
-
 _CELLS = {"any": "groups", "independent": "independent", "none": "no"}
 
 
@@ -90,7 +86,7 @@ def promises_table():
             f"| `{metric.name}` | {metric.outputs} | "
             + " | ".join([
                 _CELLS[metric.promised()], _CELLS[metric.promised(where=True)],
-                _CELLS[metric.promised(models=2)] + (", labels 0 and 1" if _of_two_classes(metric) else ""),
+                _CELLS[metric.promised(models=2)],
                 _CELLS[metric.promised(gate=True)], "yes" if metric.mean or metric.rate else "no",
             ]) + " |"
             for metric in METRICS.own.values()
