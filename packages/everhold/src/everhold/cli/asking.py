@@ -156,7 +156,7 @@ def ask(
                 )
             queries = spelled.columns(holdout.schema)
             guesses = None if guess is None else [guess] * len(queries)
-            answers = holdout.ask_many(list(queries.values()), guesses=guesses, silent=ways.silent)  # type: ignore[arg-type]
+            answers = holdout.ask_many(list(queries.values()), guesses=guesses, silent=ways.silent)
             show_columns(dict(zip(queries, answers, strict=True)), form)
             return
         query, tolerance = spelled.query(holdout.schema, tolerance)

@@ -132,11 +132,7 @@ class AskMany(
         with progress("asking"):
             executor = session.asked_of()
             compiler = executor.compiler.silently() if self.silent or session.silent else executor.compiler
-            batch = compiler.batch(
-                self.queries,  # type: ignore[arg-type]  # what is made of several is refused there
-                self.guesses,
-                full_release=self.reveal == "all",
-            )
+            batch = compiler.batch(self.queries, self.guesses, full_release=self.reveal == "all")
             return ask_apart(executor, batch)
 
     def facts(self, result: list[Answer]) -> Mapping[str, Any]:
