@@ -88,10 +88,11 @@ def block_variance_of_means(sums: ArrayLike, sizes: ArrayLike, *, promised: floa
     totals, lengths = np.asarray(sums, dtype=np.float64), np.asarray(sizes)
     means = totals.sum(axis=1) / lengths.sum()
     variances = means * (1.0 - means)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        centred = (totals - means[:, None] * lengths) / np.sqrt(variances)[:, None]
-        kurtoses = np.where(variances > 0.0, (1.0 - 3.0 * variances) / variances, np.inf)
-    return _block_variance(np.nan_to_num(centred), lengths, kurtoses=kurtoses, promised=promised)
+    varies = variances > 0.0
+    divisors = np.where(varies, variances, 1.0)
+    centred = (totals - means[:, None] * lengths) / np.sqrt(divisors)[:, None]
+    kurtoses = np.where(varies, (1.0 - 3.0 * variances) / divisors, np.inf)
+    return _block_variance(centred, lengths, kurtoses=kurtoses, promised=promised)
 
 
 def block_variance_of_values(values: NDArray[np.float64], *, promised: float = 1.0) -> BlockVarianceTest:
@@ -118,27 +119,42 @@ def _block_variance(
     freedom, fewer where the sums have heavy tails (``kurtoses``: fourth moments of the rows, shape (outcomes,)). The
     smallest p-value counts, times the number of lengths.
     """
-    rows, lengths = float(sizes.sum()), 0
-    p_values, effects, at_most, least = *np.ones((3, len(centred))), np.zeros(len(centred))
-    while len(sizes) >= _FEWEST_BLOCKS:
-        squares = float(np.sum(sizes.astype(np.float64) ** 2))
-        spread = 1.0 - squares / rows**2  # of the mean that was taken out
-        usual = rows / len(sizes)
-        effect = np.sum(centred**2, axis=1) / (rows * spread)
-        heavy = promised * np.maximum(kurtoses - 3.0, 0.0) / usual
-        freedom = (rows**2 / squares - 1.0) * 2.0 / (2.0 + heavy)
-        fit = usual >= _LIKE_NORMAL * promised * kurtoses
-        if fit.any():
-            lengths += 1
-            tail = scipy.special.chdtrc(freedom, freedom * effect / promised)
-            p_values = np.where(fit, np.minimum(p_values, tail), p_values)
-            surely = effect * freedom / scipy.special.chdtri(freedom, _SURE)
-            effects = np.where(fit & (surely > least), effect, effects)
-            least = np.where(fit, np.maximum(surely, least), least)
-        at_most = np.maximum(at_most, effect * freedom / scipy.special.chdtri(freedom, 1.0 - _SURE))
-        pairs = np.arange(0, len(sizes), 2)  # of an odd number the last stays alone
-        centred, sizes = np.add.reduceat(centred, pairs, axis=-1), np.add.reduceat(sizes, pairs)
-    return BlockVarianceTest(np.minimum(p_values * max(lengths, 1), 1.0), effects, at_most)
+    rows, joining, begins, squares, usual = _joined_blocks(sizes.tobytes(), sizes.dtype.str)
+    if not len(begins):
+        return BlockVarianceTest(*np.ones((3, len(centred))))
+    effect = np.add.reduceat((centred @ joining) ** 2, begins, axis=1)
+    effect /= rows * (1.0 - squares / rows**2)  # without the part of the mean that was taken out
+    heavy = promised * np.maximum(kurtoses - 3.0, 0.0)[:, None] / usual
+    freedom = (rows**2 / squares - 1.0) * 2.0 / (2.0 + heavy)
+    fit = usual >= _LIKE_NORMAL * promised * kurtoses[:, None]
+    tail = np.where(fit, scipy.special.chdtrc(freedom, freedom * effect / promised), 1.0)
+    p_values = tail.min(axis=1) * max(np.count_nonzero(fit.any(axis=0)), 1)
+    surely = np.where(fit, effect * freedom / scipy.special.chdtri(freedom, _SURE), 0.0)
+    clearest = np.where(surely.max(axis=1) > 0.0, effect[np.arange(len(effect)), surely.argmax(axis=1)], 1.0)
+    at_most = (effect * freedom / scipy.special.chdtri(freedom, 1.0 - _SURE)).max(axis=1)
+    return BlockVarianceTest(np.minimum(p_values, 1.0), clearest, np.maximum(at_most, 1.0))
+
+
+@lru_cache(maxsize=8)
+def _joined_blocks(
+    sizes: bytes, kind: str
+) -> tuple[float, NDArray[np.float64], NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+    """Return what depends on the sizes of the shortest blocks alone, for all lengths of blocks.
+
+    Each length joins two blocks of the one before; of an odd number the last stays alone.
+
+    Returns:
+        The number of rows; which blocks each longer block joins, shape (shortest blocks, blocks of all lengths); where
+        each length begins among these; and the sum of squared sizes and the mean size of each length.
+    """
+    shortest = np.frombuffer(sizes, kind).astype(np.float64)
+    steps = [2**power for power in range(32) if -(-len(shortest) // 2**power) >= _FEWEST_BLOCKS]
+    parts = [np.eye(-(-len(shortest) // step)).repeat(step, axis=0)[: len(shortest)] for step in steps]
+    begins = np.cumsum([0, *(part.shape[1] for part in parts)])[:-1]
+    joining = np.concatenate(parts, axis=1) if parts else np.empty((len(shortest), 0))
+    usual = np.array([shortest.sum() / part.shape[1] for part in parts])
+    squares = np.array([np.sum((shortest @ part) ** 2) for part in parts])
+    return float(shortest.sum()), joining, begins, squares, usual
 
 
 def warn_of_long_memory(model: DependenceModel, outcomes: Sequence[NDArray[np.float64]], *, state: str) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms.records import Evaluations, State
 
 _MOST_LATEST = 16
+_AHEAD = 64  # queries whose levels are computed at once
 _SAYS_NOTHING = 0.5  # half-width of an interval of everything
 _AHEAD = 5  # surprises
 MOST_AT_ONCE = 10_000
@@ -195,21 +196,26 @@ class PublicLevels(ChecksGuesses):
         return self._next(state, count)[0]
 
     def _next(self, state: State, count: int) -> tuple[NDArray[np.float64], int]:
-        """Return `next_nats`, and how many of these queries are certain to be answered. Cached by state."""
-        key = state.asked, state.charged, state.labels, count
-        if (found := self._latest.get(key)) is None:
-            nats = self.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
+        """Return `next_nats`, and how many of these queries are certain to be answered.
+
+        Those of some queries ahead are computed at once, and kept for states that follow without a surprise.
+        """
+        key = state.charged, state.labels
+        first, nats, room = self._ahead.get(key, (0, np.empty(0), np.empty(0, dtype=bool)))
+        if not first <= state.asked <= first + len(nats) - count:
+            first = state.asked
+            nats = self.nats(first + 1 + np.arange(max(count, _AHEAD)), state.charged, state.labels / 1e6)
             nats.flags.writeable = False
             room = self.margin.answers(nats)
-            found = nats, len(room) if np.all(room) else int(np.argmin(room))
-            if len(self._latest) >= _MOST_LATEST:
-                self._latest.clear()
-            self._latest[key] = found
-        return found
+            if len(self._ahead) >= _MOST_LATEST:
+                self._ahead.clear()
+            self._ahead[key] = first, nats, room
+        some = slice(state.asked - first, state.asked - first + count)
+        return nats[some], count if room[some].all() else int(room[some].argmin())
 
     @cached_property
-    def _latest(self) -> dict[tuple[int, ...], tuple[NDArray[np.float64], int]]:
-        """Cache of `_next`, by state and number of queries."""
+    def _ahead(self) -> dict[tuple[int, int], tuple[int, NDArray[np.float64], NDArray[np.bool_]]]:
+        """Levels of queries ahead, by surprises and labels before: how many were asked, levels, and which have room."""
         return {}
 
     def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from everhold.dependence.blocks import block_of_rows, sizes_of_blocks
+from everhold.dependence.blocks import bits_of_block, block_of_rows, sizes_of_blocks
 from everhold.guarantees.intervals.base import Cells
 from everhold.progress import progress
 from everhold.sealing.intake.checks import lacking_columns
@@ -225,17 +225,20 @@ class StoredRows(EvaluatedRows):
         written: dict[int, Any] = {}
         with self.reading():
             blocks = self._blocks(tuple(order_by)) if order_by else None
-            of_rows = block_of_rows(self.rows) if blocks is None else blocks
             for place, query in enumerate(queries):
                 if (value := self._value(query)) is not None:
                     written[place] = value
                 elif query.trained:
                     (grid,) = grids_of(self, [query], unit=unit)
+                    of_rows = block_of_rows(self.rows) if blocks is None else blocks
                     totals[place] = exact_sums(grid, of_rows, count, unit=unit)
             places, values = list(written), list(written.values())
             for start in range(0, len(values), _AT_ONCE):
                 some = slice(start, start + _AT_ONCE)
-                totals[places[some]] = self._embedded.sums(values[some], of_rows.__getitem__, count, unit=unit)
+                totals[places[some]] = (
+                    self._embedded.block_sums(values[some], bits_of_block(self.rows), count, unit=unit)
+                    if blocks is None else self._embedded.sums(values[some], blocks.__getitem__, count, unit=unit)
+                )  # fmt: skip
         return totals
 
     def is_in_order(self, column: str) -> bool:
@@ -328,6 +331,17 @@ class EmbeddedRows:
                     sums[place] += np.bincount(part, weights=found, minlength=parts).astype(np.int64) * unit
                 else:
                     sums[place] += exact_sums(found, part, parts, unit=unit)
+        return sums
+
+    def block_sums(self, values: Sequence[RowValue], bits: int, blocks: int, *, unit: int) -> NDArray[np.int64]:
+        """Return exact sums over blocks of ``2**bits`` rows in the order of the file, shape (values, blocks)."""
+        sums = np.zeros((len(values), blocks), dtype=np.int64)
+        for start, stop, arrays in self._blocks(values, unit):
+            touched = slice(start >> bits, ((stop - 1) >> bits) + 1)
+            begins = np.maximum((np.arange(touched.start, touched.stop) << bits) - start, 0)
+            for place, found in enumerate(arrays):
+                added = np.add.reduceat(found, begins, dtype=np.int64)
+                sums[place, touched] += added * unit if found.dtype == np.bool_ else added
         return sums
 
     def cells(self, values: Sequence[RowValue], *, unit: int) -> list[Cells]:
