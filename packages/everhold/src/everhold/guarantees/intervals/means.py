@@ -65,9 +65,10 @@ class OfMeans(Procedure):
         """
         g, v = np.asarray(guesses, dtype=np.float64), 1.0 / self.rows + 1.0 / self.training
         shrunk = errors * errors * v / 4.0
-        inside = np.clip(g + shrunk * (1.0 - 2.0 * g), 0.0, 1.0)
+        inside = np.minimum(np.maximum(g + shrunk * (1.0 - 2.0 * g), 0.0), 1.0)  # np.clip takes five times as long
         reach = errors * np.sqrt(inside * (1.0 - inside) * v) + shrunk
-        return np.clip(g - reach, 0.0, 1.0), np.clip(g + reach, 0.0, 1.0)
+        low, high = np.minimum(np.maximum([g - reach, g + reach], 0.0), 1.0)
+        return low, high
 
     def standard_error(self, guess: float) -> float:
         """Return ``sqrt(g (1 - g) (1/n + 1/n_t))``, the largest expected distance of a guess g from the sealed mean."""
@@ -132,14 +133,14 @@ class ClopperPearson(OfMeans):
         Means that are no whole number of rows are rounded outwards.
         """
         n = self.rows
-        noes, ones = n - np.floor(np.multiply(low, n) + 1e-9), np.ceil(np.multiply(high, n) - 1e-9)
-        ones, nats = np.broadcast_arrays(np.stack(np.broadcast_arrays(noes, ones)), np.asarray(nats, dtype=np.float64))
+        low, high, nats = np.broadcast_arrays(low, high, np.asarray(nats, dtype=np.float64))
+        ones = np.array([n - np.floor(low * n + 1e-9), np.ceil(high * n - 1e-9)])  # the first are noes
         tail = np.exp(-np.maximum(nats, _FEWEST_NATS)) / 2.0
-        inner = np.clip(ones, 0.0, n - 1.0)
+        inner = np.minimum(np.maximum(ones, 0.0), n - 1.0)
         exact = 1.0 - scipy.special.betaincinv(n - inner, inner + 1.0, tail)
         exact = np.where(ones >= n - 1.0, np.where(ones >= n, 1.0, 1.0 - tail / n), exact)
         far = (nats > _MOST_NATS) | np.isnan(exact)
-        if np.any(far):
+        if far.any():
             exact = np.where(far, binomial_interval(ones / n, ones / n, rows=n, log_inverse_level=nats)[1], exact)
         upper = np.minimum(exact + _OUTWARDS * (exact - ones / n) + _ROUNDING, 1.0)
         return 1.0 - upper[0], upper[1]  # the lower limit is an upper one, counted in noes

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -372,12 +372,19 @@ class EmbeddedRows:
         for span in self._store.spans({str(node.value): node.kind for node in nodes}):
             own = {name: column.words for name, column in span.columns.items() if column.words}
             if program is None or any(own[name] is not words.get(name) for name in own) or own.keys() != words.keys():
-                program, words = ArrayProgram(values, own, unit=unit), own
+                words = own
+                program = ArrayProgram(values, own, unit=unit) if own else _without_words(tuple(values), unit)
             for start in range(span.start, span.stop, BLOCK):
                 stop = min(start + BLOCK, span.stop)
                 some = slice(start - span.start, stop - span.start)
                 columns = {name: column.values[some] for name, column in span.columns.items()}
                 yield start, stop, program.run(columns, stop - start)
+
+
+@lru_cache(maxsize=16)
+def _without_words(values: tuple[RowValue, ...], unit: int) -> ArrayProgram:
+    """Return the program of expressions that read no text, kept for the rows that are looked at next."""
+    return ArrayProgram(values, {}, unit=unit)
 
 
 def _on_grid(found: NDArray[Any], unit: int) -> NDArray[np.int64]:
