@@ -124,8 +124,10 @@ class BodyLimitMiddleware:
         if declared.isascii() and declared.isdigit() and int(declared[:20]) > most:
             await body.refusal(413, most)(scope, receive, send)  # before authentication
             return
-        with contextlib.suppress(_Stopped):  # whether or not it was caught on its way
-            await self.app(scope, body.receive, body.send)
+        with contextlib.ExitStack() as until_over:
+            scope.setdefault("state", {})["until_over"] = until_over  # files of the body, for example
+            with contextlib.suppress(_Stopped):  # whether or not it was caught on its way
+                await self.app(scope, body.receive, body.send)
         if body.refused and not body.started:
             await body.refusal(body.refused)(scope, receive, send)
 

@@ -16,7 +16,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -163,24 +163,27 @@ def _document(model: type[Document], written: bytes) -> Document:
         raise RequestValidationError(found) from None
 
 
-async def _received(request: Request) -> AsyncIterator[RequestContent]:
-    """Yield the content of a request body. It is read only if the request is authenticated."""
+async def _received(request: Request) -> RequestContent:
+    """Return the content of a request body. It is read only if the request is authenticated.
+
+    Files of a form stay until the request is over, see `everhold_server.middleware.BodyLimitMiddleware`.
+    """
     current_principal(request)
     settings = request.app.state.settings
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if _JSON.fullmatch(kind.decode("latin-1")):
         whole = _Whole()
         await _read(request, whole, most=settings.most_bytes)
-        yield RequestContent(*whole.end())
-        return
+        return RequestContent(*whole.end())
     if kind.lower() != MULTIPART.encode() or not 0 < len(options.get(b"boundary", b"")) <= 70:
         raise NotTaken(
             f"The type of the body is not accepted. Send application/json, or {MULTIPART} "
             "with a boundary, and name it in the header Content-Type."
         )
-    with _folder_for_one(settings.storage) as folder, contextlib.closing(_Parts(folder, options[b"boundary"])) as parts:
+    folder: Path = request.state.until_over.enter_context(_folder_for_one(settings.storage))
+    with contextlib.closing(_Parts(folder, options[b"boundary"])) as parts:
         await _read(request, parts, most=settings.most_bytes)
-        yield RequestContent(*parts.end())
+        return RequestContent(*parts.end())
 
 
 async def _read(request: Request, reading: _Whole | _Parts, *, most: int) -> None:
@@ -334,8 +337,8 @@ def _unusable(problem: str) -> Unusable:
     return Unusable(f"{problem}. Send what the API's page (/api/v1/docs) describes.")
 
 
-async def _received_file(request: Request) -> AsyncIterator[Path]:
-    """Yield the path of a file with the request body, which must be JSON or HTML."""
+async def _received_file(request: Request) -> Path:
+    """Return the path of a file with the request body, which must be JSON or HTML."""
     current_principal(request)
     endings = {b"application/json": "json", b"text/html": "html"}
     kind, _options = parse_options_header(request.headers.get("content-type", ""))
@@ -348,11 +351,11 @@ async def _received_file(request: Request) -> AsyncIterator[Path]:
     await _read(request, reading, most=_MOST_OF_A_CERTIFICATE)
     if kind.lower() == b"application/json" and count_values(reading.end()[0][""]) > MOST_VALUES:
         raise _too_large("The JSON document", MOST_VALUES, of="values")
-    with _folder_for_one(request.app.state.settings.storage) as folder:
-        path: Path = folder / f"document.{endings[kind.lower()]}"
-        with os.fdopen(create_private(path), "wb") as file:
-            file.write(reading.end()[0][""])
-        yield path
+    folder = request.state.until_over.enter_context(_folder_for_one(request.app.state.settings.storage))
+    path: Path = folder / f"document.{endings[kind.lower()]}"
+    with os.fdopen(create_private(path), "wb") as file:
+        file.write(reading.end()[0][""])
+    return path
 
 
 Brought = Annotated[RequestContent, Depends(_received)]
