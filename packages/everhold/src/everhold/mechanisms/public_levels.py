@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms.records import Evaluations, State
 
 _MOST_LATEST = 16
-_AHEAD = 64  # queries whose levels are computed at once
+_LEVELS_AHEAD = 64  # queries whose levels are computed at once
 _SAYS_NOTHING = 0.5  # half-width of an interval of everything
 _AHEAD = 5  # surprises
 MOST_AT_ONCE = 10_000
@@ -204,7 +204,7 @@ class PublicLevels(ChecksGuesses):
         first, nats, room = self._ahead.get(key, (0, np.empty(0), np.empty(0, dtype=bool)))
         if not first <= state.asked <= first + len(nats) - count:
             first = state.asked
-            nats = self.nats(first + 1 + np.arange(max(count, _AHEAD)), state.charged, state.labels / 1e6)
+            nats = self.nats(first + 1 + np.arange(max(count, _LEVELS_AHEAD)), state.charged, state.labels / 1e6)
             nats.flags.writeable = False
             room = self.margin.answers(nats)
             if len(self._ahead) >= _MOST_LATEST:
