@@ -12,6 +12,7 @@ import tomllib
 import urllib.request
 from pathlib import Path
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
@@ -31,6 +32,16 @@ def instructions():
 @pytest.fixture(scope="module")
 def services():
     return yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+
+
+def test_the_compose_file_is_what_compose_takes_and_one_with_a_wrong_field_is_not():
+    """By the schema of the Compose Specification of 2026-06-23 (Apache-2.0), without its descriptions."""
+    schema = json.loads((Path(__file__).parent / "support" / "compose-spec.json").read_text())
+    written = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    jsonschema.validate(written, schema, jsonschema.Draft7Validator)
+    written["services"]["everhold"]["stop_grace"] = "45s"
+    with pytest.raises(jsonschema.ValidationError, match="^'stop_grace' does not match"):
+        jsonschema.validate(written, schema, jsonschema.Draft7Validator)
 
 
 def last(instructions, name):

@@ -40,6 +40,7 @@ from everhold_competitions.teams import (
     SUBMISSION,
     Submissions,
     Team,
+    received,
 )
 
 if TYPE_CHECKING:
@@ -224,12 +225,9 @@ class TeamFeedback:
         latest = self._score_of(team.latest)
         if latest is not None:
             return latest
-        received = (
-            entry.description["predictions"]
-            for entry in reversed(all_entries(self.session.executor.ledger))
-            if entry.answer["source"] == SUBMISSION and entry.description["team"] == team.name
-        )
-        return next((score for each in received if (score := self._score_of(each)) is not None), None)
+        rows = reversed(received(all_entries(self.session.executor.ledger)))
+        scores = (self._score_of(row["predictions"]) for row in rows if row["team"] == team.name)
+        return next((score for score in scores if score is not None), None)
 
     def _score_of(self, predicted: str) -> float | None:
         """Return the score that the ledger holds for a submission, None without one."""
@@ -490,10 +488,8 @@ class CompetitionSession:
     def on_board(self, accounts: Accounts) -> dict[str, str]:
         """Return the SHA-256 of the predictions that teams on the board handed in, by that of their score query."""
         teams = accounts.of(Submissions).teams
-        handed_in = {
-            entry.description["predictions"] for entry in all_entries(self.executor.ledger)
-            if entry.answer["source"] == SUBMISSION and not teams[entry.description["team"]].out
-        }  # fmt: skip
+        rows = received(all_entries(self.executor.ledger))
+        handed_in = {row["predictions"] for row in rows if not teams[row["team"]].out}
         return {self.scoring.score_digest(each): each for each in handed_in}
 
     def leaders(self) -> list[str]:

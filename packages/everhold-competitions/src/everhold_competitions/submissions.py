@@ -9,7 +9,6 @@ unsealed. So every place of the final leaderboard rests on a paired difference t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,7 @@ from everhold_competitions.session import CompetitionSession
 from everhold_competitions.submission_result import FormatReport, Submission, TeamList, is_score
 from everhold_competitions.submission_store import SubmissionStore
 from everhold_competitions.team_limits import surprises_left
-from everhold_competitions.teams import LONGEST_REASON, SUBMISSION, Submissions, is_reason
+from everhold_competitions.teams import LONGEST_REASON, Submissions, is_reason, received
 
 if TYPE_CHECKING:
     from everhold.ledger import Entry, Head
@@ -92,16 +91,8 @@ class HoldoutCompetition(HoldoutAccessor):
         Raises:
             QueryRejected: If this holdout takes no submissions.
         """
-        executor, number = self._session().executor, Counter[str]()
-        found = []
-        for entry in all_entries(executor.ledger):
-            if entry.answer["source"] == SUBMISSION:
-                team = entry.description["team"]
-                number[team] += 1
-                found.append({
-                    "sequence": entry.sequence, "received_at": entry.asked_at, "team": team, "number": number[team],
-                    "predictions": entry.description["predictions"], "final": False,
-                })  # fmt: skip
+        executor = self._session().executor
+        found = [{**row, "final": False} for row in received(all_entries(executor.ledger))]
         latest = {(row["team"], row["predictions"]): row for row in found}
         for team in Accounts.from_state(executor.ledger.head().state).of(Submissions).teams.values():
             latest[team.name, team.final]["final"] = True
@@ -304,14 +295,8 @@ class HoldoutCompetition(HoldoutAccessor):
 
     def model_names(self, entries: Sequence[Entry]) -> dict[str, str]:
         """Return names of submissions, by the SHA-256 of their predictions."""
-        names: dict[str, str] = {}
-        received: Counter[str] = Counter()
-        for entry in entries:
-            if entry.answer["source"] == SUBMISSION:
-                team = entry.description["team"]
-                received[team] += 1
-                names.setdefault(entry.description["predictions"], f"submission {received[team]:,} of {team}")
-        return names
+        first = reversed(received(entries))
+        return {row["predictions"]: f"submission {row['number']:,} of {row['team']}" for row in first}
 
     def hidden(self, answer: Mapping[str, Any]) -> frozenset[str]:
         """Return the fields that a transcript leaves out, which is the value of a guess in a competition."""

@@ -7,6 +7,7 @@ the same seal, to be at hand in a transaction. The predictions themselves lie be
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
@@ -14,8 +15,10 @@ from everhold.ledger.acts import PROMOTED
 from everhold.ledger.extension import LedgerExtension
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Self
+
+    from everhold.ledger import Entry
 
 TOLD_OF = "told_of"
 """Field of the description of an answer that a team is told: the team, and the predictions that it is about."""
@@ -217,6 +220,23 @@ class Submissions(LedgerExtension):
         if known is None or known.out or not is_reason(reason):
             raise ValueError("a team was disqualified that was not on the board, or without a reason")
         self.teams[known.name] = replace(known, out=reason)
+
+
+def received(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """Return the submissions among ledger entries in order: sequence, received_at, team, number and predictions.
+
+    The number is that among the team's own.
+    """
+    numbers, found = Counter[str](), list[dict[str, Any]]()
+    for entry in entries:
+        if entry.answer["source"] == SUBMISSION:
+            team, predictions = entry.description["team"], entry.description["predictions"]
+            numbers[team] += 1
+            found.append({
+                "sequence": entry.sequence, "received_at": entry.asked_at, "team": team, "number": numbers[team],
+                "predictions": predictions,
+            })  # fmt: skip
+    return found
 
 
 def is_reason(value: object) -> TypeGuard[str]:
