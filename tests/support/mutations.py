@@ -1263,8 +1263,8 @@ MUTATIONS = [
         "S18",
         "no group of a pool is sealed",
         "everhold/families/pool.py",
-        "    if group_by is not None or (schema.row_id is not None and schema.row_id in kinds):\n",
-        "    if schema.row_id is not None and schema.row_id in kinds:\n",
+        "    if named in (compiler.mechanism.dependence.group_column, schema.row_id):\n",
+        "    if named == schema.row_id:\n",
         ("everhold/integration/queries/test_assisted.py",),
     ),
     Mutation(
