@@ -1287,7 +1287,7 @@ MUTATIONS = [
         "S18",
         "no sealed row is in a pool",
         "everhold/families/pool.py",
-        "            _check_unsealed(connection, kinds, compiler)\n",
+        "            _check_unsealed(connection, known_by, compiler)\n",
         "",
         ("everhold/integration/queries/test_assisted.py",),
     ),
