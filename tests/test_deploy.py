@@ -40,7 +40,7 @@ def test_the_compose_file_is_what_compose_takes_and_one_with_a_wrong_field_is_no
     written = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     jsonschema.validate(written, schema, jsonschema.Draft7Validator)
     written["services"]["everhold"]["stop_grace"] = "45s"
-    with pytest.raises(jsonschema.ValidationError, match="^'stop_grace' does not match"):
+    with pytest.raises(jsonschema.ValidationError, match=r"^'stop_grace' does not match"):
         jsonschema.validate(written, schema, jsonschema.Draft7Validator)
 
 

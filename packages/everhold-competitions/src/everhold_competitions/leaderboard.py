@@ -247,8 +247,17 @@ class Leaderboard(Display):
         return [{name: getattr(row, name) for name in COLUMNS} for row in self.standings]
 
     def to_html(self) -> str:
-        """Return the leaderboard as a complete HTML page that loads no other file."""
-        return render_page(self)
+        """Return the complete HTML page, which loads no other file. The same leaderboard always gives the same text."""
+        board = self.for_people()
+        state = "final leaderboard" if board.final else "leaderboard"
+        body = (
+            f'<main>\n<header>\n<p class="kind">everhold · {state}</p>\n<h1>{escaped(board.holdout)}</h1>\n</header>\n'
+            f"<p>{escaped(board.summary() or board.by)}</p>\n"
+            f'<div class="board">{board_table(board)}</div>\n'
+            f'<p class="soft">{escaped(board.explain())}</p>\n{_rules(board)}</main>'
+        )
+        style = style_sheet("everhold_competitions", "page.css") + board_style()
+        return html_document(f"{board.holdout}: {state}", style, body)
 
     def save(self, path: Path | str) -> None:
         """Write the HTML page to a file whose name ends in ``.html``.
@@ -397,20 +406,6 @@ _FAR = 6.0  # times the typical distance from the median, beyond which a score i
 def board_style() -> str:
     """Return the CSS of `board_table` inside an element of the class ``board``, on a page that has the colours."""
     return style_sheet("everhold_competitions", "board.css")
-
-
-def render_page(board: Leaderboard) -> str:
-    """Return the complete HTML page of a leaderboard. The same leaderboard always gives the same text."""
-    board = board.for_people()
-    state = "final leaderboard" if board.final else "leaderboard"
-    body = (
-        f'<main>\n<header>\n<p class="kind">everhold · {state}</p>\n<h1>{escaped(board.holdout)}</h1>\n</header>\n'
-        f"<p>{escaped(board.summary() or board.by)}</p>\n"
-        f'<div class="board">{board_table(board)}</div>\n'
-        f'<p class="soft">{escaped(board.explain())}</p>\n{_rules(board)}</main>'
-    )
-    style = style_sheet("everhold_competitions", "page.css") + board_style()
-    return html_document(f"{board.holdout}: {state}", style, body)
 
 
 def out_in_words(board: Leaderboard) -> list[str]:
