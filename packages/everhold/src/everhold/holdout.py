@@ -43,6 +43,7 @@ from everhold.sealing.storage import (
 )
 from everhold.studies import DealtTransport, dealt_parts, parts_for_studies, study_in
 from everhold.values.base import Schema
+from everhold.values.tracked_models import NamedModel, tracked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -507,18 +508,18 @@ class Holdout:
     @overload
     def ask(
         self, query: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False,
-        silent: bool = False, as_of: int | None = None, models: Sequence[Mapping[str, str]] | None = None,
+        silent: bool = False, as_of: int | None = None, models: Sequence[NamedModel] | None = None,
     ) -> Answer: ...  # fmt: skip
     @overload
     def ask(
         self, query: Query[Result], *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False, silent: bool = False, as_of: int | None = None,
-        models: Sequence[Mapping[str, str]] | None = None,
+        models: Sequence[NamedModel] | None = None,
     ) -> Result: ...  # fmt: skip
     def ask(
         self, query: Query[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
         strict: bool = False, silent: bool = False, as_of: int | None = None,
-        models: Sequence[Mapping[str, str]] | None = None,
+        models: Sequence[NamedModel] | None = None,
     ) -> Any:  # fmt: skip
         """Ask one query of any kind.
 
@@ -535,8 +536,9 @@ class Holdout:
                 are told openly, for nothing. Only with a mechanism that can be unsealed, such as ``"guess_and_check"``.
             as_of: Number of an arrival: the stored answer about the rows that had come with it, which is free. 0 for
                 the rows of the holdout's creation.
-            models: The models that the query is about, as a tracker knows them, such as ``[{"name": "churn",
-                "version": "4", "run": run_id}]``. Ledger, pages and certificate show them beside a new query.
+            models: The models that the query is about: a name of each, or what a tracker knows of it, such as
+                ``[{"name": "churn", "version": "4", "run": run_id}]``. No part of the query, and public. Ledger, pages
+                and certificate show them beside a new query.
 
         Returns:
             The answer, committed to the ledger before it is returned. A repeated query returns the stored answer,
@@ -552,7 +554,8 @@ class Holdout:
         """
         return self._transport.perform(
             Ask(
-                query=query, guess=guess, tolerance=tolerance, strict=strict, silent=silent, as_of=as_of, models=models
+                query=query, guess=guess, tolerance=tolerance, strict=strict, silent=silent, as_of=as_of,
+                models=None if models is None else tracked(models),
             )
         )  # fmt: skip
 
@@ -701,12 +704,13 @@ class Holdout:
                 slices are one step, so each has the width of the first one.
             **terms: ``cv``, a number of folds (5 by default), or a splitter of scikit-learn. A number keeps groups
                 together where the dependence names their column, and classes in proportion. ``features``: columns to
-                fit on, by default those of `training_rows`. ``where``: a condition, such as ``"region = 'N'"``, for
-                the metric among the rows that meet it. ``guess``: the analyst's own, in place of that of
-                cross-validation. It is needed where no training row counts, as in an AUC of a slice that has one class
-                there. With ``by`` it is for such slices alone. ``name``: how the model is called in the ledger, on
-                pages and in the certificate, in place of its class and parameters; no part of the query, and public.
-                ``strict`` and ``silent``: as for `ask`.
+                fit on, by default those of `training_rows`. ``fit``: more arguments of the estimator's ``fit``, such as
+                ``{"sample_weight": weights}``; those with one entry for each training row are cut like the rows.
+                ``where``: a condition, such as ``"region = 'N'"``, for the metric among the rows that meet it.
+                ``guess``: the analyst's own, in place of that of cross-validation. It is needed where no training row
+                counts, as in an AUC of a slice that has one class there. With ``by`` it is for such slices alone.
+                ``models``: a list with how the model is called, as for `ask`: its name is shown in place of its class
+                and parameters. ``strict`` and ``silent``: as for `ask`.
 
         Returns:
             The answer to one query; with ``by`` one answer for each slice, `SliceAnswers`. The same estimator fitted
@@ -735,10 +739,10 @@ class Holdout:
             second: The same.
             metric: As for `evaluate`; one by which two models are compared, or a loss with its range.
             margin: In units of the metric: by how much the first model may be worse and still be called not worse.
-            **terms: ``cv``, ``features``, ``strict`` and ``silent``: as for `evaluate`. ``where``, too; a loss with its
-                range then takes its guess from training rows alone. ``guess``: the analyst's own guess of the
-                difference; needed for predictions without ``training=``, such as 0. ``name``: two names, one for each
-                model, such as ``("new", "old")``.
+            **terms: ``cv``, ``features``, ``fit``, ``strict`` and ``silent``: as for `evaluate`. ``where``, too; a
+                loss with its range then takes its guess from training rows alone. ``guess``: the analyst's own of the
+                difference; needed for predictions without ``training=``, such as 0. ``models``: how both are
+                called, such as ``["new", "old"]``.
 
         Returns:
             The answer: the first score minus the second one. With a margin a `MarginVerdict`: ``"not worse"``,

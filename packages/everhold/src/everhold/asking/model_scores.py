@@ -28,6 +28,7 @@ from everhold.queries.metrics.models import (
     plans_of,
     slices_of,
 )
+from everhold.values.tracked_models import MODELS, tracked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -50,15 +51,16 @@ def evaluate(
     """Fit an estimator on the training rows and ask for its metric on the sealed rows, for `Holdout.evaluate`."""
     terms: FitTerms = {**USUAL_FIT, **given}
     compiler, where, guess = session.executor.compiler, terms["where"], terms["guess"]
+    facts = None if terms["models"] is None else tracked(terms["models"], count=1)
     if isinstance(metric, list | tuple):
         return _evaluate_several(session, estimator, metric, terms, by=by)
     slices = None if by is None else slices_of(compiler, by)
     sliced = by is not None or (where is not None and guess is None)
-    query, trained = evaluation(compiler, estimator, metric, cv=terms["cv"], features=terms["features"], sliced=sliced)
-    with no_false_alarms(), naming([estimator], terms["name"]):
+    query, trained = evaluation(compiler, estimator, metric, terms, sliced=sliced)
+    with no_false_alarms(), naming([estimator], facts or []):
         if slices is None or by is None:
             own = trained if guess is None else guess
-            return ask(in_slice(query, where), guess=own, strict=terms["strict"], silent=terms["silent"])
+            return ask(in_slice(query, where), guess=own, strict=terms["strict"], silent=terms["silent"], models=facts)
         within = {values: text if where is None else f"({where}) and {text}" for values, text in slices}
         queries = {f"the slice {brief(text)}": (in_slice(query, text), None) for text in within.values()}
         answers = _ask_together(session, queries, guess=guess, terms=terms, sliced=True)
@@ -73,12 +75,12 @@ def _evaluate_several(
         raise QueryRejected("Several metrics are asked of all rows, each with its own guess. Leave by and guess out")
     if not metrics or not all(isinstance(each, str) for each in metrics) or len({*metrics}) < len(metrics):
         raise QueryRejected(f"metric is {brief(metrics)}. Pass one, or a list of different names")
-    compiler, where, cv, features = session.executor.compiler, terms["where"], terms["cv"], terms["features"]
+    compiler, where = session.executor.compiler, terms["where"]
     queries = {}
     for each in metrics:
-        query, guess = evaluation(compiler, estimator, each, cv=cv, features=features, sliced=where is not None)
+        query, guess = evaluation(compiler, estimator, each, terms, sliced=where is not None)
         queries[f"the metric {each}"] = in_slice(query, where), guess
-    with no_false_alarms(), naming([estimator], terms["name"]):
+    with no_false_alarms(), naming([estimator], tracked(terms["models"] or [])):
         told = _ask_together(session, queries, guess=None, terms=terms, sliced=False)
     return SliceAnswers(("metric",), dict(zip(((each,) for each in metrics), told, strict=True)))
 
@@ -99,16 +101,17 @@ def _ask_together(
     """
     session.check_queries()
     executor, silent, strict = session.asked_of(), terms["silent"] or session.silent, terms["strict"]
+    beside = None if terms["models"] is None else {MODELS: tracked(terms["models"], count=1)}
     compiler = executor.compiler.silently() if silent else executor.compiler
     plans = plans_of(compiler, queries, guess=guess)
     if sliced:
         _check_widths(executor, plans)
     if sliced or all(isinstance(plan, OneMean) for plan in plans):
-        return ask_apart(executor, as_one_step(compiler, plans), strict=strict)
+        return ask_apart(executor, as_one_step(compiler, plans), strict=strict, beside=beside)
     answers: list[Any] = []
     for name, plan in zip(queries, plans, strict=True):
         try:
-            answers.append(executor.ask(plan, strict=strict))
+            answers.append(executor.ask(plan, strict=strict, beside=beside))
         except BudgetExhausted as fault:
             told = ", ".join([*queries][: len(answers)]) or "none"
             raise BudgetExhausted(f"{fault.message} This was {name}. Answered before: {told}.", **fault.data) from None
@@ -200,7 +203,8 @@ def _judged(
     """Ask a comparison, and return its answer, or a verdict on it if a margin is given."""
     checked = None if margin is None else _checked_margin(margin, query, silent=terms["silent"])
     asked = in_slice(query, terms["where"], guessed=guessed)
-    answer = ask(asked, guess=terms["guess"], strict=terms["strict"], silent=terms["silent"])
+    facts = None if terms["models"] is None else tracked(terms["models"], count=2)
+    answer = ask(asked, guess=terms["guess"], strict=terms["strict"], silent=terms["silent"], models=facts)
     return answer if checked is None else MarginVerdict.of(answer, checked[0], greater=checked[1])
 
 
@@ -210,8 +214,9 @@ def compare(
 ) -> Any:  # fmt: skip
     """Compare two models on the sealed rows, for `Holdout.compare`."""
     terms: FitTerms = {**USUAL_FIT, **given}
-    query = comparison(session.executor.compiler, both, metric, cv=terms["cv"], features=terms["features"])
-    with no_false_alarms(), naming(both, terms["name"]):
+    facts = [] if terms["models"] is None else tracked(terms["models"], count=2)
+    query = comparison(session.executor.compiler, both, metric, terms)
+    with no_false_alarms(), naming(both, facts):
         return _judged(ask, query, margin, terms, guessed=terms["guess"] is not None)
 
 
@@ -221,8 +226,6 @@ def compare_elsewhere(
 ) -> Any:  # fmt: skip
     """Compare two arrays of predictions for rows that a service keeps, for `Holdout.compare` over HTTP."""
     terms: FitTerms = {**USUAL_FIT, **given}
-    if terms["name"] is not None:
-        raise QueryRejected("Names of models are kept where the sealed rows are. Leave name out over HTTP.")
     if terms["guess"] is None:
         raise QueryRejected("Compared over HTTP, predictions need your own guess. Pass guess=0 if you have none")
     query = difference(*(of_predictions(metric, each) for each in both))

@@ -440,11 +440,13 @@ def _asked_of_tree(ledger: Ledger, query: str, member: str) -> bool:
     return not unsealed or ledger.find(member) is not None
 
 
-def ask_apart(executor: QueryExecutor, batch: Batch, *, strict: bool = False) -> list[Answer]:
+def ask_apart(
+    executor: QueryExecutor, batch: Batch, *, strict: bool = False, beside: Mapping[str, Any] | None = None
+) -> list[Answer]:  # fmt: skip
     """Answer a batch of queries: members of declared families first, then all others in one step."""
     answers: dict[int, Answer] = {}
     for part, places in batch.parts():
-        answers |= zip(places, executor.ask(part, strict=strict), strict=True)
+        answers |= zip(places, executor.ask(part, strict=strict, beside=beside), strict=True)
     return [answers[place] for place in range(len(answers))]
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from everhold.asking.arrivals.growth import Growth
     from everhold.ledger import Entry, Head, HoldoutRecord, LedgerStore
     from everhold.sealing.rows.row_store import SealableTable
+    from everhold.values.tracked_models import NamedModel
 
 
 class HoldoutSession(SeesArrivals):
@@ -186,9 +187,10 @@ class FitTerms(AskTerms, total=False):
 
     cv: Any
     features: Sequence[str] | None
+    fit: Mapping[str, Any] | None
     where: str | None
     guess: float | None
-    name: Any
+    models: Sequence[NamedModel] | None
 
 
 class CaseClaims(TypedDict, total=False):
@@ -226,7 +228,9 @@ class SuiteTerms(CaseClaims, total=False):
     strata: Mapping[Any, Any] | None
 
 
-USUAL_FIT = FitTerms(cv=5, features=None, where=None, guess=None, name=None, strict=False, silent=False)
+USUAL_FIT = FitTerms(
+    cv=5, features=None, fit=None, where=None, guess=None, models=None, strict=False, silent=False
+)  # fmt: skip
 USUAL_GATE = GateTerms(units="cases", margin=0.0, missing="refuse")
 USUAL_SUITE = {
     **USUAL_GATE, "challenges": 200, "surprises": None, "confidence": 0.95, "allow_resealing": False

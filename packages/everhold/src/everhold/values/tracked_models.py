@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
@@ -16,6 +16,34 @@ TRACKED = ("name", "version", "run", "study", "trial")
 """What is said of a model: its registered name and version, the run that made it, or a study and its trial."""
 
 _LONGEST, _MOST = 250, 10  # characters of a registered name, and models of a query
+
+
+NamedModel: TypeAlias = str | Mapping[str, str]
+"""How a caller names a model: by a text, or by facts of a tracker, of which a text is the name."""
+
+
+def tracked(models: Sequence[NamedModel], *, count: int | None = None) -> list[dict[str, str]]:
+    """Return the facts about models as the ledger keeps them, after checking them.
+
+    Args:
+        models: One entry for each model.
+        count: Number of models that the query is about; None if any number is right.
+
+    Raises:
+        QueryRejected: If there are more or fewer, or one cannot be used. Nothing was charged.
+
+    Examples:
+        >>> tracked(["ridge", {"name": "tree", "version": "4"}])
+        [{'name': 'ridge'}, {'name': 'tree', 'version': '4'}]
+    """
+    listed = isinstance(models, Sequence) and not isinstance(models, str)
+    if not listed or (count is not None and len(models) != count):
+        wanted = "" if count is None else f", {count} here"
+        raise QueryRejected(
+            f"models is {brief(models)}. Pass a list with one entry for each model{wanted}: a name, or facts such as "
+            "{'name': 'churn', 'version': '4'}."
+        )
+    return check_tracked([{"name": each} if isinstance(each, str) else each for each in models])
 
 
 def check_tracked(models: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:

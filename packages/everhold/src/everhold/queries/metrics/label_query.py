@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from everhold.arguments import brief, is_text
+from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.code import content_digest
 from everhold.queries.means.mean import in_one_line, parsed, rows_that_meet
@@ -485,26 +485,15 @@ _NAMES: ContextVar[Mapping[int, str]] = ContextVar("names of models", default={}
 
 
 @contextmanager
-def naming(models: Sequence[Any], names: Any) -> Iterator[None]:
-    """Context in which queries about these models are shown with names that the analyst chose.
+def naming(models: Sequence[Any], facts: Sequence[Mapping[str, str]]) -> Iterator[None]:
+    """Context in which queries about these models are shown with the names that the analyst gave them.
 
     Args:
-        models: One model, or two.
-        names: A text; for two models two texts, one for each. None for no names.
-
-    Raises:
-        QueryRejected: If a name cannot be used. Nothing is charged.
+        models: The models.
+        facts: What a tracker knows of each, or an empty list.
     """
-    given = [names] if len(models) == 1 else names
-    if names is not None:
-        listed = isinstance(given, list | tuple) and len(given) == len(models)
-        if not listed or not all(
-            is_text(each, longest=_LONGEST_MODEL) and each and each.isprintable() for each in given
-        ):
-            wanted = "a text" if len(models) == 1 else "two texts, one for each model,"
-            raise QueryRejected(f"name is {brief(names)}. Pass {wanted} of 1 to {_LONGEST_MODEL} printable characters.")
-    known = {} if names is None else {id(model): each for model, each in zip(models, given, strict=True)}
-    token = _NAMES.set(known)
+    named = zip(models, facts, strict=False)
+    token = _NAMES.set({id(model): known["name"][:_LONGEST_MODEL] for model, known in named if "name" in known})
     try:
         yield
     finally:

@@ -358,7 +358,7 @@ def metric_by(metric: Any) -> str | Callable[..., Any]:
 
 
 def evaluation(
-    compiler: CompileContext, estimator: Any, metric: Any, *, cv: Any, features: Sequence[str] | None, sliced: bool
+    compiler: CompileContext, estimator: Any, metric: Any, terms: Mapping[str, Any], *, sliced: bool
 ) -> tuple[Any, float | None]:
     """Fit an estimator, and return the query for its metric with a guess, or None if the query has its own guess.
 
@@ -366,13 +366,19 @@ def evaluation(
         compiler: The compiler of the holdout.
         estimator: The estimator, which is fitted in place.
         metric: See `metric_by`.
-        cv: See `splits_of`.
-        features: Columns to fit on. See `open_rows`.
+        terms: With ``cv``, see `splits_of`; ``features``, see `open_rows`; and ``fit``, more arguments of the
+            estimator's ``fit``, see `cross_validate`.
         sliced: Whether it is asked of slices, so that the guess needs one prediction for each training row.
     """
     require_sklearn("evaluating an estimator")
     judge = Judge(metric_by(metric), compiler.schema)
-    rows, labels = open_rows(compiler, features)
+    rows, labels = open_rows(compiler, terms["features"])
+    fit = {} if terms["fit"] is None else terms["fit"]
+    if not isinstance(fit, Mapping) or not all(isinstance(name, str) for name in fit):
+        raise QueryRejected(
+            f"fit is {brief(fit)}. Pass arguments of the estimator's fit by name, as in "
+            "fit={'sample_weight': weights}."
+        )
     query, guess = judge.query(estimator), None
     if not hasattr(estimator, "fit"):
         raise QueryRejected(
@@ -380,11 +386,11 @@ def evaluation(
             "about a model as it is with ask(eh.metric('accuracy', model))."
         )
     if isinstance(query, StatisticalQuery):
-        estimator.fit(rows, labels)
+        estimator.fit(rows, labels, **fit)
         query = judge.query(estimator)
     else:
-        splits = splits_of(cv, rows, labels, groups=groups_of(compiler), classifier=classifies(estimator))
-        found = cross_validate(estimator, judge, rows, labels, splits)
+        splits = splits_of(terms["cv"], rows, labels, groups=groups_of(compiler), classifier=classifies(estimator))
+        found = cross_validate(estimator, judge, rows, labels, splits, fit=fit)
         query, guess = judge.query(found.model, found.outputs), None if found.outputs is not None else found.score
     if compiler.is_declared(plain := judge.query(estimator)):
         return plain, None
@@ -397,7 +403,7 @@ def evaluation(
 
 
 def comparison(
-    compiler: CompileContext, both: tuple[Any, Any], metric: Any, *, cv: Any, features: Sequence[str] | None
+    compiler: CompileContext, both: tuple[Any, Any], metric: Any, terms: Mapping[str, Any]
 ) -> DifferenceQuery | MetricQuery:
     """Build the query for the difference of two models or sets of predictions, row by row.
 
@@ -406,8 +412,7 @@ def comparison(
         both: Unfitted or fitted estimators, which are fitted in place; or rules, arrays, tables, or such queries as
             ``eh.accuracy(predictions, training=...)``.
         metric: See `metric_by`; not needed for queries.
-        cv: See `everhold.queries.metrics.models.splits_of`.
-        features: Columns to fit on.
+        terms: As for `evaluation`.
     """
     if both[0] is both[1]:
         raise QueryRejected("Both models are the same object. Pass two models.")
@@ -420,7 +425,7 @@ def comparison(
         asked.append(each)
     queries: list[Any] = [
         each if isinstance(each, Query)
-        else evaluation(compiler, each, metric, cv=cv, features=features, sliced=True)[0]
+        else evaluation(compiler, each, metric, terms, sliced=True)[0]
         for each in asked
     ]  # fmt: skip
     found: DifferenceQuery | MetricQuery = difference(*queries)
