@@ -22,8 +22,8 @@ from everhold.families.grid import GridFamily
 from everhold.mechanisms import MECHANISMS
 from everhold.queries.makers import difference
 from everhold.queries.query import Query, RowwiseQuery
+from everhold.search_results import FEW_ROWS
 from everhold.values.tracked_models import fact_of
-from everhold_integrations.search_results import FEW_ROWS
 
 try:
     from optuna import TrialPruned

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 import everhold as eh
-from everhold_integrations.search_chart import search_chart
+from everhold.charts.intervals import search_chart
 from everhold_lab.demo.flights import KNOWN_BEFORE, load_flights
 from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
 from everhold_lab.experiments.sharpness import SealedHoldout
@@ -230,7 +230,7 @@ class SealedSearch(Experiment):
         from sklearn.model_selection import RandomizedSearchCV
         from threadpoolctl import threadpool_limits
 
-        from everhold_integrations.sklearn import SealedSearchCV
+        from everhold.sklearn import SealedSearchCV
 
         flights = load_flights(sealed=self.sealed, training=self.training, seed=seed)
         known = slice(0, _KNOWN[setting["known"]])

@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import everhold as eh
 from everhold.ledger import verify
-from everhold_integrations.sklearn import SealedSearchCV
+from everhold.sklearn import SealedSearchCV
 
 COUNT, TOLD = 400, "TOLD_TO_VOTERS"
 SPACE = {"max_depth": [1, 2, 3, 4], "min_samples_leaf": [1, 5, 25]}

@@ -7,7 +7,7 @@ from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
 import everhold as eh
-from everhold_integrations.sklearn import SealedSearchCV
+from everhold.sklearn import SealedSearchCV
 
 CUTS = np.linspace(0.1, 0.8, 15)
 

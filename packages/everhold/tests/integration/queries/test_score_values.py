@@ -69,7 +69,7 @@ def test_estimators_are_evaluated_by_name(tmp_path, label, name):
 
 
 def test_a_search_takes_scoring(tmp_path):
-    from everhold_integrations.sklearn import SealedSearchCV
+    from everhold.sklearn import SealedSearchCV
 
     with made(tmp_path, "kind") as holdout:
         search = SealedSearchCV(

@@ -81,7 +81,7 @@ def test_models_with_one_label_are_told_in_the_order_of_their_guesses():
 def test_a_search_that_was_silent_has_its_numbers_after_the_unsealing(tmp_path):
     from sklearn.tree import DecisionTreeClassifier
 
-    from everhold_integrations.sklearn import SealedSearchCV
+    from everhold.sklearn import SealedSearchCV
 
     rng = np.random.default_rng(5)
 

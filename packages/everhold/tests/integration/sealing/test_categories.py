@@ -10,7 +10,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import everhold as eh
-from everhold_integrations.sklearn import SealedSearchCV
+from everhold.sklearn import SealedSearchCV
 
 ROWS = 2_000
 MODEL = HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=0, max_iter=10)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import as_whole, brief
+from everhold.charts.intervals import search_chart
 from everhold.errors import BudgetExhausted, EverholdWarning, QueryRejected, warn_caller
 from everhold.families.grid import GridFamily, described
 from everhold.queries.metrics.models import (
@@ -32,8 +33,7 @@ from everhold.queries.metrics.models import (
     splits_of,
 )
 from everhold.queries.metrics.scores import as_metric
-from everhold_integrations.search_chart import search_chart
-from everhold_integrations.search_results import (
+from everhold.search_results import (
     Refitted,
     SearchLine,
     are_training_rows,
@@ -47,7 +47,7 @@ from everhold_integrations.search_results import (
     with_bar,
 )
 
-require_sklearn("everhold_integrations.sklearn")
+require_sklearn("everhold.sklearn")
 
 import sklearn  # noqa: E402  # after a missing package was told in words
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone  # noqa: E402

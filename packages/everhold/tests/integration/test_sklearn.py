@@ -29,8 +29,8 @@ from sklearn_samples import ROWS, SPACE, TREE, Confirming, Diligent, create, mec
 
 import everhold as eh
 from everhold import BudgetExhausted, EverholdWarning, QueryRejected
-from everhold_integrations.search_results import SearchLine, results_table
-from everhold_integrations.sklearn import SealedScorer, SealedSearchCV
+from everhold.search_results import SearchLine, results_table
+from everhold.sklearn import SealedScorer, SealedSearchCV
 
 
 @pytest.fixture
