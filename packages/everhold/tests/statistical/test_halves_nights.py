@@ -1,11 +1,12 @@
 """Whole nights of an optimiser over a suite with open cases: it climbs on these, and asks about the sealed ones once.
 
-The full study: ``python packages/everhold/tests/statistical/test_halves_nights.py 20``.
+The full study: ``python packages/everhold/tests/statistical/test_halves_nights.py 100``.
 """
 
 import sys
 import tempfile
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -56,7 +57,8 @@ def test_a_night_on_open_cases_ends_higher_and_promotes_nothing_that_is_not_bett
 
 
 if __name__ == "__main__":
-    for cases, share in ((60, 0.5), (150, 0.5), (150, 0.7), (500, 0.5), (500, 0.7)):
+    for cases, share in product((60, 150, 500), (0.5, 0.7)):
         played = [night(cases, seed, share=share) for seed in range(int(sys.argv[1]))]
         means = {name: round(float(np.mean([each[name] for each in played])), 3) for name in played[0]}
-        print(cases, share, means)  # noqa: T201
+        error = round(float(np.std([each["ended"] for each in played])) / len(played) ** 0.5, 3)
+        print(cases, share, means, "standard error", error, flush=True)  # noqa: T201
