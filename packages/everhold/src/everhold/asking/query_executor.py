@@ -373,12 +373,9 @@ class Execution:
 
     def paid(self, state: State, accounts: Accounts, count: int) -> int:
         """Return how many of ``count`` new entries the budget pays for: all or none if the plan is answered whole."""
-        paid = self._surely_paid(state, accounts, count)
-        return 0 if (self.plan.whole or self.strict) and paid < count else paid
-
-    def _surely_paid(self, state: State, accounts: Accounts, count: int) -> int:
         paid = affordable(state, accounts, self.executor.analyst, count, pricing=self.plan.pricing)
-        return min(paid, self.plan.capacity(state, accounts, count))
+        paid = min(paid, self.plan.capacity(state, accounts, count))
+        return 0 if (self.plan.whole or self.strict) and paid < count else paid
 
     def why_refused(self, entries: Sequence[Committed | None], data: dict[str, Any]) -> str:
         """Return the message about entries that were refused: which is the first, and which were answered."""
@@ -387,7 +384,7 @@ class Execution:
         names = [str(draft.description.get("shown", draft.fingerprint[:8])) for draft in self.drafts]
         new = [place for place, entry in enumerate(entries) if entry is None]
         if not (answered := [names[place] for place, entry in enumerate(entries) if entry is not None]):
-            paid = self._surely_paid(*self.opened(data, new=0), len(new))
+            paid = replace(self, strict=False).paid(*self.opened(data, new=0), len(new))
             return (
                 f"The budget is certain to pay for {paid:,} of these {len(new):,} new queries, so none was answered. "
                 f"The next one is {names[new[min(paid, len(new) - 1)]]!r}. Ask fewer together, or seal new rows."
