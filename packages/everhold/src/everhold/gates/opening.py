@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,8 +44,8 @@ class HoldoutGates(HoldoutAccessor):
         given: dict[str, Any] = {**terms}
         ledger, claimed = self._executor.ledger, given.get("better") is not None or given.get("any_of") is not None
         heads = (read() for read in (ledger.latest, ledger.head))
-        known = (head.accounts.of(Gates).by_name.get(name) for head in heads)
-        if metric is None and (claimed or any(not gate.about_rows for gate in known if gate is not None)):
+        known = (gate for head in heads if (gate := head.accounts.of(Gates).by_name.get(name)) is not None)
+        if metric is None and (claimed or not all(gate.about_rows for gate in islice(known, 1))):
             given.pop("training", None)
             baseline = given.pop("baseline", None)
             rules = CaseRules(name=name, **given)

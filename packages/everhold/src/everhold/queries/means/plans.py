@@ -105,7 +105,8 @@ class Means(QueryPlan[Result]):
                 **mean.bound.description, "shown": mean.bound.shown[:MOST_SHOWN], **mean.bound.facts,
                 **(noted_clips(clips) if clips else {}), UNITS: MeanUnits.of(mean.bound).to_list(),
             }  # fmt: skip
-            lines.append(EntryDraft(mean.bound.query, marked(described, by_position=mean.bound.by_position)))
+            described = marked(described, by_position=True) if mean.bound.by_position else described
+            lines.append(EntryDraft(mean.bound.query, described))
         return lines
 
     @property

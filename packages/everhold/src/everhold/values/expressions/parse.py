@@ -67,9 +67,33 @@ def parse(text: str, columns: Columns) -> Expression:
 @lru_cache(maxsize=256)  # a query is read several times while it is answered
 def _parsed(text: str, named: tuple[tuple[str, ColumnKind], ...]) -> Expression:
     columns = dict(named)
-    tokens = read_tokens(text, columns)
+    if len(text) > MAX_CHARACTERS:
+        raise rejected(f"the expression is longer than {MAX_CHARACTERS:,} characters", "write a shorter one")
+    if _NO_TEXT.search(text):
+        raise rejected("the expression has a character that is not text", "remove zero bytes and half surrogates")
     try:
-        statements = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
+        tokens: list[Token] = DuckDB().tokenize(text)
+    except Exception:  # the tokenizer quotes its input, and its own faults are not the analyst's
+        tokens = []
+    if not tokens:
+        raise rejected("the expression is empty or has an open quote", "write for example arr_delay > 15")
+    if len(tokens) > MAX_TOKENS:
+        raise rejected(f"the expression has more than {MAX_TOKENS} words and signs", "write a shorter one")
+    words = _words(text, tokens)
+    if "." in words:
+        tokens = _with_leading_points(tokens, words)
+        words = _words(text, tokens)
+    # Each token itself if it belongs to the language, and a column token for a known name
+    read, meant = [], ["("]  # the words, with nothing in the place of a column
+    for token, word, following in zip(tokens, words, [*words[1:], ""], strict=True):
+        name = _column_named(token, word, meant[-1], following, columns)
+        if name is not None:
+            token = Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, token.end)
+        read.append(token)
+        meant.append(word if name is None else "")
+    _check_nesting(meant[1:])
+    try:
+        statements = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE).parse(read, text)
     except Exception:  # RecursionError included; the parser quotes its input, and its own faults are not the analyst's
         statements = []
     if len(statements) != 1 or statements[0] is None:
@@ -390,36 +414,6 @@ def rejected(problem: str, advice: str) -> QueryRejected:
 def shown_text(text: str) -> str:
     """Return a short, escaped piece of the analyst's text."""
     return ascii(text if len(text) <= 40 else text[:37] + "...")
-
-
-def read_tokens(text: str, columns: Columns) -> list[Token]:
-    """Return the tokens of an expression, in which each known column is an `IDENTIFIER` token with its name."""
-    if len(text) > MAX_CHARACTERS:
-        raise rejected(f"the expression is longer than {MAX_CHARACTERS:,} characters", "write a shorter one")
-    if _NO_TEXT.search(text):
-        raise rejected("the expression has a character that is not text", "remove zero bytes and half surrogates")
-    try:
-        tokens: list[Token] = DuckDB().tokenize(text)
-    except Exception:  # the tokenizer quotes its input, and its own faults are not the analyst's
-        tokens = []
-    if not tokens:
-        raise rejected("the expression is empty or has an open quote", "write for example arr_delay > 15")
-    if len(tokens) > MAX_TOKENS:
-        raise rejected(f"the expression has more than {MAX_TOKENS} words and signs", "write a shorter one")
-    words = _words(text, tokens)
-    if "." in words:
-        tokens = _with_leading_points(tokens, words)
-        words = _words(text, tokens)
-    # Each token itself if it belongs to the language, and a column token for a known name
-    found, meant = [], ["("]  # the words, with nothing in the place of a column
-    for token, word, following in zip(tokens, words, [*words[1:], ""], strict=True):
-        name = _column_named(token, word, meant[-1], following, columns)
-        if name is not None:
-            token = Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, token.end)
-        found.append(token)
-        meant.append(word if name is None else "")
-    _check_nesting(meant[1:])
-    return found
 
 
 def _words(text: str, tokens: Sequence[Token]) -> list[str]:
