@@ -61,29 +61,30 @@ SETTINGS = (
 
 TEXT = """# Coverage studies
 
-How often do simulated analysts break a promise where the truth is known exactly? Every label is a fair coin, so the
-population value of every query is 1/2. The rows are the points of a cube, the rules are parities of coordinates:
-orthogonal, and so the attackers' best case. A game counts as a *violation* if 1/2 is outside the interval of any of its
-answers or farther from it than the promised radius, or if budget was spent against the promise (*needless*). At most a
-share $\\beta$ of games may be violations.
+How often do simulated analysts break a promise if the true value is known exactly? Every label is a fair coin, so the
+population value of every query is 1/2. The rows are the points of a cube. The rules are parities of coordinates, which
+are orthogonal, and this is the attackers' best case. A game counts as a *violation* if 1/2 is outside the interval of
+any of its answers or farther from it than the promised radius, or if budget was spent against the promise
+(*needless*). At most a share $\\beta$ of games may be violations.
 
 | analyst | what it does |
 | --- | --- |
-| honest | scores a fixed list of rules and believes the best |
+| honest | scores a fixed list of rules and reports the best |
 | climbing | lets all rules vote with the log-odds of their score, round after round (boosting attack) |
 | greedy | adds to the vote, one at a time, the rule that raises its reported score most |
-| fingerprinting | weighs every rule, and random votes around what it knows, with answer - 1/2 |
-| probing | climbs with guesses at the edge of what the mechanism confirms |
+| fingerprinting | weighs every rule, and random variants of its current vote, by the answer less 1/2 |
+| probing | climbs with guesses at the edge of the range that the mechanism confirms |
 
-*Tightness* is the radius divided by the worst error that was seen in any game: 1 would mean that nothing is given away.
+*Tightness* is the radius divided by the worst error in any game: 1 would mean that no smaller radius is possible.
 *Unprotected* is the share of games in which the same analyst, with the bare averages of the same rows, exceeds the same
-radius. Where it is 0 the attack is too weak at this size, and the line shows little; the honest analyst is no attack.
+radius. If it is 0, the attack is too weak at this size, and the line shows little. The honest analyst does not attack.
 
 ## What was run
 
-On {date}, everhold {version}, in {seconds:.0f} seconds: `{command}`. Each pair of a mechanism and an analyst played
+On {date}, everhold {version}, in {seconds:.0f} seconds: `{command}` in
+packages/everhold-lab/tests. Each pair of a mechanism and an analyst played
 {runs} games, with the greedy analyst {greedy}. Intervals are exact (Clopper-Pearson, 95 %). A pair is *consistent* if
-so many violations have at least one chance in a thousand where the promise is kept.
+at least this number of violations has a probability of at least one in a thousand under the promise.
 
 {verdict}
 
@@ -91,17 +92,17 @@ so many violations have at least one chance in a thousand where the promise is k
 
 {table}
 
-The command `everhold audit` plays the same games against any configuration. Shorter forms of these studies are part of
-the tests.
+The command `everhold audit` plays the same games against any configuration. The tests include shorter forms of these
+studies.
 """
 
 DEPENDENT_HEADING = "## Dependent rows"  # what follows is written by its own part of the study
 
 DEPENDENT_TEXT = """## Dependent rows
 
-The same analysts, where rows copy each other. A record is a point of the cube and a label, all fair coins; each row
-carries a record, and several rows may carry the same one. Each row for itself is uniform, so the population value of
-every query is still 1/2. Training rows are another draw of the same population, independent of the sealed ones.
+Here the same analysts play, and rows copy each other. A record is a point of the cube and a label, all fair coins. Each
+row has a record, and several rows may have the same one. The law of each single row is uniform, so the population value
+of every query is still 1/2. Training rows are another draw of the same population, independent of the sealed ones.
 
 | population | who carries whose record | right model |
 | --- | --- | --- |
@@ -110,14 +111,16 @@ every query is still 1/2. Training rows are another draw of the same population,
 | families of 6 | the mother's haplotype; 4 children get one of her two each (Mendel) | `Groups(6)` or `pedigree` |
 | chain, correlation r | each row repeats the one before with probability r, else a new record | `MarkovChain` |
 
-Cubes of chains have 64 points, so that their 128 states, points with labels, fit into a matrix; the others have 16,384.
+For chains the cube has 64 points, so that the 128 states (points with labels) fit into a matrix. For the others it has
+16,384 points.
 Every pair is played twice on the same rows: with the mechanism tuned for the right model, and tuned as if the rows were
 independent. *Worth* is the effective number of independent rows under the right model (statement
-S5). The bare averages promise something to queries that were fixed in advance, so only the honest analyst plays them.
+S5). Bare averages (*empirical*) have a promise only for queries that were fixed in advance, so only the honest
+analyst plays them.
 
 ### What was run on dependent rows
 
-On {date}, everhold {version}, in {seconds:.0f} seconds: `{command}`.
+On {date}, everhold {version}, in {seconds:.0f} seconds: `{command}` in packages/everhold-lab/tests.
 Each pair played {runs} games with each of the two models, with the greedy analyst {greedy}.
 
 {verdict}
@@ -224,9 +227,9 @@ def dependent_verdict(lines: list[DependentLine]) -> str:
     ]
     said = (
         f"With the right model: {kept_in(studies)}",
-        f"As if the rows were independent, {len(failing)} pairs break their promise beyond chance (in bold; the whole "
-        f"interval is above β): {'; '.join(counts)}. Where they do not, the attack is too weak at this size, or what "
-        "the mechanism gives away elsewhere covers the dependence.",
+        f"Tuned as if the rows were independent, {len(failing)} pairs break their promise beyond chance (in bold: the "
+        f"whole interval is above β): {'; '.join(counts)}. In the other pairs the attack is too weak at this size, or "
+        "the mechanism's radius is large enough for the dependence as well.",
     )
     return "\n\n".join(textwrap.fill(paragraph, 119) for paragraph in said)
 

@@ -30,24 +30,25 @@ FEWER = 5  # of those games there are so many times fewer
 
 TEXT = """# Coverage of the intervals
 
-How often does an interval of guess and check miss, for every kind of query? Every row carries a fair coin, and the
-row values of a query lie above or below 1/2 by as much as its kind has it, so that every population value is 1/2
-exactly. *Spread*: one value in twenty is 0 or 1, the others are within .04 of the middle. *Difference*: two models
-differ in one row of ten. *Ratio*: over a quarter of the rows. *Gate*: every challenger is exactly as good as the
-champion, and a promotion is a violation. *Groups*: rows of a group share their coin as the correlation (ICC) says,
-and a rule says the same of all of them; unequal groups have from 1 to 18 rows.
+How often does an interval of guess and check miss, for every kind of query? Every row has a fair coin, and the
+row value of a query lies above or below 1/2 by a distance that depends on the kind, so that every population value is
+exactly 1/2. *Spread*: one value in twenty is 0 or 1, the others are within .04 of the middle. *Difference*: two models
+differ in one row of ten. *Ratio*: the mean over a quarter of the rows. *Gate*: every challenger is exactly as good as
+the champion, and a promotion is a violation. *Groups*: rows of a group share their coin with the intraclass correlation
+(ICC) that is named, and a rule predicts the same for all of them. Unequal groups have from 1 to 18 rows.
 
 A game is a *violation* if any of its intervals misses 1/2, told or unsealed: at most a share of {beta:.1f} of them may
-be. *Half-width* is that of confirmed answers on average, *plain* what it would be if nothing were known of the values
-but that they lie in [0, 1] (Chernoff's or, for groups, Hoeffding's bound), and *worst error* the largest distance of
-any answer from 1/2. In the last columns a protection is taken away, and the hill climber plays: *no tree* gives every
+be. *Half-width* is the mean half-width of confirmed answers. *Plain* is the half-width if it were only known that
+values lie in [0, 1] (Chernoff's or, for groups, Hoeffding's bound). *Worst error* is the largest distance of
+any answer from 1/2. In the last columns a protection is removed, and the climbing analyst plays: *no tree* gives every
 query the level of a single one and tells every answer at no cost; *no groups* counts rows of a group as independent.
 
 There are {rows} sealed rows ({grouped} in groups), {queries} planned queries and {surprises} planned surprises.
 
 ## What was run
 
-On {date}, everhold {version}, in {seconds:.0f} seconds: `{command}`. Every pair of a kind and an analyst played {runs}
+On {date}, everhold {version}, in {seconds:.0f} seconds: `{command}` in
+packages/everhold-lab/tests. Every pair of a kind and an analyst played {runs}
 games, and {fewer} without protection.
 
 {verdict}
