@@ -213,6 +213,14 @@ MUTATIONS = [
     ),
     Mutation(
         "S4",
+        "a model that is derived from another one says its own leakage",
+        "everhold_privacy/leakage.py",
+        "_known(model, curve, rows) if own is None else own(curve, rows)",
+        "_known(model, curve, rows)",
+        ("everhold-privacy/unit/leakage/test_leakage_contract.py",),
+    ),
+    Mutation(
+        "S4",
         "a series is coupled backwards, too",
         "everhold/dependence/series/coupling.py",
         "return [_monotone(coupling.forward(step, count)), _monotone(coupling.backward(step, count))]",

@@ -31,11 +31,10 @@ _MOST_COUNTS = 40  # different numbers of rows in the result; each costs one eva
 _TAIL = 16.0  # -ln of the smallest tail along which numbers of rows are told apart
 
 
-@singledispatch
 def leakage(model: DependenceModel, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
     """Return the privacy curve of a transcript about one row, averaged over rows (S4).
 
-    A model of an extension says it by a method ``leakage(curve, rows)``.
+    A model of an extension says it by a method ``leakage(curve, rows)``, also where it is derived from another model.
 
     Args:
         model: How rows depend on each other.
@@ -46,21 +45,25 @@ def leakage(model: DependenceModel, curve: PrivacyCurve, rows: int) -> PrivacyCu
         DependenceError: If the model says too little to bound it.
     """
     own = getattr(model, "leakage", None)
-    if own is None:
-        raise DependenceError(
-            f"The dependence {model.kind!r} does not bound what a row tells about others, so what noise hides is not "
-            "known. Use mechanism='guess_and_check', which adds no noise."
-        )
-    found: PrivacyCurve = own(curve, rows)
+    found: PrivacyCurve = _known(model, curve, rows) if own is None else own(curve, rows)
     return found
 
 
-@leakage.register
+@singledispatch
+def _known(model: DependenceModel, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
+    """Return the leakage of a model of the core."""
+    raise DependenceError(
+        f"The dependence {model.kind!r} does not bound what a row tells about others, so what noise hides is not "
+        "known. Use mechanism='guess_and_check', which adds no noise."
+    )
+
+
+@_known.register
 def _of_independent(model: Independent, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
     return curve
 
 
-@leakage.register
+@_known.register
 def _of_groups(model: Groups, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
     """Return the leakage where a row's whole group may change with it (S4, H = group size)."""
     total = model.rows
@@ -70,7 +73,7 @@ def _of_groups(model: Groups, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
     return curve if model.counts[-1][0] == 1 else LeakageCurve(curve, classes)
 
 
-@leakage.register
+@_known.register
 def _of_series(model: SeriesModel, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
     """Return the leakage where neighbours on both sides may change with a row (S4).
 

@@ -52,6 +52,18 @@ class Hushed(eh.dependence.DependenceModel):
     concentration = describe = to_dict = from_dict = None
 
 
+class Households(eh.Groups):
+    """Groups that lie side by side, so that more rows than those of one group change with a row."""
+
+    def leakage(self, curve, rows):
+        return curve.group(10)
+
+
+def test_a_model_that_is_derived_from_another_one_says_its_own_leakage():
+    assert leakage(Households(2), PureCurve(0.1), 100).epsilon(1e-9) == PureCurve(0.1).group(10).epsilon(1e-9)
+    assert leakage(eh.Groups(2), PureCurve(0.1), 100).epsilon(1e-9) < 0.3
+
+
 def test_rows_in_order_bound_no_leakage():
     with pytest.raises(DependenceError, match="guess_and_check"):
         leakage(eh.InOrder([1] * 50), PureCurve(0.1), 50)
