@@ -24,11 +24,12 @@ from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.queries.interval_planner import JudgedMean, RecordedPool
 from everhold.queries.means.assisted import check_units, content_of, key_of_judge, read_pool
 from everhold.queries.means.mean import MeanQuery, parsed
+from everhold.sealing.intake.checks import same_id
 from everhold.sealing.intake.duckdb_files import spilling_into
 from everhold.sealing.resealing import KnownRows, as_value
 from everhold.sealing.rows.embedded import Embedded
 from everhold.sealing.rows.table import StoredRows
-from everhold.sealing.splits import BY_CHANCE, excess_by_chance, repetitions
+from everhold.sealing.splits import BY_CHANCE, Repetitions, excess_by_chance, repetitions
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class PoolFamily(Family):
             _check_unsealed(connection, known_by, compiler)
             path = Path(folder) / "pool.parquet"
             connection.execute(f"COPY pool TO '{path}' (FORMAT parquet)")
-            hashes = KnownRows.of(path, known_by, key=b"") if known_by else None
+            named = _names_rows(known_by, schema, group_by)
+            hashes = KnownRows.marked(path, _mark(known_by, named=named), columns=len(known_by)) if known_by else None
             (rows,) = connection.execute("SELECT count(*) FROM pool").fetchall()[0]
             about = replace(schema, rows=rows, columns=kinds, label=None, label_kind=None, row_id=None)
             engine = Embedded(path, what="pool")
@@ -249,7 +251,7 @@ class BoundPool(BoundFamily):
             key: The steward's `notes_key`.
 
         Raises:
-            HoldoutRejected: If one has the id or group of a row of the pool, or most equal rows of the pool.
+            HoldoutRejected: If one has the id or group of a row of the pool, or more equal rows of it than by chance.
             IntegrityError: If the hashes of the pool's rows were altered or are missing.
         """
         if not self.known_by:
@@ -259,10 +261,11 @@ class BoundPool(BoundFamily):
             raise IntegrityError(
                 f"The file {file.name} beside the sealed rows is missing. Restore the folder's backup."
             )
-        new = KnownRows.of(arriving, {name: schema.columns[name] for name in self.known_by}, key=b"")
-        named = self.known_by[0] in (group_by, schema.row_id)
-        shared = new.found_in(pool) if named or new.repeats(pool) else 0
-        if shared:
+        known_by = {name: schema.columns[name] for name in self.known_by}
+        named = _names_rows(known_by, schema, group_by)
+        new = KnownRows.marked(arriving, _mark(known_by, named=named), columns=len(known_by))
+        shared = new.found_in(pool)
+        if shared and (named or excess_by_chance(_repetitions(new, pool)) < BY_CHANCE):
             raise HoldoutRejected(
                 f"{shared:,} of the new rows are in a recorded pool, whose rows analysts know. Append only rows that "
                 "are in no pool.",
@@ -350,6 +353,31 @@ def _known_by(kinds: Mapping[str, ColumnKind], schema: Schema, group_by: str | N
     return {name: kind for name, kind in schema.asked.items() if kinds.get(name) is kind}
 
 
+def _names_rows(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: str | None) -> bool:
+    """Return whether rows are recognized by a column that names them or their groups, and not by all that they hold."""
+    return next(iter(known_by), None) in (group_by, schema.row_id)
+
+
+def _mark(known_by: Mapping[str, ColumnKind], *, named: bool) -> str:
+    """Return SQL for the hash of a row, which is the same in all versions of DuckDB and all types of columns."""
+    cells = [same_id(name) if named else as_value(name, kind) for name, kind in sorted(known_by.items())]
+    texts = ", ".join(f"coalesce(({cell})::VARCHAR, '')" for cell in cells)
+    return f"md5_number_lower(concat_ws(chr(31), {texts}))"
+
+
+def _repetitions(new: KnownRows, pool: KnownRows) -> Repetitions:
+    """Return how often equal rows occur among new rows, in the place of the sealed ones, and in a pool."""
+    hashes = [new.sorted_hashes, pool.sorted_hashes]
+    values, places = np.unique(np.concatenate(hashes), return_inverse=True)
+    here, there = (np.bincount(part, minlength=len(values)) for part in np.split(places, [len(hashes[0])]))
+    both, sizes = (here > 0) & (there > 0), here + there
+    counts = {
+        int(size): (int(np.count_nonzero(of := sizes == size)), int(np.count_nonzero(both & of)))
+        for size in np.unique(sizes)
+    }  # fmt: skip
+    return Repetitions(len(hashes[0]), len(hashes[1]), counts, int(here[both].sum()))
+
+
 def _check_unsealed(
     connection: duckdb.DuckDBPyConnection, known_by: Mapping[str, ColumnKind], compiler: QueryCompiler
 ) -> None:
@@ -357,29 +385,24 @@ def _check_unsealed(
     schema, sealed = compiler.schema, compiler.sealed
     if sealed is None or not known_by:
         return
-    named = next(iter(known_by))
-    if named in (compiler.mechanism.dependence.group_column, schema.row_id):
-        ids = {str(value) for value in sealed.row_ids(named)}
-        own = connection.execute(f"SELECT {quoted(named)} FROM pool").fetchall()
-        if (row := next((place for place, (value,) in enumerate(own, 1) if str(value) in ids), None)) is not None:
-            raise _sealed_row(f"with {named} = {own[row - 1][0]}, ", row)
+    name, group_by = next(iter(known_by)), compiler.mechanism.dependence.group_column
+    if named := _names_rows(known_by, schema, group_by):
+        connection.register("sealed_given", {name: np.array([*map(str, sealed.row_ids(name))], dtype=object)})
+    elif sealed.reads_ahead:
         return
-    if sealed.reads_ahead:
-        return
-    connection.register("sealed_given", dict(sealed.table([*known_by])))
+    else:
+        connection.register("sealed_given", dict(sealed.table([*known_by])))
     connection.execute("CREATE VIEW holdout AS SELECT * FROM sealed_given; CREATE VIEW training AS SELECT * FROM pool")
-    if excess_by_chance(repetitions(connection, known_by)) < BY_CHANCE:
-        listed = ", ".join(as_value(name, kind) for name, kind in known_by.items())
-        row = connection.execute(
-            f"SELECT min(place) FROM (SELECT hash({listed}) AS mark, row_number() OVER () AS place FROM pool) "
-            f"WHERE mark IN (SELECT hash({listed}) FROM holdout)"
-        ).fetchall()[0][0]
-        raise _sealed_row("", int(row))
-
-
-def _sealed_row(which: str, row: int) -> QueryRejected:
-    return QueryRejected(
-        f"Row {row:,} of the pool, {which}is a sealed row. Leave all sealed rows out of the pool: who reads it would "
-        "know them.",
-        row=row,
-    )
+    if not named and excess_by_chance(repetitions(connection, known_by)) >= BY_CHANCE:
+        return
+    mark = _mark(known_by, named=named)
+    found = connection.execute(
+        f"SELECT place, {quoted(name)} FROM (SELECT *, {mark} AS mark, row_number() OVER () AS place FROM pool) "
+        f"WHERE mark IN (SELECT {mark} FROM holdout) ORDER BY place LIMIT 1"
+    ).fetchall()
+    for row, value in found:
+        raise QueryRejected(
+            f"Row {row:,} of the pool{f', with {name} = {value},' if named else ''} is a sealed row. Leave all sealed "
+            "rows out of the pool: who reads it would know them.",
+            row=row,
+        )

@@ -448,11 +448,16 @@ class KnownRows:
             key: Secret key of the hashes.
         """
         cells = ", ".join(as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
+        return cls.marked(path, f"hash('{key.hex()}', hash({cells}))", columns=len(columns))
+
+    @classmethod
+    def marked(cls, path: Path, mark: str, *, columns: int) -> KnownRows:
+        """Compute the hashes of a file by an SQL expression for that of a row, which reads so many columns."""
         with spilling_into(path.parent) as connection, reading_errors_hidden("holdout"):
-            limit_memory(connection, len(columns))
+            limit_memory(connection, columns)
             view_files(connection, "rows", path)
-            sql = f"SELECT hash('{key.hex()}', hash({cells})) AS h FROM rows"
-            found = np.asarray(np.ma.getdata(connection.execute(sql).fetchnumpy()["h"]), dtype=np.uint64)
+            marks = connection.execute(f"SELECT {mark} AS h FROM rows").fetchnumpy()["h"]
+            found = np.asarray(np.ma.getdata(marks), dtype=np.uint64)
         return cls(np.sort(found), found)
 
     @classmethod

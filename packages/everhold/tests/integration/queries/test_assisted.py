@@ -264,6 +264,35 @@ def test_rows_of_a_pool_are_not_appended(tables, tmp_path, known):
         study.append(kept["new"])
 
 
+def test_some_rows_of_a_pool_among_new_rows_are_not_appended(tables, tmp_path):
+    """Without ids as many equal rows as chance gives are allowed, and not one part in ten."""
+    new = drawn(np.random.default_rng(9), 1_000, first=50_000)
+    kept = {side: {n: c for n, c in table.items() if n != "id"} for side, table in {**tables, "new": new}.items()}
+    with created(
+        tmp_path, kept, declared={"pool": eh.pool(unlabelled(kept["pool"]), ["judge"])}, share=0.1, rows=eh.Rows(),
+        **GROWS,
+    ) as study:  # fmt: skip
+        mixed = {name: np.append(kept["pool"][name][:100], kept["new"][name][100:]) for name in kept["new"]}
+        with pytest.raises(eh.HoldoutRejected, match="100 of the new rows are in a recorded pool"):
+            study.append(mixed)
+        study.append(kept["new"])
+
+
+@pytest.mark.parametrize("kind", [float, str])
+def test_ids_are_compared_exactly_and_whatever_their_type(tables, tmp_path, kind):
+    """Ids of nine digits differ beyond single precision, and 7 in one file is 7.0 or "7" in another."""
+    large = {side: {**table, "id": table["id"] + 100_000_000} for side, table in tables.items()}
+    rows = {name: np.append(large["pool"][name], large["holdout"][name][:1]) for name in unlabelled(large["pool"])}
+    rows["id"] = rows["id"].astype(kind).astype(object if kind is str else kind)
+    pool = eh.pool({name: column[:POOL] for name, column in rows.items()}, ["judge"])
+    with created(tmp_path, large, declared={"pool": pool}, share=0.1, **GROWS) as study:
+        with pytest.raises(eh.HoldoutRejected, match="100 of the new rows are in a recorded pool"):
+            study.append({name: column[:100] for name, column in large["pool"].items()})
+        study.append(drawn(np.random.default_rng(9), 100, first=100_010_000 + POOL))
+        with pytest.raises(eh.QueryRejected, match="Row 5,001 of the pool, with id = 100000000"):
+            study.declare("other", eh.pool(rows, ["judge"]))
+
+
 def test_rows_that_arrived_are_in_no_later_pool(tables, tmp_path):
     new = drawn(np.random.default_rng(9), 100, first=50_000)
     with created(tmp_path, tables, declared=[eh.texts()], share=0.1, **GROWS) as study:
