@@ -66,7 +66,7 @@ class Certificate(Display):
         """Read a certificate from a ``.json`` or ``.html`` file. It is not verified: see `verify_certificate`.
 
         Raises:
-            IntegrityError: If the file does not hold a certificate.
+            IntegrityError: If the file does not hold a certificate of everhold.
         """
         try:
             return cls(read_document(path)[0])
@@ -142,7 +142,7 @@ class Certificate(Display):
             path: Ends in ``.json`` (for checking) or ``.html`` (for reading and printing; can be checked, too).
 
         Raises:
-            ValueError: If the ending is another one.
+            ValueError: If ``path`` ends neither in ``.json`` nor in ``.html``.
         """
         from pathlib import Path
 
@@ -167,7 +167,7 @@ class CertifiedAccount:
     """Facts about queries and charges for a certificate.
 
     Attributes:
-        counts: What the entries up to the head add up to.
+        counts: Numbers of queries, answers and charges, added up over the ledger entries up to the head.
         since: The checkpoint after which entries were read; None if all of them were.
         also_sealed_as: Other holdouts of the same storage with the same rows.
         extensions: Facts of ledger extensions by name, as `HoldoutAccessor.certificate_facts` gives them.
@@ -196,15 +196,16 @@ def make_certificate(
     """Collect and sign the facts about a holdout's promise and its spent budget.
 
     Args:
-        record: The sealed holdout.
+        record: The record of the sealed holdout.
         account: What was asked and spent.
         mechanism: The one that answers.
-        key: The steward's.
+        key: The steward's key, which signs the certificate.
         timestamp: Authority that states when it was signed; none by default.
         issued: When; now, by default.
 
     Raises:
-        EverholdError: If there is no token, or it is about something else. Nothing was signed, then.
+        EverholdError: If the timestamp authority gives no token, or a token about something else. Nothing was signed,
+            then.
     """
     state = state_from(account.head.state, record.configuration)
     facts: dict[str, dict[str, Any]] = {

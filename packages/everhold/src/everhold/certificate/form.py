@@ -274,7 +274,7 @@ def read_document(path: Path | str) -> tuple[Any, str | None]:
     """Return the certificate document in a file, and the HTML page around it, or None for a JSON file.
 
     Raises:
-        Malformed: If there is no document in it.
+        Malformed: If the file holds no certificate document.
     """
     text = _read(path)
     if not text.lstrip().startswith("<"):

@@ -69,10 +69,10 @@ class Block:
 
     Attributes:
         key: Name of the section in the document.
-        title: Its heading.
-        before: Paragraphs.
+        title: Heading of the block.
+        before: Paragraphs above the bullets.
         bullets: Points of a list.
-        after: More paragraphs.
+        after: Paragraphs below the bullets.
         items: Label and value, both as text.
     """
 
@@ -110,7 +110,7 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
     """Return the blocks of a certificate, in order.
 
     Args:
-        document: With its words.
+        document: The certificate document, with the explanations that `everhold.certificate.words.with_words` adds.
     """
     promise, rows, privacy = document["promise"], document["rows"], document["privacy"]
     mechanism, theorem, issue, signature = (document[name] for name in ("mechanism", "theorem", "issue", SIGNATURE))

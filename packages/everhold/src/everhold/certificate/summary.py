@@ -346,7 +346,7 @@ def winner_in_words(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a sentence with the proved winner of a final leaderboard, or that nobody is proved to have won.
 
     Args:
-        rows: Of the board, with ``team`` and ``rank``, which is None for a team without a place.
+        rows: Rows of the leaderboard, with ``team`` and ``rank``, which is None for a team without a place.
 
     Examples:
         >>> winner_in_words([{"team": "owls", "rank": 1}, {"team": "larks", "rank": 2}, {"team": "wrens", "rank": 2}])

@@ -42,7 +42,8 @@ class TimestampAuthority:
     Needs the extra ``timestamp``.
 
     Attributes:
-        url: Where it answers, ``http`` or ``https``; a token needs no secrecy and cannot be altered on the way.
+        url: Address at which the authority answers, ``http`` or ``https``. A token needs no secrecy and cannot be
+            altered on the way.
     """
 
     url: str
@@ -60,7 +61,7 @@ class TimestampAuthority:
         """Ask the authority for its token about a digest, and return the token.
 
         Raises:
-            EverholdError: If the authority cannot be reached or refuses. Nothing was signed.
+            EverholdError: If the authority cannot be reached or refuses the request. Nothing was signed.
         """
         nonce = bytes([secrets.randbelow(0x7F) + 1]) + secrets.token_bytes(7)  # a positive number of 8 bytes
         response = self._answered(_REQUEST + digest + _NONCE + nonce + _WITH_CERTIFICATES)
@@ -102,7 +103,8 @@ def stamp_of(timestamp: Timestamper, digest: bytes) -> dict[str, str]:
     """Return a certificate's time stamp for a digest, after a check that the authority's token is about this digest.
 
     Raises:
-        IntegrityError: If it is no token, or about something else. Nothing was signed.
+        IntegrityError: If the reply of the authority is not a token, or is a token about something else. Nothing was
+            signed.
     """
     token = timestamp(digest)
     try:
@@ -118,12 +120,12 @@ def stamp_findings(stamp: Mapping[str, str], digest: bytes, roots: Sequence[Root
     """Return the faults of a stored token in words, none if it fits the digest and, with roots, is trusted.
 
     Args:
-        stamp: As `stamp_of` made it.
+        stamp: The stored time stamp, as `stamp_of` made it.
         digest: What it should be about.
-        roots: Of authorities that are trusted; None to leave out who signed it.
+        roots: Root certificates of authorities that are trusted; None to leave out the check of who signed the token.
 
     Raises:
-        EverholdError: If the package that reads it is missing.
+        EverholdError: If the package that reads a token is missing.
     """
     try:
         stated = _read(base64.b64decode(stamp["token"], validate=True))

@@ -124,8 +124,8 @@ def verify_certificate(
             only said that there is one, and which.
 
     Raises:
-        ValueError: If `public_key` is not a key, or `timestamp_roots` holds no certificates.
-        EverholdError: If there are `timestamp_roots` and the package that reads a trusted time is missing.
+        ValueError: If `public_key` is not a key in hex, or `timestamp_roots` holds no certificates.
+        EverholdError: If `timestamp_roots` is given and the package that reads a trusted time is missing.
     """
     roots = None if timestamp_roots is None else roots_from(timestamp_roots)
     if public_key is not None:

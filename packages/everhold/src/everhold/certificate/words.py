@@ -209,7 +209,7 @@ def with_words(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return a certificate with explanations of its facts added, section by section.
 
     Raises:
-        KeyError: If the facts are not those of a mechanism that everhold knows.
+        KeyError: If the facts are about a mechanism that everhold does not know.
     """
     kind, dependence, rows = MECHANISMS[facts["mechanism"]["name"]], facts["assumptions"]["dependence"], facts["rows"]
     simulation, public = bool(facts["issue"]["simulation"]), rows["features"] == "public"

@@ -53,10 +53,10 @@ def styled(chart: Any, *, label_size: int = 12, grid: float = 1.0, frame: bool =
     """Return a chart in the common style, whose ink, paper and faint lines follow a page's dark mode.
 
     Args:
-        chart: Any Altair chart.
-        label_size: Of the labels of axes, in points.
+        chart: The Altair chart to style.
+        label_size: Font size of the labels of axes, in points.
         grid: Opacity of the lines of the grid.
-        frame: Whether panels have a frame.
+        frame: True to draw a frame around each panel; False for panels without a frame.
         padding: Around the picture, in points; one number, or one for each side by name.
     """
     axis = {"labelColor": INK, "titleColor": INK, "gridColor": FAINT, "domainColor": INK, "tickColor": INK}
@@ -75,7 +75,7 @@ def covered_lines(lines: Mapping[str, Mapping[Any, float]], *, log: bool) -> fro
 
     Args:
         lines: Heights by place of each line, in the order in which they are drawn.
-        log: Whether the vertical axis is logarithmic.
+        log: True if the vertical axis is logarithmic; False if it is linear.
 
     Examples:
         >>> sorted(covered_lines({"a": {1: 0.5, 2: 0.7}, "b": {1: 0.1, 2: 0.2}, "c": {1: 0.501, 2: 0.7}}, log=False))
@@ -118,7 +118,8 @@ def coloured_lines(
         looks: Colour and dash of each line, by name, in the order of the legend.
         labels: What the legend calls a line, as a Vega expression.
         covered: Names of lines that others cover; see `covered_lines`.
-        legend_at: Where the legend is; at the bottom it has a line for each name, so that it fits a narrow picture.
+        legend_at: Side of the picture that has the legend. At the bottom the legend has a line for each name, so that
+            it fits a narrow picture.
     """
     import altair as alt
 
@@ -187,7 +188,7 @@ def save_chart(chart: alt.TopLevelMixin, path: Path, *, title: str, caption: str
     """Save a chart as ``.svg``, or as a self-contained ``.html`` page.
 
     Raises:
-        ValueError: If the path ends in anything else.
+        ValueError: If the path ends neither in ``.svg`` nor in ``.html``.
     """
     if path.suffix not in (".svg", ".html"):
         raise ValueError(f"The chart's file ends in {path.suffix!r}. Pass a name that ends in .svg or .html.")

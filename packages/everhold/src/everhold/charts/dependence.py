@@ -112,16 +112,16 @@ def influence_chart(
     Where one row later and one earlier are alike, as for all chains of two states, they are drawn as one line.
 
     Args:
-        model: A stationary chain.
-        distances: Largest distance shown.
-        alone: Whether the picture says itself what it shows; in a page the page does.
+        model: The dependence model, a stationary chain.
+        distances: Largest distance in rows that is shown.
+        alone: True if the picture has to say itself what it shows; False in a page whose text says it.
 
     Returns:
         None where a model's influence does not go by distance.
 
     Raises:
-        DependenceError: If the chain is not stationary.
-        ValueError: If no influence can be drawn: all are infinite, or all next to nothing.
+        DependenceError: If the chain is not stationary, so that influence depends on the place in the series.
+        ValueError: If no influence can be drawn, because all influences are infinite or all are close to 0.
     """
     import altair as alt
 

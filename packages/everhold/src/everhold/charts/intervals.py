@@ -23,10 +23,10 @@ def search_chart(lines: Sequence[Mapping[str, Any]], *, metric: str, title: str)
         lines: One for each configuration: ``value``, ``low``, ``high`` and ``source`` of its answer; and ``truth``,
             where it is known.
         metric: Title of the axis.
-        title: Of the picture.
+        title: Title of the picture.
 
     Raises:
-        ValueError: If no configuration was answered.
+        ValueError: If ``lines`` is empty, because no configuration was answered.
     """
     import altair as alt
 
@@ -71,10 +71,10 @@ def over_time_chart(rows: Sequence[Mapping[str, Any]], *, title: str) -> alt.Lay
 
     Args:
         rows: One for each window: window, value, low, high, source; joint_low and joint_high under one law.
-        title: Of the picture.
+        title: Title of the picture.
 
     Raises:
-        ValueError: If no window was answered.
+        ValueError: If ``rows`` is empty, because no window was answered.
     """
     import altair as alt
 
@@ -109,7 +109,7 @@ def width_bars(widths: Mapping[str, Sequence[float]], *, values: Sequence[float]
 
     Args:
         widths: Half-widths of each kind of query, one for each value.
-        values: True values of a share, at most two.
+        values: True values of a share at which half-widths are drawn, at most two.
         rows: Number of sealed rows.
     """
     import altair as alt

@@ -35,9 +35,9 @@ def plan_by_queries(request: PlanRequest, *, at: float, radius: float) -> alt.La
     A picture point with fewer queries than surprises is planned with one surprise for each query.
 
     Args:
-        request: What is planned.
-        at: The population's value at which lines are compared.
-        radius: Where the cross is.
+        request: The request that the plan is made for.
+        at: Population value of a yes-or-no query, in [0, 1], at which the mechanisms' lines are compared.
+        radius: Radius at which the cross of the request is drawn.
     """
     numbers = _around(request.queries, most=_MOST_QUERIES)
     points = [_point_of(request.with_queries(number), number, at) for number in numbers]
@@ -57,7 +57,7 @@ def plan_by_values(tuned: Mechanism | None) -> alt.LayerChart:
     """Draw half-widths of guess-and-check against the true value of a yes-or-no query, by earlier surprises.
 
     Raises:
-        ValueError: If guess-and-check cannot serve the request.
+        ValueError: If guess-and-check cannot serve the request, so that there is no tuned mechanism.
     """
     import altair as alt
 

@@ -70,7 +70,7 @@ def require_model(given: Any) -> DependenceModel:
     """Return the given value if it is a dependence model. Otherwise raise DependenceError.
 
     Raises:
-        DependenceError: If it is none.
+        DependenceError: If the value is not a dependence model.
     """
     if not isinstance(given, DependenceModel):
         raise DependenceError(
@@ -93,8 +93,8 @@ def dependence_from_dict(data: Mapping[str, Any]) -> DependenceModel:
     """Build a dependence model from the plain data that `DependenceModel.to_dict` returns.
 
     Raises:
-        DependenceError: If the kind is unknown or the data do not describe a model; an entry that the kind does not
-            know is refused, for a misspelt one would silently be another model.
+        DependenceError: If the kind is unknown or the data do not describe a model. An entry that the kind does not
+            know is refused, because a misspelt entry would silently be another model.
     """
     if not isinstance(data, Mapping):
         raise DependenceError(

@@ -27,11 +27,12 @@ class SeriesFacts:
 
     Attributes:
         lengths: Length of a series to the number of sealed series of that length.
-        ties: Whether two sealed rows of one series share a place in the order.
-        training: Where the training rows of the same series stand, seen from the sealed ones.
+        ties: True if two sealed rows of one series share a place in the order.
+        training: Where the training rows of the same series stand, as seen from the sealed rows.
         step: Usual distance of neighbouring sealed rows in the order, in units of the column (seconds for times): the
             mean of those within a tenth of the median; None where rows are alone.
-        training_step: The same for the training rows; None where they are alone or there are none.
+        training_step: Usual distance of neighbouring training rows; None if they are alone in their series or there are
+            none.
         least_step: The least distance of neighbouring sealed rows; None where rows are alone.
         apart: Least distance between the training rows and the sealed rows of one series, in steps: usual ones, or the
             least of that series where it is longer. None without any, or where nothing shows how long a step is.
@@ -107,10 +108,10 @@ class DependenceModel(ABC):
         entries: All that the plain data may hold besides the kind, each with what it is in words.
         value_words: Entry and value, where a value has words of its own.
         influence_in: What lines of `influences` are, with their unit.
-        holds_given_features: Whether labels depend on each other as declared when all features are known.
-        independent: Whether rows are independent of each other, so that averages have exact binomial-KL tails.
-        in_groups: Whether rows are in groups that are independent of each other, of the sizes `unit_counts`.
-        assumes_no_law: Whether rows may depend on each other in any way, so that rows cannot speak against it.
+        holds_given_features: True if labels depend on each other as declared also when all features are known.
+        independent: True if rows are independent of each other, so that averages have exact binomial-KL tails.
+        in_groups: True if rows are in groups of the sizes `unit_counts`, and the groups are independent of each other.
+        assumes_no_law: True if rows may depend on each other in any way, so that no rows can contradict the model.
     """
 
     __slots__ = ()
@@ -142,8 +143,8 @@ class DependenceModel(ABC):
         """Return the effective number of independent rows for the average of a fixed query (S5).
 
         Raises:
-            DependenceError: If the model says too little to bound it.
-            ValueError: If there is no row.
+            DependenceError: If the model says too little to bound the effective number of rows.
+            ValueError: If ``rows`` is below 1.
         """
 
     @abstractmethod
@@ -192,7 +193,7 @@ class DependenceModel(ABC):
         """Return the model with facts such as group sizes from the given rows, after a check of its columns.
 
         Raises:
-            DependenceError: If the model does not match the rows.
+            DependenceError: If the rows do not have the columns or the form that the model declares.
         """
         return self
 
@@ -226,17 +227,17 @@ class DependenceModel(ABC):
 
         Args:
             structure: The rows that arrive, as if sealed, beside all that are there already, as if training rows.
-            training: Whether those that are there are training rows, and not sealed ones.
+            training: True if the rows that are there already are training rows; False if they are sealed rows.
 
         Raises:
-            DependenceError: If they do not.
+            DependenceError: If the arriving rows do not continue the series.
         """
 
     def with_rows(self, rows: int, units: Mapping[int, int]) -> DependenceModel:
         """Return the model for another number of sealed rows of the same kind.
 
         Args:
-            rows: Number of rows.
+            rows: Number of sealed rows that the returned model is for.
             units: Size of a unit to the number of units of that size, where rows are in units.
         """
         return self
@@ -256,7 +257,7 @@ class DependenceModel(ABC):
             None where influence does not go by distance.
 
         Raises:
-            DependenceError: If the model says too little.
+            DependenceError: If the model says too little to compute an influence.
         """
         return None
 
@@ -280,7 +281,7 @@ def require_rows(rows: int) -> None:
     """Check that the number of rows is at least 1.
 
     Raises:
-        ValueError: If there is no row.
+        ValueError: If ``rows`` is below 1.
     """
     if not rows >= 1:
         raise ValueError(f"The number of rows is {rows}. Pass at least 1.")

@@ -164,8 +164,8 @@ def warn_of_long_memory(model: DependenceModel, outcomes: Sequence[NDArray[np.fl
     name wrongly one time in four, looks to its neighbours like a series that forgets at once, and its averages wander.
 
     Args:
-        model: The fitted model.
-        outcomes: Numbers in the order of the rows, one array for each thing to look at, each of shape (rows,).
+        model: The model that was fitted to the rows.
+        outcomes: Numbers in the order of the rows: one array of shape (rows,) for each outcome that is tested.
         state: Name of the column, for the message.
 
     Warns:

@@ -51,7 +51,7 @@ class RowUnits(DependenceModel):
 
         Args:
             counts: Size to the number of units of that size.
-            column: Name of the column that they come from.
+            column: Name of the column that gives the units; None if only sizes were given.
         """
         made = cls([1])
         made._set(column, {made._whole(size): made._whole(number) for size, number in counts.items()})
@@ -67,7 +67,7 @@ class RowUnits(DependenceModel):
         """Pairs of unit size and number of units. Raises DependenceError while they are unknown.
 
         Raises:
-            DependenceError: Before.
+            DependenceError: If the sizes are not known yet, because no rows were sealed.
         """
         if not self.counts:
             name = type(self).__name__

@@ -87,12 +87,12 @@ class OpenFile:
 
     Args:
         engine: What reads the file, and can read nothing else.
-        label: Column that is always looked at.
-        also: Columns that are always looked at, too.
+        label: Name of the label column, which is always looked at.
+        also: Names of other columns that are always looked at.
 
     Attributes:
         rows: Number of rows of the file.
-        kinds: Kind of each column that can be looked at, by name.
+        kinds: Kind of each column that can be looked at, by name of the column.
         notes: What is left out, in words.
     """
 
@@ -428,7 +428,7 @@ def likeness(path: Path, *, groups: str, label: str | None) -> float:
         The largest over the classes of the label; `UNKNOWN` where the rows do not show it.
 
     Raises:
-        EverholdError: If the file cannot be read.
+        EverholdError: If the Parquet file cannot be read.
     """
     if label is None or label == groups:
         return UNKNOWN

@@ -43,15 +43,16 @@ class Diagnosis(Display):
 
     Attributes:
         rows: Number of sealed rows.
-        training_rows: Number of training rows that were looked at.
+        training_rows: Number of training rows from which the diagnosis was made.
         label: The label; None if every column of numbers was looked at in its place.
         mechanism: Name of the mechanism.
-        radius: Its radius as the rows are declared.
+        radius: Radius of the mechanism, for the rows as they are declared.
         declared: What is declared about the rows.
         promised: How many rows are worth one as the rows are declared, in the worst case for declared groups; a finding
             names what the procedure in force claims. None where the declaration bounds no average.
         findings: One for each column that may group or order the rows, the clearest first.
-        informative: Where groups are declared: outcomes that go together with the size of a row's group.
+        informative: Findings about outcomes that go together with the size of a row's group; none if no groups are
+            declared.
         notes: What was left out.
     """
 
@@ -75,7 +76,7 @@ class Diagnosis(Display):
         """Return the finding about the column with this name.
 
         Raises:
-            ValueError: If there is none.
+            ValueError: If there is no finding about the column.
         """
         for found in self.findings:
             if found.column == column:
@@ -173,7 +174,7 @@ def diagnose_file(
         drawn_from: Number of rows of which those of the file are some; None if there are no others.
 
     Raises:
-        EverholdError: If the file cannot be read.
+        EverholdError: If the file of training rows cannot be read.
     """
     with progress("looking for dependence"), Embedded.of_open_rows(path) as engine:
         file = OpenFile(engine, label=label)
@@ -301,7 +302,7 @@ def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) ->
     """Warn that a sample of training rows cannot show whether rows form groups.
 
     Args:
-        copied: Number of rows that can be looked at.
+        copied: Number of training rows in the sample.
         drawn_from: Number of all training rows.
         apart: Columns whose values repeat among these and are not among the sealed rows.
     """

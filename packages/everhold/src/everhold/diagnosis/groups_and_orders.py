@@ -54,10 +54,11 @@ class CheckInputs:
         rows: Open rows, in the order of their file.
         whole: Given a column and whether all outcomes count, rows in which its groups are whole.
         label: The outcome that counts most.
-        declared: What is declared.
+        declared: The declared dependence of the rows.
         promised: Rows for each effective row that are promised, by the sizes of declared groups in the worst case.
         apart: Columns none of whose values stand both in training and in sealed rows.
-        bets: Whether intervals are as narrow as declared groups differ on the training rows, not as the worst case.
+        bets: True if widths of intervals follow the spread of declared groups on the training rows; False if they
+            follow the worst case.
     """
 
     rows: OpenRows
@@ -424,22 +425,26 @@ class Finding(ABC):
     """Finding on the dependence of training rows with respect to one column, and its effect on the radius.
 
     Attributes:
-        column: Its name, or `everhold.diagnosis.columns.FILE_ORDER`.
+        column: Name of the column, or `everhold.diagnosis.columns.FILE_ORDER`.
         role: ``"group"`` if rows with equal values may have been drawn together; ``"attribute"`` if there are so few
             values, or so many rows of each that are hardly alike, that it rather describes rows; ``"series"`` if it may
             put rows in order.
         outcome: In what rows resemble each other: a column, or one of the label's classes.
-        of_label: Whether that is the label.
-        correlation: Of two rows of one group (intra-class correlation, one-way analysis of variance), or of neighbours
-            in the order (lag-1 autocorrelation); of ranks, so that a few huge values cannot decide.
-        p_value: Chance of as much where rows are worth what is promised, times the number of columns looked at.
+        of_label: True if the outcome is the label; False if it is another column.
+        correlation: Correlation of two rows of one group (intra-class correlation, one-way analysis of variance), or of
+            neighbours in the order (lag-1 autocorrelation). It is computed from ranks, so that a few huge values cannot
+            decide.
+        p_value: Chance of a correlation as clear as this one if rows are worth what is promised, times the number of
+            columns looked at.
         design_effect: How many rows are worth one; for a series, where blocks of rows show it most clearly.
         promised: How many rows are worth one as the rows are declared.
         groups: Number of groups; None for a series.
         sizes: Pairs (size, number of groups of that size); empty for a series.
         missing: Rows without a value in the column; each counts as a group of its own.
-        in_file: Whether the rows lie in the file group by group, or in that order; shuffled rows do not.
-        apart: Whether none of its values stand both in training and in sealed rows, as where whole groups were sealed.
+        in_file: True if the rows lie in the file group by group, or in the order of the column. In a shuffled file it
+            is False.
+        apart: True if no value of the column stands both in training and in sealed rows, as if whole groups were
+            sealed.
         local: The correlation beyond what the neighbouring value shares, for whole numbers that stand on both sides.
         first_order: For a series, whether a model in which a row depends on the row before alone explains it.
         block: For a series, so many rows in a row are surely worth one.

@@ -57,9 +57,9 @@ class _Order:
     """An order of the training rows in which query values are tested for dependence.
 
     Attributes:
-        column: Its column; None for the order that is declared, or that of the file.
+        column: Column that gives the order; None for the order that is declared, or for that of the file.
         blocks: Block of each training row in it, shape (rows,).
-        units: Where groups are declared: these, by the mean place of their rows.
+        units: The declared groups, by the mean place of their rows; None if no groups are declared.
     """
 
     column: str | None
@@ -129,12 +129,13 @@ class DependenceMonitor:
         Each expression is tested once, as `evaluate` does it. Queries known to be answered are only summed.
 
         Args:
-            training: The training rows.
+            training: The training rows on which the queries are evaluated.
             bound: Queries that can be evaluated on them.
             unit: Grid steps between 0 and 1.
             plan: Number of planned queries; each has its share of the level.
-            bets: Whether the procedure of each measures the spread of its values.
-            answered: Whether a query, by its fingerprint, is known to be answered: its warning was given then.
+            bets: One flag for each query: True if its interval procedure measures the spread of its values.
+            answered: Function of a query's fingerprint: True if the query is known to be answered, so that its warning
+                was given then.
         """
         keys = [(query.query, plan, bet) for query, bet in zip(bound, bets, strict=True)]
         found = {key: self.tested[key] for key in keys if key in self.tested}
@@ -170,11 +171,12 @@ class DependenceMonitor:
         judged by no column, because times and numbers of rows mostly rise together.
 
         Args:
-            training: The training rows.
+            training: The training rows on which the queries are evaluated.
             bound: Queries that can be evaluated on them.
             unit: Grid steps between 0 and 1.
             plan: Number of planned queries; each has its share of the level.
-            bets: Whether the procedure of each measures the spread of its values; by default none does.
+            bets: One flag for each query: True if its interval procedure measures the spread of its values. By default
+                all are False.
         """
         alone = len(self.orders) < 2 and not self.groups and self.units is None  # one order, and nothing else
         if self.rows_for_one is None or (alone and not any(bets)):
@@ -194,10 +196,11 @@ class DependenceMonitor:
         """Test the values of one query on all training rows, and return the clearest finding or None.
 
         Args:
-            values: Shape (rows,), in [0, 1]; of a ratio what is left of the numerator, if its interval is bet on.
+            values: Row values of shape (rows,), in [0, 1]. For a ratio whose interval is bet on, what is left of the
+                numerator.
             plan: Number of planned queries.
-            bets: Whether the procedure of the query measures the spread of its values. Others take rows to spread as
-                truth values do, and to be worth the worst case of what is declared.
+            bets: True if the interval procedure of the query measures the spread of its values. False if it takes rows
+                to spread as truth values do, and to be worth the worst case of what is declared.
             skip: Columns by which it is not judged; None for all.
         """
         mean = float(values.mean())
@@ -284,7 +287,7 @@ def dependence_monitor(
     """Return the cached dependence monitor for the training rows of one holdout.
 
     Args:
-        training: The training rows.
+        training: The training rows of the holdout.
         mechanism: The mechanism of the holdout.
         label: The label column, by which nothing is judged.
         whole_groups: Columns by which whole groups were put on one side.

@@ -94,7 +94,8 @@ class GateMetric:
 
     Attributes:
         make: From a candidate, and its predictions for the training rows or None, to the query about it.
-        make_of_classes: The same for labels other than 0 and 1, where that is another query; else None.
+        make_of_classes: The same as ``make``, for labels other than 0 and 1 whose metric is another query; None if
+            there is no other query.
         description: Public and canonical, as far as it is known before there is a candidate.
     """
 
@@ -150,7 +151,7 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., Any]:
     """Return the function that makes queries with the metric of a description.
 
     Raises:
-        QueryRejected: If it is a function of the analyst's own, which no description can hold.
+        QueryRejected: If the metric is a function of the analyst's own, which no description can hold.
     """
     if description.get("kind") == SCORE:
         name = str(description["name"])
@@ -282,7 +283,7 @@ def paired(challenger: NDArray[np.int64], champion: NDArray[np.int64], *, rises:
     Args:
         challenger: Shape (rows,), in grid units.
         champion: Shape (rows,), in grid units.
-        rises: Whether higher row values are better.
+        rises: True if higher row values are better; False if lower ones are.
         unit: Grid steps between 0 and 1.
 
     Examples:
@@ -314,7 +315,8 @@ class Candidate:
         """Bind a candidate to the rows of a holdout. An estimator is tried on public rows.
 
         Raises:
-            QueryRejected: If it cannot be compared, or the metric is another one. Nothing is charged.
+            QueryRejected: If the candidate cannot be compared, or its metric is another one than the gate's. Nothing is
+                charged.
         """
         query = asked_of(metric.asked(predictions, training, compiler.schema), compiler)
         if isinstance(query, MetricQuery):
@@ -367,7 +369,7 @@ class Candidate:
         """Return how the gain over a champion is computed and bounded, decided by public facts.
 
         Args:
-            champion: The champion.
+            champion: The gate's present champion, to which the candidate is compared.
             public: The champion as a candidate, if both are arrays of predictions; else None.
             compiler: Compiler of the holdout, which has the training rows.
         """
@@ -408,7 +410,7 @@ def check_metric(bound: BoundQuery, metric: GateMetric) -> None:
     """Check that a query is about the metric of a gate.
 
     Raises:
-        QueryRejected: If it is about another one. Nothing is charged.
+        QueryRejected: If the query is about another metric. Nothing is charged.
     """
     if metric.description is not None and metric_description(bound) != metric.description:
         raise QueryRejected(
@@ -429,7 +431,7 @@ def procedure_for_gain(
     these do. If not, nothing is known but that gains lie in [-1, 1].
 
     Args:
-        challenger: The challenger.
+        challenger: The candidate that challenges the champion.
         champion: The champion; of it only what is public is used.
         public: The champion as a candidate, where it is an array of predictions; else None.
         compiler: The compiler of the holdout.
@@ -479,7 +481,7 @@ def checked_margin(margin: Any, candidate: Candidate) -> float:
     """Return the margin of a gate in units of row values, after checking that a gain can exceed it.
 
     Raises:
-        QueryRejected: If no gain can reach the margin, or it is negative. Nothing is charged.
+        QueryRejected: If no gain can reach the margin, or the margin is negative. Nothing is charged.
     """
     value = as_float(margin)
     if not 0.0 <= value < candidate.width:
@@ -506,7 +508,8 @@ class OutputCandidate(Candidate):
         """Bind a candidate to the rows of a holdout.
 
         Raises:
-            QueryRejected: If it cannot be compared, or the metric is another one. Nothing is charged.
+            QueryRejected: If the candidate cannot be compared, or its metric is another one than the gate's. Nothing is
+                charged.
         """
         if query.where is not None or query.weight is not None or len(query.models) > 1:
             raise QueryRejected(
@@ -559,7 +562,7 @@ class OutputCandidate(Candidate):
         """Return the gain in a metric over all rows, planned from training rows or public predictions.
 
         Args:
-            champion: The champion.
+            champion: The gate's present champion, to which the candidate is compared.
             told: Predictions for the sealed rows, where both are arrays, the better side first.
             compiler: The compiler of the holdout.
         """

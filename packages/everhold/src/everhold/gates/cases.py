@@ -85,10 +85,10 @@ class OpenCases:
 
         Args:
             folder: Private folder of the suite.
-            key: The steward's `notes_key`.
+            key: The steward's `notes_key`, with which the note about the open cases is checked.
 
         Raises:
-            IntegrityError: If the note about them was altered.
+            IntegrityError: If the note about the open cases was altered.
         """
         note = sealed_note(folder / OPEN_FILE, key=key)
         if note is None:
@@ -115,7 +115,7 @@ class OpenCases:
         """Return the results on sealed cases alone.
 
         Raises:
-            QueryRejected: If nothing is left. Nothing was charged.
+            QueryRejected: If there are no results on sealed cases. Nothing was charged.
         """
         if not self.ids or results is None:
             return results
@@ -193,7 +193,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         """Return the version that a name identifies, after checking the name.
 
         Raises:
-            QueryRejected: If it cannot be used.
+            QueryRejected: If ``name`` cannot be used as the name of a version.
         """
         if not (isinstance(name, str) and 1 <= len(name) <= 100 and name.isprintable() and name == name.strip()):
             raise QueryRejected(
@@ -222,12 +222,12 @@ class CaseEvidence(Evidence[CaseVersion]):
         """Return new results of champion and baseline as arrays, or None to use the stored results.
 
         Args:
-            champion: As for `Gate.challenge`.
-            baseline: The same.
+            champion: New results of the champion, as for `Gate.challenge`; None to use the stored results.
+            baseline: New results of the baseline, as for `Gate.challenge`; None to use the stored results.
             cases: The only cases to read; None for all cases.
 
         Raises:
-            QueryRejected: If only one of them is there where both are needed. Nothing was charged.
+            QueryRejected: If both results are needed and only one of them is given. Nothing was charged.
         """
         if champion is None and baseline is None:
             return None
@@ -292,7 +292,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         """Return the stored results as `stored` does, and refuse a champion that did not run all cases.
 
         Raises:
-            QueryRejected: If cases are left. Nothing was charged.
+            QueryRejected: If the champion has cases without results. Nothing was charged.
         """
         values, fixed = self.stored(gate)
         if left := len(self._left(values, fixed)):
@@ -309,7 +309,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         """Return the ids of cases without results of the champion, or of the baseline if there are guards.
 
         Raises:
-            QueryRejected: If the champion is neither this analyst's nor is it the steward who asks.
+            QueryRejected: If the asker is neither the steward nor the analyst who promoted the champion.
         """
         self._check_may_complete(gate)
         return [self.units.suite.ids[place] for place in self._left(*self.stored(gate))]
@@ -352,7 +352,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         """Raise QueryRejected for an analyst other than the one who promoted the champion.
 
         Raises:
-            QueryRejected: If it is not. Nothing was changed.
+            QueryRejected: If an analyst asks who did not promote the champion. Nothing was changed.
         """
         analyst = self.executor.analyst
         if analyst is None:
@@ -426,10 +426,10 @@ class ClaimChallenge(Challenge):
 
     Attributes:
         units: Cases, or groups of cases.
-        proves: Whether the claims are proved at ln(1 / level). Secret.
+        proves: Function of ln(1 / level) that returns True if the claims are proved at this level. Secret.
         keep: Keeps the challenger's results among those of the gate's champions.
         opened: The open challenge that this closes; None for one that was given all results at once.
-        futile: True if it is ended as kept by what the results say, before all cases were handed out.
+        futile: True if the results ended the challenge early, with the champion kept, before all cases were handed out.
         unsealed: The numbers that an unsealing tells at ln(1 / level), if it tells some. Secret.
     """
 

@@ -49,18 +49,19 @@ class Verdict(QueryResult):
     ``remaining`` has the number of ``challenges`` left.
 
     Attributes:
-        promoted: Whether the challenger is proved to be better by more than the margin, and is the champion now.
+        promoted: True if the challenger is proved to be better by more than the margin, and is the champion now.
         low: Proved lower limit of the challenger's gain over the former champion, in the metric's units; None unless
             promoted.
         high: The largest possible gain, the width of the metric's range; None unless promoted, and for R2.
         champion: SHA-256 of the query about the champion after the challenge.
         promotions: Promotions of the gate so far.
         challenges: Challenges that the gate has answered so far.
-        statement: The statement that the promise rests on.
-        gate: The gate's name.
+        statement: The proved statement in docs/theory on which the promise rests.
+        gate: Name of the gate.
         margin: The gain that a promoted challenger is proved to exceed, in the metric's units.
         metric: The metric, in words.
-        refused: Whether the challenge was refused, because the budget may not cover it or the gate's limit is reached.
+        refused: True if the challenge was not decided, because the budget may not cover it or the gate's limit is
+            reached.
         analyst: Name of the analyst who made the challenge; None for the steward.
         challenger: Name of the challenger in a gate about cases; None in a gate about rows.
     """
@@ -88,16 +89,16 @@ class Verdict(QueryResult):
 
         Args:
             gate: The gate after the challenge.
-            result: The executed challenge.
+            result: Result of the executed challenge, from the executor.
             query: SHA-256 of the challenge, or of the version if it is the first champion itself.
             shown: The challenge, as people read it.
             about: Population that the verdict is about, in words.
             name: Name of the challenger.
             confidence: Confidence of the holdout.
-            promoted: Whether the challenger was promoted.
+            promoted: True if the challenger was promoted.
             charged: Number of surprises that the challenge cost.
-            repeated: Whether the challenge had been decided before.
-            refused: Whether the challenge was refused.
+            repeated: True if the same challenge had been decided before, so that this verdict is that of then.
+            refused: True if the challenge was refused, so that nothing was decided.
         """
         margin, own = margin_of(gate), {} if gate.limit is None else {"challenges": gate.left}
         return cls(
@@ -167,7 +168,7 @@ class Challenge(QueryPlan[Verdict]):
 
     Attributes:
         gate: The gate as it was when the challenge was prepared.
-        version: The challenger.
+        version: The challenger, as a checked version.
         rows: What says which rows or cases it is about, where some arrived; part of its identity.
         about: Words for what a promotion is about; None for the population.
         mechanism: The mechanism for the rows that decide.
@@ -223,7 +224,7 @@ class Challenge(QueryPlan[Verdict]):
         """Return how many of ``count`` challenges the limit of the gate still allows.
 
         Raises:
-            Outdated: If the gate has another champion by now.
+            Outdated: If the gate has another champion than when the challenge was prepared.
         """
         now = accounts.of(Gates).by_name.get(self.gate.name)
         if now is None or now.champion != self.gate.champion:
@@ -288,13 +289,13 @@ def record_act(
     Args:
         executor: The holdout at work.
         draft: The entry; its kind is its source.
-        extension: Keeps such acts.
+        extension: Class of the ledger extension that keeps acts of this kind.
         check: Refuses the act where what it was prepared on has changed.
         keep: Writes files, inside the transaction, when nothing can refuse the act any more.
 
     Raises:
-        QueryRejected: If the study is closed, or `check` says so. Nothing was changed.
-        RowsArrived: If other rows are there by now. Nothing was changed.
+        QueryRejected: If the study is closed, or `check` refuses the act. Nothing was changed.
+        RowsArrived: If rows arrived since the act was prepared. Nothing was changed.
     """
 
     def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
@@ -323,7 +324,7 @@ class Version:
 
     Attributes:
         digest: SHA-256 that identifies the version in the ledger.
-        shown: As people read it.
+        shown: The version in words, for people.
         about: Words for what a promise about the version is about; None for the population.
         name: Name of the version, such as a commit; None for a model, which its predictions identify.
     """
@@ -343,7 +344,7 @@ class Opening:
     """A gate that is to be opened.
 
     Attributes:
-        account: The gate.
+        account: Public record of the gate, as it will be opened.
         shown: The first champion, in words.
         look: Evaluates the champion where that is needed; returns the call that writes what is kept of it.
     """
@@ -381,7 +382,7 @@ class Evidence(ABC, Generic[Handed]):
         """Return the gate's account as of a head of the ledger.
 
         Raises:
-            RowsArrived: If other rows are there by then, which `current` mends.
+            RowsArrived: If rows arrived since the evidence was read. `current` returns evidence with these rows.
         """
         self.executor.state_from(head.state)
         return head.accounts.of(Gates).by_name[self.name]
@@ -419,14 +420,14 @@ class Evidence(ABC, Generic[Handed]):
         """Return a challenger as a version, after checking it.
 
         Raises:
-            QueryRejected: If it cannot be compared. Nothing is charged.
+            QueryRejected: If the challenger cannot be compared with the champion. Nothing is charged.
         """
 
     def answering(self, head: Head) -> QueryExecutor:
         """Return the executor whose rows decide the next challenge, chosen by public facts.
 
         Raises:
-            QueryRejected: If no executor can answer. Nothing is charged.
+            QueryRejected: If no executor can answer the next challenge. Nothing is charged.
         """
         return self.executor
 
@@ -435,13 +436,14 @@ class Evidence(ABC, Generic[Handed]):
         """Prepare a challenge of the gate's present champion.
 
         Args:
-            gate: The gate.
-            version: The challenger.
+            gate: Public record of the gate, as of the head.
+            version: The challenger, as a checked version.
             head: The ledger as it was then.
-            executor: That of `answering`.
+            executor: The executor that `answering` returned.
 
         Raises:
-            QueryRejected: If the champion is not complete, or the gate answers none now. Nothing is charged.
+            QueryRejected: If the champion lacks values or results, or the gate answers no challenge now. Nothing is
+                charged.
         """
 
     @abstractmethod

@@ -57,10 +57,11 @@ class CheckVerdict(QueryResult):
         margin: In the metric's units.
         low: The gain over the baseline is proved to be at least this, in the metric's units; None where it is not.
         high: Proved upper bound of this gain; None where none is proved, or a guard is violated.
-        cases_needed: Of an undecided check: about how many more cases like these would prove a version that is as good
-            as the baseline; 0 where the cases are enough for most such versions. None for a stored verdict.
+        cases_needed: For an undecided check, about how many more cases like these would prove a version that is as good
+            as the baseline; 0 if the cases are enough for most such versions. None for other verdicts, and for a stored
+            verdict.
         challenger: Name of the version.
-        statement: The statement that the verdict rests on.
+        statement: The proved statement in docs/theory on which the verdict rests.
         missing: What becomes of runs without a result, in words; empty where they are refused.
     """
 
@@ -198,7 +199,7 @@ def verdict_of(paired: PairedResults, margin: float, nats: float) -> str:
     Args:
         paired: Results of the version beside those of the baseline.
         margin: In units of the range of each success's metric.
-        nats: ln(1 / level).
+        nats: ln(1 / level), where the level is the error probability that the check may have.
     """
     claims = claims_of(paired.plan, margin)
     units, extra = paired.against_baseline(), math.log(2.0) if margin < 0.0 else 0.0
@@ -232,10 +233,10 @@ def prepared_check(
 
     Args:
         evidence: The evidence of the gate.
-        gate: As of the head.
+        gate: Public record of the gate, as of the head.
         version: With new results of the baseline, where there are any.
         head: The head of the ledger.
-        executor: Which answers.
+        executor: The executor that answers the check.
         margin: In units of the first metric; negative where a version has to be better.
 
     Raises:
@@ -265,7 +266,7 @@ def checked_margin(suite: CaseSuite, margin: Any) -> float:
     """Return the margin of a check in units of the range of the first metric.
 
     Raises:
-        QueryRejected: If it cannot be used, or a claim is about a ratio. Nothing was charged.
+        QueryRejected: If the margin cannot be used, or a claim is about a ratio. Nothing was charged.
     """
     if suite.ratios or suite.first is None:
         raise QueryRejected(

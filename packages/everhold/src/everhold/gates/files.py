@@ -92,12 +92,12 @@ def outcomes(
 
     Args:
         runs: The runs in the file.
-        missing: Of the gate, see `everhold.gates.challenge.MISSING`: unless crashed runs are refused, each is a row
-            without numbers.
+        missing: The gate's rule for crashed runs, from `everhold.gates.challenge.MISSING`. Unless crashed runs are
+            refused, each crashed run is a row without numbers.
         keep: Column that crashed runs have, too.
 
     Raises:
-        CaseRejected: If a run is no outcome, or is there twice. Nothing was charged.
+        CaseRejected: If a run has no outcome, or is in the file twice. Nothing was charged.
 
     Examples:
         >>> outcomes([CaseRun("a", "line 2", {"passed": 1}), CaseRun("b", "line 3", {"passed": 0})])
@@ -150,7 +150,7 @@ class Columns:
     Attributes:
         case: Id of the case.
         run: Name or number of the run; not needed where each case has one run.
-        passed: Whether the run passed, as a truth value or a word; it becomes the metric ``passed``.
+        passed: Column that says whether the run passed, as a truth value or a word; it becomes the metric ``passed``.
         score: A number of the run; it becomes the metric ``score``.
         cluster: Cases of one cluster may depend on each other.
     """
@@ -165,7 +165,8 @@ class Columns:
         """Raise QueryRejected if a table lacks one of these columns or has too many columns.
 
         Raises:
-            QueryRejected: If a column is missing or there are too many. The message names columns of the table.
+            QueryRejected: If a named column is missing or the table has too many columns. The message names the table's
+                columns.
         """
         if len(names) > _MOST_COLUMNS:
             raise QueryRejected(f"{what} has {len(names):,} columns. Expected at most {_MOST_COLUMNS}.")
@@ -179,7 +180,7 @@ def table_run(row: dict[str, Any], where: str, columns: Columns) -> CaseRun:
     """Return the run in one row of a table of results. None in the row is an empty cell.
 
     Raises:
-        QueryRejected: If it has no case, or no run where others have.
+        QueryRejected: If the row has no case, or no run although other rows of the table have one.
     """
     case, run = row.pop(columns.case), row.pop(columns.run, "")
     if case is None or run is None:
@@ -206,8 +207,8 @@ def groups_in(results: Mapping[str, Sequence[Any]], column: str) -> dict[Any, An
     """Return the group of each case, from a column of a table of results.
 
     Raises:
-        QueryRejected: If there is no such column.
-        CaseRejected: If a case has no group, or its runs are in different ones.
+        QueryRejected: If the table has no column of this name.
+        CaseRejected: If a case has no group, or its runs are in different groups.
     """
     if column not in results or column in (CASE, RUN):
         raise QueryRejected(f"The results have no column {column!r} of clusters, but {', '.join(map(brief, results))}.")
@@ -232,13 +233,13 @@ def read_case_file(
             Inspect (also ``*.eval``), with its scorers, or deepeval. ``*.jsonl`` is promptfoo, samples of
             lm-evaluation-harness, or a table, as ``*.parquet`` is. All but CSV need everhold-integrations.
         kind: Such as ``".xml"``; by default the ending of the path.
-        columns: Of tables: which column says what, if they are not named ``case`` and ``run``.
-        missing: As for `outcomes`.
+        columns: Names of the columns of a table, if the columns for case and run are not named ``case`` and ``run``.
+        missing: The gate's rule for crashed runs, as for `outcomes`.
 
     Raises:
-        QueryRejected: If it is none of these. Nothing was charged.
-        CaseRejected: If a run is no outcome; see `outcomes`. Nothing was charged.
-        ExtensionError: If the reader of its kind is not installed.
+        QueryRejected: If the file is of none of these kinds. Nothing was charged.
+        CaseRejected: If a run has no outcome or is there twice, as `outcomes` says. Nothing was charged.
+        ExtensionError: If the reader for this kind of file is not installed.
     """
     path = Path(path)
     kind = path.suffix.lower() if kind is None else kind
@@ -286,7 +287,7 @@ def table_runs(content: bytes, _kind: str, columns: Columns) -> Iterator[CaseRun
     """Yield the runs of a CSV table.
 
     Raises:
-        QueryRejected: If it is no such table.
+        QueryRejected: If the content is not a CSV table of results.
     """
     try:
         text = content.decode("utf-8-sig")

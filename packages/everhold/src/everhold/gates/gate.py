@@ -107,9 +107,9 @@ class Gate(SeesArrivals):
             is free and has the same verdict. A challenge by the champion itself returns the verdict that promoted it.
 
         Raises:
-            QueryRejected: If the candidate cannot be compared, or the champion lacks something, such as values for rows
-                that arrived. Nothing was charged.
-            CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was charged.
+            QueryRejected: If the candidate cannot be compared, or the champion lacks values or results, such as values
+                for rows that arrived. Nothing was charged.
+            CaseRejected: If a case is missing, unknown, given twice, crashed or has no number. Nothing was charged.
             BudgetExhausted: If the challenge was refused and ``strict`` is True.
         """
         given = self._fitting(training=training, challenger=challenger, champion=champion, baseline=baseline)
@@ -154,7 +154,7 @@ class Gate(SeesArrivals):
         while it is that of the latest check that was charged, at first ``"undecided"``; another one costs a surprise.
 
         Args:
-            results: As for `challenge`.
+            results: Results of the version on the cases, as for ``candidate`` in `challenge`.
             margin: The version may be worse by so much, in the metric's units; a negative one asks for a gain. Guards
                 of the gate have their own slacks, and have to hold as well.
             challenger: Name of the version; the same name and margin have the same verdict, and are free.
@@ -166,7 +166,7 @@ class Gate(SeesArrivals):
 
         Raises:
             QueryRejected: If the gate is about rows or a ratio, or the margin cannot be used. Nothing was charged.
-            CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was charged.
+            CaseRejected: If a case is missing, unknown, given twice, crashed or has no number. Nothing was charged.
         """
         from everhold.gates.checks import prepared_check
 
@@ -201,13 +201,14 @@ class Gate(SeesArrivals):
                 champion that was given as predictions, its predictions for the rows that arrived alone, in their order,
                 or a table with row ids. That they are those of the same model is the steward's word, and the ledger
                 keeps their digest. For a gate about cases its results on exactly the cases of `cases_left`.
-            training: Its predictions for all training rows, where it is no model; without them, and with other training
-                rows than before, challenges need larger gains.
+            training: The champion's predictions for all training rows, if it was given as predictions. Without them,
+                and if the training rows changed, challenges need larger gains.
             baseline: Results of the baseline; needed for cases that were added, where there are guards against it.
 
         Raises:
-            QueryRejected: If nothing is left, this is not the champion, or it is not yours. Nothing was changed.
-            CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was changed.
+            QueryRejected: If the champion lacks nothing, ``champion`` is not this gate's champion, or another analyst
+                promoted it. Nothing was changed.
+            CaseRejected: If a case is missing, unknown, given twice, crashed or has no number. Nothing was changed.
         """
         gate = self._evidence.gate_at(self._executor.ledger.head())
         self._evidence.complete(gate, champion, **self._fitting(training=training, baseline=baseline))
@@ -278,9 +279,9 @@ class Gate(SeesArrivals):
                 because it reveals something about the sealed results. `OpenChallenge.withdraw` costs none.
 
         Raises:
-            QueryRejected: If another challenge of this gate is open. Nothing was charged.
-            BudgetExhausted: If no results could prove the claims any more, or the allotment is too small. Nothing was
-                charged.
+            QueryRejected: If a challenge by another version is open in this gate. Nothing was charged.
+            BudgetExhausted: If no results could prove the claims any more, or the analyst's allotment is too small.
+                Nothing was charged.
         """
         from everhold.gates.open_challenge import open_challenge
 
@@ -311,7 +312,7 @@ class Gate(SeesArrivals):
         Those without results of the baseline are among them.
 
         Raises:
-            QueryRejected: If neither this analyst nor the steward promoted the champion.
+            QueryRejected: If the asker is neither the steward nor the analyst who promoted the champion.
         """
         gate = self._evidence.gate_at(self._executor.ledger.head())
         return self._cases.left(gate)
@@ -320,10 +321,10 @@ class Gate(SeesArrivals):
         """Raise QueryRejected unless cases can be added to the suite with these results of the baseline.
 
         Args:
-            baseline: Results of the baseline on the added cases; None without.
+            baseline: Results of the baseline on the added cases; None if there are none.
 
         Raises:
-            QueryRejected: If not. Nothing was changed.
+            QueryRejected: If the cases cannot be added with these results. Nothing was changed.
         """
         self._cases.check_addition(self._evidence.gate_at(self._executor.ledger.head()), baseline)
 
@@ -368,7 +369,7 @@ class Gate(SeesArrivals):
         """The evidence of a gate about cases, or raise for a gate about rows.
 
         Raises:
-            QueryRejected: If the gate is about rows.
+            QueryRejected: If the gate is about rows, which has no cases.
         """
         if not self.about_cases:
             raise QueryRejected(
@@ -381,7 +382,7 @@ class Gate(SeesArrivals):
         """Return the arguments that are not None, after checking that this kind of gate takes them.
 
         Raises:
-            QueryRejected: If one belongs to the other kind.
+            QueryRejected: If an argument belongs to the other kind of gate.
         """
         found = {name: value for name, value in given.items() if value is not None}
         others = {"training"} if self.about_cases else {"challenger", "champion", "baseline"}
@@ -398,7 +399,7 @@ def record_gate(executor: QueryExecutor, opening: Opening) -> None:
     """Store the first champion, and record the act of the steward that opens a gate.
 
     Raises:
-        QueryRejected: If an analyst asks, or the study is closed. Nothing was changed.
+        QueryRejected: If an analyst opens the gate, or the study is closed. Nothing was changed.
     """
     executor.check_steward("open a new gate")
     if executor.ledger.latest().accounts.closed:  # before anybody looks at the sealed rows
@@ -417,7 +418,7 @@ def checked_name(name: Any) -> str:
     """Return the name of a gate, after checking that it can be used.
 
     Raises:
-        QueryRejected: If the name cannot be used. Nothing was changed.
+        QueryRejected: If ``name`` cannot be used as the name of a gate. Nothing was changed.
     """
     usable = (
         isinstance(name, str)
@@ -438,7 +439,7 @@ def checked_limit(challenges: Any) -> int | None:
     """Return the gate's limit on challenges after a check. None means that only the budget limits them.
 
     Raises:
-        QueryRejected: If the limit is not a valid number. Nothing was changed.
+        QueryRejected: If ``challenges`` is not a valid number of challenges. Nothing was changed.
     """
     if challenges is None:
         return None

@@ -27,7 +27,7 @@ class GateHistory(Display):
     """The champions of a gate in order, with the gain that is proved for each.
 
     Attributes:
-        gate: The gate's name.
+        gate: Name of the gate.
         metric: The metric or the claims in words, with guards and their slacks.
         margin: By more than this each champion is better than the one before, in the metric's units.
         challenges: Challenges answered so far.
@@ -36,7 +36,7 @@ class GateHistory(Display):
         nats: ln(1 / level) of the next challenge.
         about: Words for what the promises are about, if not the population.
         confidence: Probability with which all intervals hold at once, together with all answers of the holdout.
-        statement: The statement that the promise rests on.
+        statement: The proved statement in docs/theory on which the promise rests.
         champions: The first champion and one row for each promotion: ``number``, ``champion`` and ``over`` (SHA-256),
             ``entry`` of the ledger, ``asked_at`` (UTC), the gain over the champion before in [``low``, ``high``]
             (``high`` is None for ratios), the least gain over the first champion ``since_first`` (None where gains do
@@ -146,7 +146,7 @@ def _bounds(gate: GateAccount, number: int, accounts: Accounts) -> dict[str, flo
     """Return the bounds of a champion's gain over the champion before it, and over the first one.
 
     Args:
-        gate: The gate.
+        gate: Public record of the gate.
         number: Number of promotions up to this champion, from 1.
         accounts: The accounts of the ledger.
     """

@@ -80,7 +80,7 @@ class SimulatedGate:
         cases: How many are sealed.
         champion: Results of the first champion on them, shape (cases, runs).
         opened: Results of the first champion on open cases, which may be none.
-        challenges: Planned challenges.
+        challenges: Number of challenges that the gate is planned for.
         confidence: Probability with which all promotions hold.
     """
 
@@ -111,7 +111,8 @@ class Policy:
 
     Attributes:
         takes: Rule for changes: the better ``"score"``, better by a ``"t-test"``, or promoted by the ``"gate"``.
-        open: Share of the cases that it climbs on; the gate is asked once about the others. 0 to ask nothing more.
+        open: Share of the cases on which the optimiser improves its version. The gate is asked once about the other
+            cases. 0 if the gate is asked nothing more.
     """
 
     takes: str
@@ -137,10 +138,10 @@ class SimulatedNight:
     """End of a simulated night.
 
     Attributes:
-        start: True quality of the first version.
-        end: True quality of the version with which the policy ends.
+        start: True quality of the first version, which only the simulation knows.
+        end: True quality of the version with which the policy ends the night.
         wrong: Versions that it took over or promoted, and that were not better than the one before.
-        promoted: Whether a gate promoted at least once.
+        promoted: True if a gate promoted at least one version.
     """
 
     start: float
@@ -197,7 +198,7 @@ def compare_policies(
         seed: For the same comparison another time.
 
     Raises:
-        ValueError: If a number cannot be used.
+        ValueError: If an argument is outside its range.
 
     Examples:
         >>> [row["wrong steps a night"] for row in compare_policies(cases=20, challenges=20, nights=2).to_rows()][:3]

@@ -51,7 +51,7 @@ class Progress(Display):
     """Reply to the results that were reported to an open challenge.
 
     Attributes:
-        verdict: The verdict, if the challenge has ended; None if it goes on.
+        verdict: The verdict if the challenge has ended; None if the challenge goes on.
         reported: Number of cases reported so far.
         cases: Number of cases of the suite.
         missing: Cases that were handed out and are not reported yet.
@@ -141,14 +141,15 @@ class OpenChallenge:
         completed later, and each case is reported once.
 
         Args:
-            results: As for `Gate.challenge`, of some of these cases.
+            results: Results of some or all of the cases that were handed out last, in a form that `Gate.challenge`
+                takes.
             champion: New results of the champion on these cases, in place of the stored ones; see `Gate.challenge`.
-            baseline: The same for the baseline.
+            baseline: New results of the baseline on the same cases.
 
         Raises:
-            CaseRejected: If a case was not handed out or was reported, is doubled, crashed or has no number. Nothing
-                was charged, and the challenge stays as it was.
-            QueryRejected: If the challenge is not open, or other results were reported meanwhile.
+            CaseRejected: If a case was not handed out, was reported before, is given twice, crashed or has no number.
+                Nothing was charged, and the challenge stays as it was.
+            QueryRejected: If the challenge is not open, or another process reported results meanwhile.
         """
         suite = self._evidence.units.suite
 
@@ -228,7 +229,7 @@ class OpenChallenge:
         """Return the ledger's record of this challenge, or None if it is not open.
 
         Raises:
-            QueryRejected: If another analyst opened it.
+            QueryRejected: If another analyst opened the challenge.
         """
         found = head.accounts.of(OpenChallenges).by_gate.get(self._evidence.name)
         if found is None or found.challenger != self._version.digest:
@@ -370,7 +371,7 @@ def _checked(evidence: CaseEvidence, version: Version, looks: int, head: Head) -
 
     Raises:
         QueryRejected: If another one is open, or the champion is not complete. Nothing was charged.
-        BudgetExhausted: If no results could prove the claims any more. Nothing was charged.
+        BudgetExhausted: If no possible results could prove the claims any more. Nothing was charged.
     """
     executor, accounts, units = evidence.executor, head.accounts, evidence.units
     gate = accounts.of(Gates).by_name[evidence.name]

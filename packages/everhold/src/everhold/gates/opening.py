@@ -97,10 +97,10 @@ class CaseRules:
         """Build the suite of cases and claims, before there are results.
 
         Args:
-            ids: Case ids.
+            ids: Ids of all cases of the suite.
 
         Raises:
-            QueryRejected: If the claims are not possible, or the name cannot be used. Nothing was changed.
+            QueryRejected: If the claims are not possible, or a name cannot be used. Nothing was changed.
         """
         checked_name(self.name)
         checked_limit(self.challenges)
@@ -149,7 +149,7 @@ def check_terms(gate: str, **terms: Any) -> None:
     """Check the arguments of `everhold.seal_cases` before results are read.
 
     Raises:
-        QueryRejected: If nothing can be claimed in this way. Nothing was sealed.
+        QueryRejected: If a gate cannot claim what these arguments describe. Nothing was sealed.
     """
     share, planned = terms.pop("open", None), terms.pop("challenges", None)
     if share is not None:
@@ -171,7 +171,8 @@ def open_case_gate(
         baseline: Results that guards are held against; None for those of the first champion.
 
     Raises:
-        QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
+        QueryRejected: If the gate cannot be opened with these claims, or a gate of this name has other claims. Nothing
+            was changed.
     """
     check_gates(executor.mechanism)
     if executor.growth is not None and executor.record.configuration.get(GROWS):
@@ -243,7 +244,7 @@ def _check_same(known: GateAccount, suite: CaseSuite) -> None:
     """Raise QueryRejected if an existing gate of this name has other claims.
 
     Raises:
-        QueryRejected: If it is another one.
+        QueryRejected: If the existing gate has other claims, or is about rows.
     """
     if known.metric.get("kind") == "cases":
         there = CaseSuite.read(known.metric, suite.ids)
@@ -276,7 +277,8 @@ def deal_cases(
         rng: Source of randomness, which alone decides which cases are open.
 
     Raises:
-        QueryRejected: If one half would be empty, or a case has no group or stratum. Nothing was sealed.
+        QueryRejected: If the open or the sealed part would be empty, or a case has no group or stratum. Nothing was
+            sealed.
     """
     part = checked_share(share)
     for what, named in (("group", groups), ("stratum", strata)):
@@ -306,7 +308,7 @@ def checked_share(share: Any) -> float:
     """Return the share of cases to leave open, after checking that it is between 0 and 1.
 
     Raises:
-        QueryRejected: If the share is not valid. Nothing was sealed.
+        QueryRejected: If ``share`` is not a number between 0 and 1. Nothing was sealed.
     """
     part = as_float(share)
     if not 0.0 < part < 1.0:

@@ -60,8 +60,8 @@ class GateAccount:
         metric: Description of the metric or claims, without candidates; plain JSON data.
         margin: By more than this a promoted challenger is better, in units of row values in [0, 1].
         limit: Most challenges that are answered; None for as many as the holdout's budget pays.
-        first: The champion that it began with: SHA-256 of the query about it.
-        champion: The present champion.
+        first: SHA-256 of the query about the champion with which the gate was opened.
+        champion: SHA-256 of the query about the present champion.
         before: The champion before, against which the present one was promoted; empty if there was none.
         challenges: Challenges answered so far.
         promotions: How many of them promoted the challenger.
@@ -157,7 +157,7 @@ class Gates(LedgerExtension):
         """Rebuild the accounts of all gates from the plain data that `stored` returned.
 
         Raises:
-            ValueError: Or TypeError, if `stored` never returns such a thing.
+            ValueError: If `stored` can never return such data; some such data raise TypeError.
         """
         if not stored:
             raise ValueError("there are no gates")
@@ -199,7 +199,7 @@ class Gates(LedgerExtension):
         """Apply a ledger entry that opens a gate or gives a champion values for arrived rows.
 
         Raises:
-            ValueError: If no such entry is ever written here, in words.
+            ValueError: If the ledger cannot have such an entry at this place. The message says why.
         """
         if source == COMPLETED:
             gate, arrived = self._gate_of(description), _arrived_in(description)
@@ -213,7 +213,7 @@ class Gates(LedgerExtension):
         """Apply the answer to a challenge. A promoted challenger becomes the champion.
 
         Raises:
-            ValueError: If no such entry is ever written here, in words.
+            ValueError: If the ledger cannot have such an entry at this place. The message says why.
         """
         if source not in VERDICTS:
             return
@@ -258,7 +258,7 @@ def _arrived_in(description: Mapping[str, Any]) -> int:
     """Return the number of the latest arrival that a ledger entry states.
 
     Raises:
-        ValueError: If the entry states no possible number.
+        ValueError: If the entry's number of the arrival is not a possible number.
     """
     arrived = description.get("arrived", 0)
     if not _is_count(arrived):
@@ -286,14 +286,15 @@ class Opened:
 
     Attributes:
         gate: Name of the gate.
-        name: The challenger's name.
+        name: Name of the challenger.
         challenger: Digest of that name.
         champion: Digest of the champion.
         nats: ln(1 / level), fixed at opening.
         looks: Largest number of looks.
         entry: Number of the entry that opened it.
         analyst: Name of the analyst who opened it; None for the steward.
-        futility: True if a look may also end it as kept, which is a mark as a promotion is.
+        futility: True if a look may also end the challenge with the champion kept. Such an end is charged as a
+            promotion is.
         results: Keyed digest of what was reported at each look so far.
     """
 
@@ -368,7 +369,7 @@ class OpenChallenges(LedgerExtension):
         """Rebuild the open challenges from the plain data that `stored` returned.
 
         Raises:
-            ValueError: If `stored` never returns such a thing.
+            ValueError: If `stored` can never return such data.
         """
         found = [Opened.read(line) for line in stored["open"]]
         counts = opened, looked, futile = stored["opened"], stored["looked"], stored.get("futile", 0)
@@ -404,7 +405,7 @@ class OpenChallenges(LedgerExtension):
         """Apply an entry of the ledger about an open challenge.
 
         Raises:
-            ValueError: If the ledger cannot have such an entry here. The message says why.
+            ValueError: If the ledger cannot have such an entry at this place. The message says why.
         """
         if source == OPENED:
             named = ("gate", "name", "challenger", "champion", "nats", "looks", "entry", "analyst")
@@ -426,7 +427,7 @@ class OpenChallenges(LedgerExtension):
         """Apply a verdict from the ledger, which ends the gate's open challenge if it belongs to it.
 
         Raises:
-            ValueError: If a gate with an open challenge answered another one.
+            ValueError: If a gate with an open challenge answered another challenge.
         """
         if source not in VERDICTS:
             return
@@ -468,7 +469,7 @@ class Champion:
         digest: SHA-256 of the query about it.
         values: For each sealed row its row value in grid units, or what it predicts: shape (rows,) or (rows, classes).
             Secret.
-        training: The same for the training rows; None where there is nothing to tell.
+        training: The champion's values for the training rows; None if none are known.
         predictions: Shape (rows,): the predictions, where they were handed in as an array and so are public.
     """
 
@@ -524,7 +525,7 @@ class ModelStore:
         """Return a stored champion by its digest.
 
         Raises:
-            IntegrityError: If its file is missing or was altered. Nothing is charged.
+            IntegrityError: If the champion's file is missing or was altered. Nothing is charged.
         """
         found = self._latest.get(digest)
         if found is None:
@@ -538,7 +539,7 @@ class ModelStore:
         """Write a champion to its file, which replaces an earlier one.
 
         Raises:
-            EverholdError: If it cannot be written.
+            EverholdError: If the file cannot be written.
         """
         self.settle(self.written(champion), kept=True)
 
@@ -546,7 +547,7 @@ class ModelStore:
         """Write a challenger to a file with a random name, before its verdict is known.
 
         Raises:
-            EverholdError: If it cannot be written.
+            EverholdError: If the file cannot be written.
         """
         named = {"values": champion.values, "training": champion.training, "predictions": champion.predictions}
         content = packed(named, key=self._key, bound_to=self._bound_to(champion.digest))

@@ -42,10 +42,10 @@ class CaseSuite:
         margin: By more than this a success has to be better, in the metric's units.
         not_worse: Guards: the slack of each in its metric's units.
         runs: Runs of each case.
-        population: `NEW_CASES` or `NEW_RUNS`.
+        population: What the promise is about: `NEW_CASES` or `NEW_RUNS`.
         limits: Guards against a fixed number: by the name of a metric, the number that its mean has to be above.
         ratios: By the name of a success or guard that is a ratio of means, its columns.
-        tail: Whether the binomial tail proves successes about yes-or-no runs, in place of bets (Lemma Y).
+        tail: True if the binomial tail proves successes about yes-or-no runs (Lemma Y); False if bets prove them.
         missing: What becomes of runs without a result, a key of `everhold.gates.challenge.MISSING`.
     """
 
@@ -125,8 +125,8 @@ class CaseSuite:
             cases: Only these ids, in this order; all of the suite by default.
 
         Raises:
-            CaseRejected: If a case is missing, unknown, has other runs, no number, or a number outside its range.
-                Nothing was charged.
+            CaseRejected: If a case is missing or unknown, or has another number of runs, no number, or a number outside
+                its range. Nothing was charged.
         """
         wanted = list(self.ids if cases is None else cases)
         by_case = _by_case(results, list(dict.fromkeys(name for metric in self.metrics for name in metric.columns)))
@@ -353,9 +353,9 @@ class CaseMetric:
 
     Attributes:
         low: The smallest number that a result can have; a smaller one is refused.
-        high: The largest.
-        lower: True if less is better.
-        yes_no: True if every number is 0 or 1.
+        high: Largest possible number of a run.
+        lower: True if less is better, as for a cost; False if more is better.
+        yes_no: True if every number is 0 or 1; False if numbers between the ends are possible.
         parts: For a weighted sum of columns: column, weight, low and high of each.
     """
 
@@ -422,7 +422,7 @@ class CaseRatio:
     """A ratio of the means of two columns, such as the cost of a success.
 
     Attributes:
-        lower: True if less is better.
+        lower: True if a lower ratio is better, as for a cost; False if a higher ratio is.
     """
 
     top: str
@@ -476,11 +476,11 @@ def limits_for(
 
     Args:
         at_most: By a column, a difference ``"a - b"`` or a ratio ``"a / b"``.
-        at_least: The same.
+        at_least: The least that a mean may be, with the same kinds of keys.
         ranges: Least and largest number of columns, by name; 0 to 1 by default.
 
     Raises:
-        QueryRejected: If a number is none, or beyond what the ranges allow. Nothing was changed.
+        QueryRejected: If a limit is not a number, or lies beyond the range of its metric. Nothing was changed.
     """
     metrics, limits = [], {}
     requested = [(name, number, -1.0, "at most") for name, number in at_most.items()]
@@ -537,8 +537,8 @@ class VarianceShares(Display):
         metric: The first metric of the gate.
         between_cases: Share of the variance of a single run that lies between cases, in [0, 1]; None for one run.
         between_runs: The rest, between runs of the same case; None for one run.
-        runs: Runs of each.
-        population: The gate's population.
+        runs: Number of runs of each case.
+        population: What the gate's promise is about: `NEW_CASES` or `NEW_RUNS`.
         helps: What would make the smallest step smaller: ``"runs"``, ``"cases"``, or ``"either"``.
     """
 
@@ -584,7 +584,7 @@ def variance_shares(suite: CaseSuite, values: NDArray[np.float64], *, nats: floa
     """Return how much of the variance of the first metric lies between cases, and between runs of a case.
 
     Args:
-        suite: The cases.
+        suite: The suite of cases with its metrics.
         values: Results, shape (cases, runs, metrics).
         nats: ln(1 / level) of the next challenge.
     """

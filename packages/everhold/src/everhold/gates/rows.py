@@ -144,7 +144,7 @@ class RowEvidence(Evidence[RowVersion]):
         """Return the champion's values for the rows of the tree that answers. Secret.
 
         Raises:
-            QueryRejected: If it lacks values for rows that arrived. Nothing is charged.
+            QueryRejected: If the champion lacks values for rows that arrived. Nothing is charged.
         """
         if left := rows_left(gate, self.executor):
             raise QueryRejected(
@@ -212,7 +212,8 @@ class RowEvidence(Evidence[RowVersion]):
         """Raise QueryRejected if values for new rows are not of the champion or of another kind.
 
         Raises:
-            QueryRejected: If not. Nothing was changed.
+            QueryRejected: If the values are of another model, or of another kind than the champion's. Nothing was
+                changed.
         """
         if known.by_position != new.by_position:
             way = "predictions, for the rows that arrived alone" if known.by_position else "the same model or rule"
@@ -264,7 +265,7 @@ class RowChallenge(Challenge):
         champion: The champion's values for the rows of the tree.
         gain: How the gain is computed and bounded, decided by public facts.
         of_all: The challenger, bound to all sealed rows; the gate stores its values for all.
-        every: All sealed rows.
+        every: Executor for all sealed rows.
         champions: The store of the champions' files.
     """
 
@@ -373,7 +374,7 @@ def _check_same(known: GateAccount, requested: GateAccount) -> None:
     """Check that an existing gate is the one that was described.
 
     Raises:
-        QueryRejected: If it is another one.
+        QueryRejected: If the existing gate has another metric, champion, margin or limit.
     """
     facts = (
         ("first champion", known.first, requested.first),

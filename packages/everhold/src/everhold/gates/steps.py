@@ -78,7 +78,7 @@ class CasePlan(Display):
     Attributes:
         cases: Cases of the suite.
         runs: Runs of each case.
-        challenges: Planned challenges.
+        challenges: Number of challenges that the gate is planned for.
         disagreement: Share of runs in which challenger and champion differ.
         confidence: Probability with which all promotions hold.
         nats: ln(1 / level) of a challenge before the first promotion.
@@ -126,14 +126,14 @@ def plan_cases(
     """Plan a gate about cases: return the smallest gains that it can prove.
 
     Args:
-        cases: Independent cases.
+        cases: Number of cases, which are independent of each other.
         runs: Runs of each case.
-        challenges: Planned challenges.
+        challenges: Number of challenges that the gate is planned for.
         disagreement: Share of runs in which challenger and champion differ, all of it within cases.
         confidence: Probability with which all promotions hold.
 
     Raises:
-        ValueError: If a number cannot be used.
+        ValueError: If an argument is outside its range.
 
     Examples:
         >>> made = plan_cases(cases=100, runs=16, challenges=100)
@@ -165,11 +165,11 @@ def step_with_power(*, cases: int, runs: int, nats: float, disagreement: float, 
     """Return about the smallest gain that is promoted with a probability of 80 %, or None if there is none.
 
     Args:
-        cases: Independent cases.
+        cases: Number of cases, which are independent of each other.
         runs: Runs of each case.
-        nats: ln(1 / level).
+        nats: ln(1 / level), where the level is the error probability of the challenge.
         disagreement: Share of runs in which challenger and champion differ.
-        new_runs: True for these cases and new runs; False for new cases.
+        new_runs: True if the promise is about new runs of these cases; False if it is about new cases.
 
     Examples:
         >>> step_with_power(cases=100, runs=16, nats=8.4, disagreement=0.2, new_runs=False)
@@ -217,10 +217,10 @@ def reaches(units: int, gain: float, sd: float, nats: float) -> bool:
     """Return whether a mixture of bets proves a gain in four of five samples, by a normal approximation.
 
     Args:
-        units: Number of units.
+        units: Number of independent units, such as cases.
         gain: Mean gain of a unit.
         sd: Standard deviation of the gain.
-        nats: ln(1 / level).
+        nats: ln(1 / level), where the level is the error probability that is allowed.
     """
     two = np.array([max(gain - sd, -1.0), min(gain + sd, 1.0)])  # with this mean and spread
     return bets_reach(units, two, np.array([0.5, 0.5]), nats, quantile=POWER_80)
@@ -232,10 +232,10 @@ def bets_reach(
     """Return whether a mixture of bets proves a gain, by a normal approximation of its log capital.
 
     Args:
-        units: Number of units.
+        units: Number of independent units, such as cases.
         gains: The gains that a unit may have.
-        chances: Their probabilities.
-        nats: ln(1 / level).
+        chances: Probability of each of the gains.
+        nats: ln(1 / level), where the level is the error probability that is allowed.
         quantile: Normal quantile of the power; 0 for half of the samples.
     """
     stakes = stakes_for(units, nats)
@@ -364,7 +364,7 @@ def worth_asking(
         left: Number of challenges left; None without a limit.
 
     Raises:
-        QueryRejected: If the first success is a ratio.
+        QueryRejected: If the first success is about a ratio.
     """
     suite, metric = plan.suite, plan.suite.first
     if metric is None:

@@ -103,7 +103,7 @@ class UnitPlan:
         """Return the number of looks that batches of this size lead to; by default 20, or as many as there are units.
 
         Raises:
-            QueryRejected: If the size is not from 1 to the number of cases.
+            QueryRejected: If ``batch`` is not from 1 to the number of cases.
         """
         wanted = max(math.ceil(self.count / _USUAL_LOOKS), 1) if batch is None else as_whole(batch)
         cases = len(self.suite.ids)
@@ -129,8 +129,9 @@ class UnitPlan:
         """Return whether the best possible results would prove the claims at a level of ``exp(-nats)``.
 
         Args:
-            nats: ln(1 / level).
-            looks: True for the end of an open challenge, false where all results are tested once.
+            nats: ln(1 / level), where the level is the error probability of the challenge.
+            looks: True for the end of an open challenge, whose results are tested at several looks; False if all
+                results are tested once.
         """
         claims, needed = self.suite.claims, self.for_claims(nats)
 
@@ -161,8 +162,9 @@ class UnitPlan:
         It is None for a ratio, and if no gain can be proved.
 
         Args:
-            nats: ln(1 / level).
-            looks: As for `can_prove`.
+            nats: ln(1 / level), where the level is the error probability of the challenge.
+            looks: True for the end of an open challenge, whose results are tested at several looks; False if all
+                results are tested once.
         """
         claims, first = self.suite.claims, self.suite.first
         if first is None or not self.can_prove(nats, looks=looks):
@@ -284,7 +286,7 @@ class PairedResults:
         Args:
             nats: ln(1 / level) of the whole challenge.
             draws: Units as they were drawn, all of them reported.
-            whole: True if all results are there.
+            whole: True if the results of all cases are there.
         """
         plan, chunks = self.plan, run_chunks(self.plan.suite.runs)
         units, sizes = np.asarray(draws, dtype=np.intp), plan.sizes
@@ -371,7 +373,7 @@ class PairedResults:
             summed: Function from numbers of shape (cases, runs) to sums of shape (units,).
             sizes: Shape (units,): cases in each unit.
             largest: The largest size of all units.
-            signs: True if all results are tested at once.
+            signs: True if all results are tested at once, so that the exact sign test can be used.
             whole: True if the units are all runs of all cases.
             spent: Shape (units,): True for draws without a run left, which count as the worst.
         """

@@ -48,8 +48,8 @@ def chosen_mechanism(
     """Return the mechanism of a name, or the best one without a name, for the rows to be sealed.
 
     Raises:
-        DependenceError: If the dependence does not match the rows.
-        ValueError: If the request is not valid for it.
+        DependenceError: If the declared dependence does not match the rows.
+        ValueError: If the request is not valid for the mechanism.
     """
     if dependence is not None:
         request = replace(request, dependence=_bound(dependence, structure))
@@ -60,8 +60,9 @@ def bound_mechanism(mechanism: Mechanism, structure: RowStructure, dependence: D
     """Return a planned mechanism for the rows to be sealed, after a check that it was planned for such rows.
 
     Raises:
-        DependenceError: If the dependence does not match the rows.
-        HoldoutRejected: If it was planned for another number of rows, or another dependence than is declared.
+        DependenceError: If the declared dependence does not match the rows.
+        HoldoutRejected: If the mechanism was planned for another number of rows, or for another dependence than is
+            declared.
     """
     if MECHANISMS.get(mechanism.name) is not type(mechanism):
         raise HoldoutRejected(
@@ -92,8 +93,8 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
 
     Args:
         mechanism: The mechanism, bound to the rows.
-        allow_vacuous: Whether it is asked for.
-        alike: As for `Mechanism.expected_radius`.
+        allow_vacuous: True to accept a promise that is useless even for good guesses; False to refuse it.
+        alike: Expected correlation of two rows of one group, as for `Mechanism.expected_radius`.
 
     Raises:
         HoldoutRejected: If the radius is half the range or more, and an honest guess at `USUAL_VALUE` is answered no
@@ -210,7 +211,7 @@ class Way:
     """One way to ask queries, with the half-width of a yes-or-no answer.
 
     Attributes:
-        way: Its name.
+        way: Name of the way to ask, such as declared, silent or steered.
         when: When answers are told, or what the comparison is.
         within: The half-width, as a part of [0, 1].
     """
@@ -225,11 +226,11 @@ class ThreeWays(Display):
     """Half-widths of the three ways to ask in one study, the narrowest first, and of two usual intervals.
 
     Attributes:
-        rows: Sealed rows.
+        rows: Number of sealed rows.
         queries: Number of queries that are planned.
         surprises: Number of surprises that are planned.
         confidence: Probability with which all intervals hold at once.
-        at: Population's value of the yes-or-no query.
+        at: Population value of the yes-or-no query, in [0, 1].
         lines: Declared, silent, steered without a surprise and after all that are planned; then one query at the same
             confidence, and as many fixed ones by Bonferroni.
     """
@@ -280,9 +281,11 @@ def three_ways(mechanism: Mechanism | None, *, at: float = USUAL_VALUE, alike: f
     """Compare the three ways to ask for a tuned mechanism, or return None if it rests on noise.
 
     Args:
-        mechanism: Its rows, queries, surprises, confidence and dependence.
-        at: Population's value of a yes-or-no query, in [0, 1].
-        alike: See `everhold.mechanisms.base.Mechanism.expected_radius`.
+        mechanism: The tuned mechanism, with its rows, queries, surprises, confidence and dependence; None if the
+            request has none.
+        at: Population value of a yes-or-no query, in [0, 1].
+        alike: Expected correlation of two rows of one group, as for
+            `everhold.mechanisms.base.Mechanism.expected_radius`.
     """
     if not has_public_levels(mechanism):
         return None

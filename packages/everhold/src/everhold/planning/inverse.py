@@ -54,8 +54,8 @@ def rows_needed(
     Args:
         radius: Half-width that is requested, in the units of a mean over [0, 1].
         queries: Number of adaptive queries.
-        at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
-            None for the worst case.
+        at: Population value of a yes-or-no query, in [0, 1], at which the half-width of a confirmed answer has to be
+            within the radius; None for the worst case.
         **terms: ``surprises``, ``confidence``, ``slack``, ``dependence``, ``training_rows``, ``alike``: as for `plan`.
 
     Returns:
@@ -63,7 +63,7 @@ def rows_needed(
         than a holdout can seal. ``empirical`` is for queries that were fixed in advance.
 
     Raises:
-        ValueError: If the request is not valid, or no number of rows reaches it with any adaptive mechanism.
+        ValueError: If the request is not valid, or no number of rows reaches the radius with any adaptive mechanism.
 
     Examples:
         >>> rows_needed(radius=0.1, queries=1_000, slack=1 / 3)["gaussian"]
@@ -90,8 +90,8 @@ def queries_allowed(*, radius: float, rows: int, at: float | None = None, **term
     Args:
         radius: Half-width that is requested, in the units of a mean over [0, 1].
         rows: Number of sealed rows.
-        at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
-            None for the worst case.
+        at: Population value of a yes-or-no query, in [0, 1], at which the half-width of a confirmed answer has to be
+            within the radius; None for the worst case.
         **terms: ``surprises``, ``confidence``, ``slack``, ``dependence``, ``training_rows``, ``alike``: as for `plan`.
 
     Returns:
@@ -99,7 +99,7 @@ def queries_allowed(*, radius: float, rows: int, at: float | None = None, **term
         query is allowed; 10^9, at which the search ends, stands for that many or more.
 
     Raises:
-        ValueError: If the request is not valid.
+        ValueError: If an argument of the request is not valid.
 
     Examples:
         >>> queries_allowed(radius=0.05, rows=50_000)["sample_splitting"]

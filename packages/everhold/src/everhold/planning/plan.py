@@ -63,21 +63,23 @@ class Plan(Display):
     """Comparison of all mechanisms for a request.
 
     Attributes:
-        rows: Number of sealed rows; None if they were asked for.
+        rows: Number of sealed rows; None if the plan was asked for the number of rows.
         queries: Number of adaptive queries.
         surprises: Answers that may come from the holdout, for mechanisms that check guesses.
-        confidence: 1 - beta.
+        confidence: 1 - beta, the probability with which all answers are within the radius at once.
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         dependence: How the rows depend on each other.
         requested_radius: The radius for which rows and queries were asked; None if they were not.
         lines: One line for each mechanism.
         published: One line for each published statement.
-        training_rows: Rows that guesses are made from; None for as many as are sealed, 0 for none.
-        at: The population's value at which lines are compared by what can be expected.
+        training_rows: Number of rows from which guesses are made; None for as many as are sealed, 0 for no training
+            rows.
+        at: Population value of a yes-or-no query, in [0, 1], at which lines are compared by the half-width that can be
+            expected.
         ways: The three ways to ask, beside usual intervals; None where guess-and-check cannot serve the request.
         widths: Half-widths of guess-and-check by true value or spread; None where it cannot serve the request.
         steps: What a gate can see; None unless a disagreement was given, or where rows depend on each other.
-        alike: The expected correlation of two rows of one group; None without groups that are bet on.
+        alike: Expected correlation of two rows of one group; None if the procedure does not bet on sums of groups.
     """
 
     rows: int | None
@@ -123,7 +125,7 @@ class Plan(Display):
         """Return the line of the plan for a mechanism.
 
         Raises:
-            ValueError: If there is no mechanism of that name.
+            ValueError: If there is no mechanism of the name in ``mechanism``.
         """
         for line in self.lines:
             if line.mechanism == mechanism:
@@ -148,7 +150,7 @@ class Plan(Display):
         """Return the queries that each mechanism allows for a radius. See `everhold.planning.queries_allowed`.
 
         Raises:
-            ValueError: If the plan has no number of rows.
+            ValueError: If the plan was made without a number of rows.
         """
         radius, at = check_radius(radius), None if at is None else check_value(at)
         if self.rows is None:
@@ -162,8 +164,8 @@ class Plan(Display):
         Needs the extra ``[plots]``.
 
         Raises:
-            ValueError: If it is to be drawn against anything else, or against true values where guess-and-check cannot
-                serve the request.
+            ValueError: If ``against`` has another value, or is ``"values"`` and guess-and-check cannot serve the
+                request.
         """
         from everhold.charts.plans import plan_by_queries, plan_by_rows, plan_by_values
 
@@ -258,10 +260,11 @@ def plan(
     are honest can expect.
 
     Args:
-        rows: Number of sealed rows n; may be left out when a radius is given, and is then what is asked for.
+        rows: Number n of sealed rows. It may be left out if a radius is given; the plan then says how many rows are
+            needed.
         queries: Number m of adaptive queries.
         radius: A half-width; then every line also says which rows it needs and how many queries it allows.
-        at: The population's value of a yes-or-no query, in [0, 1], at which lines are compared.
+        at: Population value of a yes-or-no query, in [0, 1], at which lines are compared.
         disagreement: Share of the rows on which a challenger and the champion of a gate differ; then `Plan.steps` says
             what the gate can see if all queries are challenges.
         **terms: ``surprises``, ``confidence``, ``slack``, ``dependence``, ``training_rows`` and ``alike``; see
@@ -272,7 +275,7 @@ def plan(
             or more.
 
     Raises:
-        ValueError: If the request is not valid, or no number of rows reaches the radius.
+        ValueError: If an argument is not valid, or no number of rows reaches the radius.
 
     Examples:
         >>> best = plan(rows=50_000, queries=1_000, surprises=10).best
@@ -332,13 +335,14 @@ class PlanLine(Display):
     """Radius and rows of one mechanism for the request.
 
     Attributes:
-        adaptive: Whether it promises anything to queries that depend on earlier answers.
-        radius: Its smallest half-width, in the units of a mean over [0, 1], which holds whatever happens, after every
-            planned surprise; None where it cannot serve the request.
+        adaptive: True if the mechanism promises intervals for queries that depend on earlier answers; False if queries
+            have to be fixed in advance.
+        radius: The mechanism's smallest half-width, in the units of a mean over [0, 1]. It holds in the worst case,
+            after every planned surprise. None if the mechanism cannot serve the request.
         parameters: The parameters that attain it.
         note: Why there is no radius, or why the radius says nothing.
         rows_needed: Rows for the requested radius; None where it was not asked for or no holdout can seal so many.
-        queries_allowed: Queries for the requested radius; None where it was not asked for.
+        queries_allowed: Queries that the mechanism allows for the requested radius; None if no radius was requested.
         tuned: The mechanism itself, ready for `Holdout.create(..., mechanism=...)`.
         expected: Half-width that an analyst whose guesses are honest can expect at the value `Plan.at`; see
             `Mechanism.expected_radius`.
@@ -372,8 +376,10 @@ class PublishedLine(Display):
     """Radius and rows of a published bound for the request, for comparison.
 
     Attributes:
-        radius: Its half-width, with what rounding to the grid costs; None where it promises none below 1.
-        rows_needed: Rows that it asks for; None where it was not asked for or no number of rows will do.
+        radius: Half-width of the published bound, with what rounding to the grid costs; None if the bound promises no
+            half-width below 1.
+        rows_needed: Rows that the bound needs for the requested radius; None if no radius was requested, or no number
+            of rows reaches it.
         note: What else is to be known.
     """
 

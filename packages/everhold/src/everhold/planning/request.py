@@ -50,8 +50,8 @@ class StudyTerms(TypedDict, total=False):
         confidence: 1 - beta, in (0, 1): the probability with which all answers are within the radius at once; by
             default 0.95.
         dependence: How the rows depend on each other; independent by default.
-        training_rows: Rows that guesses are made from; by default as many as are sealed. With 0 there are no training
-            rows, and mechanisms that check guesses are not recommended.
+        training_rows: Number of rows from which guesses are made; by default as many as are sealed. With 0 there are no
+            training rows, and mechanisms that check guesses are not recommended.
     """
 
     surprises: int | None
@@ -89,12 +89,13 @@ class PlanRequest:
         confidence: 1 - beta, in (0, 1).
         slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
         dependence: How the rows depend on each other.
-        training_rows: Rows that guesses are made from; None for as many as are sealed, 0 for none.
-        alike: As for `Mechanism.expected_radius`: the expected correlation of two rows of one group; None where sums
-            of groups are not bet on.
+        training_rows: Number of rows from which guesses are made; None for as many as are sealed, 0 for no training
+            rows.
+        alike: Expected correlation of two rows of one group, as for `Mechanism.expected_radius`; None if the procedure
+            does not bet on sums of groups.
 
     Raises:
-        ValueError: If the request is not valid.
+        ValueError: If a number of the request is outside its range.
     """
 
     rows: int
@@ -171,7 +172,7 @@ def check_radius(radius: float) -> float:
     """Return a requested radius as a float, after a check that some number of rows can reach it.
 
     Raises:
-        ValueError: If no number of rows could reach it.
+        ValueError: If no number of rows can reach the radius.
     """
     if not 0.0 < as_float(radius) < 1.0:
         raise ValueError(f"radius is {brief(radius)}. Pass a half-width strictly between 0 and 1, such as 0.05.")
@@ -186,7 +187,7 @@ def check_value(at: float) -> float:
     """Return a population value as a float, after a check that it lies in [0, 1].
 
     Raises:
-        ValueError: If it is not in [0, 1].
+        ValueError: If ``at`` is not in [0, 1].
     """
     if not 0.0 <= as_float(at) <= 1.0:
         raise ValueError(f"at is {brief(at)}. Pass a value from 0 to 1 that a mean may have, such as 0.9.")
@@ -205,7 +206,7 @@ def tuned_mechanism(name: str, request: PlanRequest) -> Mechanism:
     """Return the named mechanism with its best parameters for a request.
 
     Raises:
-        ValueError: If there is no mechanism of that name or it cannot serve the request.
+        ValueError: If there is no mechanism of that name, or the mechanism cannot serve the request.
     """
     if not isinstance(name, str) or name not in MECHANISMS:
         raise ValueError(f"There is no mechanism {brief(name)}. Name one of {', '.join(sorted(MECHANISMS))}.")
@@ -259,9 +260,9 @@ def best_mechanism(request: PlanRequest) -> Mechanism:
     guess; of the others, their radius.
 
     Raises:
-        ValueError: If the request is not valid for a mechanism.
-        DependenceError: If no mechanism can serve rows that depend on each other in this way.
-        HoldoutRejected: If there are no training rows, and no mechanism is installed that needs no guesses.
+        ValueError: If the request is not valid for a mechanism that is compared.
+        DependenceError: If no mechanism can serve rows that depend on each other in the declared way.
+        HoldoutRejected: If there are no training rows, and no installed mechanism works without guesses.
     """
     tuned: list[Mechanism] = []
     refused: list[DependenceError] = []

@@ -51,10 +51,11 @@ class Width:
     Attributes:
         query: ``"yes_no"``: a yes-or-no query; ``"spread"``: other values, whose spread training rows predict;
             ``"groups"``: sums of groups, whose spread training rows predict.
-        at: The population's value of a yes-or-no query; else the standard deviation of rows, or of means of groups.
-        surprises: Surprises before it.
-        confirmed: If its guess holds.
-        released: If it is a surprise.
+        at: Population value of a yes-or-no query. For other queries, the standard deviation of rows or of means of
+            groups.
+        surprises: Number of surprises before the query.
+        confirmed: Half-width of the answer if its guess is confirmed.
+        released: Half-width of the answer if it is a surprise.
     """
 
     query: str
@@ -73,7 +74,7 @@ class Widths(Display):
     values that seldom lie near 0 or 1 reach about a tenth less, and with few large groups up to a third less.
 
     Attributes:
-        training_rows: Rows that guesses are made from.
+        training_rows: Number of rows from which guesses are made.
         lines: By kind of query, then by surprises, then by true value or spread.
     """
 
@@ -269,15 +270,16 @@ def least_step(
         challenges: Number of planned queries; all of them may be challenges.
         promotions: Promotions and other surprises so far. Labels of surprises that told a number would cost more.
         confidence: 1 - beta, in (0, 1).
-        public: Whether both predictions are public and of two classes: then the exact sign test decides. Otherwise it
-            is bets on gains in {-1, 0, 1}, whose spread training rows predict; here in closed form (S7).
+        public: True if both predictions are public and of two classes: the exact sign test decides then. False
+            otherwise: bets on gains in {-1, 0, 1} decide then, whose spread training rows predict; here in closed form
+            (S7).
 
     Returns:
         The gain: accuracy of the challenger less that of the champion on the sealed rows, in (0, disagreement]. None
         where not even a challenger that is right wherever they differ could be promoted.
 
     Raises:
-        ValueError: If an argument is not valid.
+        ValueError: If an argument is outside its range.
 
     Source: docs/theory, the gate; docs/theory, interval procedures (sign test, S7).
 
@@ -300,7 +302,7 @@ def step_at(*, rows: int, disagreement: float, nats: float, public: bool) -> flo
         rows: Number of sealed rows, which are independent.
         disagreement: Share of the rows on which challenger and champion differ, in (0, 1].
         nats: ln(1 / level) of the challenge.
-        public: As for `least_step`.
+        public: True if the exact sign test decides, False if bets on gains decide, as for `least_step`.
 
     Returns:
         The gain, as `least_step` returns it.
@@ -353,10 +355,10 @@ class Step:
     """Least gains that a gate can prove after a number of promotions.
 
     Attributes:
-        promotions: Promotions so far.
+        promotions: Number of promotions before the challenge.
         step: Least gain in accuracy with two public sets of predictions for two classes (sign test); None where there
             is none.
-        step_by_bets: The same where predictions are sealed, or of more classes; in closed form.
+        step_by_bets: Least gain in accuracy if predictions are sealed, or of more than two classes; in closed form.
     """
 
     promotions: int
@@ -421,7 +423,7 @@ class GrowthPlan(Display):
     Attributes:
         rows: One for each month: month, rows, trees (open), tree (that answers), tree_rows, within (of an answer whose
             guess holds), unsealed, and static: unsealed, if the rows of the first month were all there ever are.
-        at: Population value at which widths are told.
+        at: Population value of a yes-or-no query, in [0, 1], for which half-widths are given.
     """
 
     rows: Sequence[Mapping[str, Any]]
@@ -460,15 +462,15 @@ def plan_growth(
 
     Args:
         rows_per_month: Sealed rows that arrive each month; the first ones when the holdout is created.
-        months: Number of months.
+        months: Number of months that are planned.
         queries: Queries of each month.
         surprises: Surprises of each month; a fraction for one in several months.
         confidence: Probability with which all intervals hold together.
-        at: Population value at which widths are told.
-        training_rows: Rows that guesses are made from; by default as many as arrive in a month.
+        at: Population value of a yes-or-no query, in [0, 1], for which half-widths are given.
+        training_rows: Number of rows from which guesses are made; by default as many as arrive in a month.
 
     Raises:
-        ValueError: If a number cannot be used.
+        ValueError: If an argument is outside its range.
 
     Examples:
         >>> made = plan_growth(rows_per_month=2_000, months=12, queries=50)

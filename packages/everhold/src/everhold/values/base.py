@@ -47,7 +47,8 @@ class LocatedPredictions(ABC):
             schema: The public facts about the sealed rows.
 
         Raises:
-            QueryRejected: If a table, its ids or one of its columns cannot be used. Nothing is charged.
+            QueryRejected: If a table of predictions, its row ids or one of its columns cannot be used. Nothing is
+                charged.
         """
 
 
@@ -75,7 +76,7 @@ class Joined:
     """A function that gives row values of sealed rows from predictions joined in the engine.
 
     Attributes:
-        column: The predictions.
+        column: The column of predictions that were joined to the sealed rows in the engine.
         value: An expression over the rows with the predictions beside them.
     """
 
@@ -114,7 +115,8 @@ class Schema:
         label: Name of the label column, if one was named.
         label_kind: ``"binary"`` (0 and 1), ``"number"`` or ``"string"``; None without a label.
         row_id: Name of the column of row ids, if one was named. They are public: they say which rows are sealed.
-        features_public: Whether everybody may know all columns of the sealed rows but the label.
+        features_public: True if everybody may know all columns of the sealed rows but the label; False if the features
+            are sealed, too.
         classes: Classes that a prediction may name: those that were declared, or those of the training labels. Empty
             where none is known; None for the labels 0 and 1, and for open labels, where any prediction is taken.
         categories: Categories of each categorical column of the training rows, for estimators.
@@ -169,13 +171,16 @@ class BoundQuery:
         training: Row values of the training rows; None for expressions and where only sealed predictions were given.
         reads: Columns that the functions read; None for all.
         at_fault: Row value where the functions fail on a sealed row, in [0, 1]: the worst that there is.
-        by_position: Whether a row value depends on the row's place among the sealed rows: predictions as arrays.
+        by_position: True if a row value depends on the row's place among the sealed rows, as it does for an array of
+            predictions; False if it depends on the row's columns alone.
         training_values: Row values of the training rows in grid units, where they are known already; of a number of
             all rows its predictions, where they were handed in.
-        yes_no: Whether every row value is 0 or 1 by type; what code gives a sealed row besides is rounded down.
+        yes_no: True if every row value is 0 or 1 by type. Any other value that code gives a sealed row is then rounded
+            down.
         pair: The two queries that it is made of row by row; it has no row values besides.
         facts: Facts for the ledger entry that are no part of the query's identity.
-        unbounded: Whether the number can be below the ends of its scale, ``at_zero`` and ``at_one``, and above them.
+        unbounded: Two flags: True if the number can be below the lower end of its scale, and True if it can be above
+            the upper end. The ends are ``at_zero`` and ``at_one``.
     """
 
     description: dict[str, Any]
@@ -285,7 +290,8 @@ class Pair:
 
     Attributes:
         how: Name of the combination.
-        first: The query to subtract from; or the numerator, which counts only within the denominator.
+        first: The query from which the second is subtracted; or the numerator of a ratio, which counts only within the
+            denominator.
         second: What is subtracted; or what the first one counts within or outside, the denominator of a ratio.
         apart: The rows on which two arrays of predictions differ; None for all other pairs.
     """
@@ -333,7 +339,7 @@ class Clip:
         high: Largest number; None where nothing is clipped above.
         beyond: Share of training rows beyond; None where that is not known. Of a statistic of all rows 1 where its
             value on the training rows lies beyond, else 0.
-        whole: Whether it is about a statistic of all rows, and not about each row.
+        whole: True if the range is for a statistic of all rows; False if it is for the number of each row.
         said: The steward's rule for missing values in words, if this is no range; else empty.
     """
 

@@ -29,7 +29,7 @@ def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
         unit: Steps between 0 and 1.
 
     Raises:
-        QueryRejected: If a value is not a number in [0, 1].
+        QueryRejected: If a row value is not a number in [0, 1].
 
     Examples:
         >>> to_grid([0.0, 0.5, 1.0], unit=4)
@@ -94,7 +94,7 @@ def failing_in_words(description: Any, *, training_rows: int, classes: bool) -> 
     Args:
         description: The public description of the query.
         training_rows: Number of training rows, on which a model that fails is refused.
-        classes: Whether the classes of the label are known.
+        classes: True if the classes of the label are known; False if not.
     """
     if not models_in(description):
         return ""
@@ -123,7 +123,7 @@ def says(outputs: NDArray[np.float64], labels: NDArray[np.float64], number: floa
     Args:
         outputs: Numbers of predicted classes, shape (rows,).
         labels: Numbers of the classes of labels, shape (rows,).
-        number: The class.
+        number: Number of the class, as it is in ``outputs`` and ``labels``.
 
     Examples:
         >>> says(np.array([1.0, np.nan, np.nan]), np.array([1.0, 1.0, 0.0]), 1.0).tolist()

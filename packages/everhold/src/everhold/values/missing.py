@@ -79,7 +79,7 @@ def checked_missing(given: object) -> Missing:
     """Return the steward's rules for missing values as plain Python values, after checking them.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If ``given`` is not a rule for missing values, or a mapping of column names to such rules.
     """
     if isinstance(given, Mapping):
         if not given or not all(isinstance(name, str) for name in given):
@@ -113,7 +113,8 @@ def missing_rules(
         unseen: Columns of these that have a value in every training row.
 
     Raises:
-        HoldoutRejected: If there is no such column, or it cannot have such a value. Nothing was created.
+        HoldoutRejected: If a declared column does not exist, or cannot have the value that its rule names. Nothing was
+            created.
     """
     if isinstance(declared, Mapping):
         found = {name: _fitting(name, MissingRule.of(each), columns) for name, each in declared.items()}
@@ -157,7 +158,7 @@ def with_values(expression: Expression, rules: Rules) -> Expression:
     """Return the expression with missing values replaced by the values of the columns' rules.
 
     Raises:
-        QueryRejected: If it gets too long. Nothing is charged.
+        QueryRejected: If the expression gets too long by the replacement. Nothing is charged.
 
     Examples:
         >>> from everhold.values.expressions import parse

@@ -30,7 +30,7 @@ def tracked(models: Sequence[NamedModel], *, count: int | None = None) -> list[d
         count: Number of models that the query is about; None if any number is right.
 
     Raises:
-        QueryRejected: If there are more or fewer, or one cannot be used. Nothing was charged.
+        QueryRejected: If the number of models is not ``count``, or an entry cannot be used. Nothing was charged.
 
     Examples:
         >>> tracked(["ridge", {"name": "tree", "version": "4"}])
@@ -50,7 +50,8 @@ def check_tracked(models: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Return the facts about models as the ledger keeps them, in one order, after checking them.
 
     Raises:
-        QueryRejected: If one has no facts, other ones, or such as cannot be printed. Nothing was charged.
+        QueryRejected: If a model has no facts, facts of unknown names, or facts that cannot be printed. Nothing was
+            charged.
     """
     if isinstance(models, str | Mapping) or not isinstance(models, Sequence) or len(models) > _MOST:
         raise QueryRejected(

@@ -117,10 +117,10 @@ def with_open_ends(
     Args:
         value: On the scale; None where nothing is told.
         low: Lower end of its interval.
-        high: Upper end.
+        high: Upper end of the number's interval.
         least: Lower end of the scale.
         most: Upper end of the scale.
-        unbounded: Whether the number can be below the least, and above the most.
+        unbounded: Two flags: True if the number can be below ``least``, and True if it can be above ``most``.
 
     Examples:
         >>> with_open_ends(-1.0, -1.0, 0.25, least=-1.0, most=1.0, unbounded=(True, False))
@@ -181,7 +181,8 @@ class MeanUnits:
         at_one: The analyst's number for a mean row value of 1; may be the smaller of the two.
         measure: Name of what the number measures, one of `everhold.values.units.MEASURES`.
         rounded_up: Largest number of grid steps by which the value of a row can exceed the exact one.
-        unbounded: Whether the number can be below both, and above both; then an end of the scale says nothing.
+        unbounded: Two flags: True if the number can be below both of these numbers, and True if it can be above both.
+            An end of the scale then bounds nothing on that side.
     """
 
     at_zero: float

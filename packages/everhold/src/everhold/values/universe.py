@@ -75,7 +75,7 @@ class ListedColumn(Column):
             further value "other" for that.
 
     Raises:
-        ValueError: If there is no value, two are equal, one is of another type, or `rest` is not listed.
+        ValueError: If no value is listed, two values are equal, a value is of another type, or `rest` is not listed.
 
     Examples:
         >>> ListedColumn("sex", ("f", "m")).codes(["m", "f", None, "x"])
@@ -138,7 +138,7 @@ class BinnedColumn(Column):
         edges: Ends of the bins, finite and increasing, at least 2.
 
     Raises:
-        ValueError: If the edges are not as described.
+        ValueError: If there are fewer than 2 edges, or the edges are not finite and increasing.
 
     Examples:
         >>> BinnedColumn("age", (0, 18, 65)).labels
@@ -252,7 +252,8 @@ class Universe:
             rows: Columns by name: a dict of arrays, or a pandas, Polars or Arrow table.
 
         Raises:
-            ValueError: If a column is missing or the columns are not equally long; values never raise.
+            ValueError: If a column is missing or the columns are not equally long. A value that is not listed raises no
+                error.
         """
         codes = [column.codes(_column(rows, column.name)) for column in self.columns]
         if len({len(code) for code in codes}) > 1:
@@ -352,7 +353,7 @@ def universe_from(written: Any, *, called: str) -> Universe:
         called: The name of the data in messages.
 
     Raises:
-        QueryRejected: If it is no universe. Nothing is charged.
+        QueryRejected: If ``written`` does not describe a universe. Nothing is charged.
     """
     columns = written.get("columns") if isinstance(written, dict) and len(written) == 1 else None
     if not isinstance(columns, list) or len(columns) > _MOST_COLUMNS:
@@ -451,8 +452,8 @@ class QueryMatrix(QueryFamily):
         values: Shape (queries, cells), boolean or numbers in [0, 1].
 
     Raises:
-        ValueError: If the shape is another one or there is no query.
-        QueryRejected: If a value is not a number in [0, 1].
+        ValueError: If the array does not have the shape (queries, cells), or there is no query.
+        QueryRejected: If an entry of the matrix is not a number in [0, 1].
 
     Examples:
         >>> QueryMatrix([[0, 1], [0.5, 0.5]]).totals(np.array([3, 1])) / UNIT
@@ -512,7 +513,7 @@ class WeightedCells(Display):
     """Public weights of the cells of a universe, which stand for a table of artificial rows.
 
     Attributes:
-        universe: The universe.
+        universe: The universe to whose cells the weights belong.
         weights: Shape (cells,), non-negative, summing to 1; read-only.
     """
 
@@ -523,7 +524,7 @@ class WeightedCells(Display):
         """Return the table's mean of every query of a family, shape (queries,).
 
         Raises:
-            ValueError: If they are about another number of cells.
+            ValueError: If the queries are about another number of cells than the universe has.
         """
         if queries.cells != self.universe.cells:
             raise ValueError(
@@ -537,7 +538,7 @@ class WeightedCells(Display):
 
         Args:
             rows: How many, at least 1.
-            seed: A non-negative integer.
+            seed: A non-negative integer from which the random draws are made. The same seed draws the same rows.
         """
         if operator.index(rows) < 1:
             raise ValueError(f"rows is {rows}. Pass a whole number of at least 1.")

@@ -35,7 +35,7 @@ class SeriesLaw(ABC):
         """Return the couplings of two series that differ in one row.
 
         Raises:
-            DependenceError: If the series need not forget.
+            DependenceError: If the model allows series that never forget their past.
         """
 
     @abstractmethod
@@ -73,8 +73,8 @@ class SeriesModel(DependenceModel):
             who asks has seen: whoever has seen some declares only those nearer to the sealed rows. Infinite if training
             and sealed rows are independent of each other, None if that is not known.
         fit_miss: Probability that the model's parameters are wrong, because they were learned from training rows.
-        step: Usual distance of the rows that the model was fitted to, in units of the order column, seconds for times:
-            the mean of those that were counted; None if that is not known.
+        step: Usual distance of neighbouring rows among those that the model was fitted to: the mean of the steps that
+            were counted. It is in units of the order column, in seconds for times. None if it is not known.
         lengths: Pairs (length, number of sealed series of that length); None until rows are sealed.
     """
 
@@ -114,7 +114,7 @@ class SeriesModel(DependenceModel):
         """The probability given up by every promise: of a wrong fit, and of a link to the training rows of a fit.
 
         Raises:
-            DependenceError: If the gap, or the number of series, is not known and matters.
+            DependenceError: If the gap or the number of series is not known, and the probability depends on it.
         """
         return min(self.fit_miss + (training_link(self) if self.fitted else 0.0), 1.0)
 
@@ -124,7 +124,7 @@ class SeriesModel(DependenceModel):
         With a gap of g rows left out, the last training row and the first sealed row are g + 1 steps apart.
 
         Raises:
-            DependenceError: If the number of series is not known and matters.
+            DependenceError: If the number of series is not known, and the distance depends on it.
         """
         return 0.0 if self.fitted else training_link(self)
 
@@ -135,7 +135,7 @@ class SeriesModel(DependenceModel):
         l of the kernel on mean-zero functions: ``n (1 - l)/(1 + l)`` (Fan, Jiang, Sun 2021).
 
         Raises:
-            DependenceError: If the series need not forget its first state.
+            DependenceError: If the model allows series that never forget their first state.
         """
         require_rows(rows)
         if rows not in self._effective_rows:
@@ -221,7 +221,7 @@ def checked_settings(given: SeriesSettings) -> dict[str, Any]:
     """Check settings and return the attributes of a `SeriesModel`, by name.
 
     Raises:
-        DependenceError: If a setting makes no sense.
+        DependenceError: If a setting is outside its range, or two settings contradict each other.
     """
     settings: dict[str, Any] = {**UNDECLARED, **given}
     settings["fit_miss"] = settings.pop("miss")
@@ -363,7 +363,7 @@ def check_follows(model: SeriesModel, structure: RowStructure) -> None:
     """Check that arriving rows, the sealed rows of ``structure``, follow its training rows.
 
     Raises:
-        DependenceError: If they do not come after all earlier rows, in the same steps.
+        DependenceError: If the arriving rows do not come after all earlier rows, in the same steps.
     """
     facts = structure.series(str(model.order_by), within=None)
     if facts.training != "before" or facts.ties:
@@ -384,7 +384,7 @@ def check_training_before(model: SeriesModel, structure: RowStructure) -> None:
     """Check that training rows of the series come before the arriving rows, unless declared independent.
 
     Raises:
-        DependenceError: If training rows of the series do not all come before them.
+        DependenceError: If training rows of the series do not all come before the arriving rows.
     """
     independent = model.gap is not None and math.isinf(model.gap)
     if not independent and structure.series(str(model.order_by), within=None).training != "before":

@@ -41,8 +41,8 @@ def ordered_runs(
 
     Args:
         table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.
-        order_by: Column to sort by.
-        value: Column to return.
+        order_by: Name of the column by which the rows are sorted.
+        value: Name of the column whose values are returned.
         groups: Column whose equal values make a series; None for one series.
 
     Returns:
@@ -243,7 +243,7 @@ def count_transitions(series: Sequence[NDArray[Any]], states: Sequence[str]) -> 
     """Count transitions between states over ordered series, shape (states, states).
 
     Raises:
-        DependenceError: If a row is in none of the states.
+        DependenceError: If the value of a row is none of the states.
     """
     place = {state: index for index, state in enumerate(states)}
     counts = np.zeros((len(states), len(states)), dtype=np.int64)
@@ -270,7 +270,7 @@ def bound_transitions(counts: ArrayLike, *, miss: float) -> TransitionSet:
         miss: Probability that a row of the true matrix is outside.
 
     Raises:
-        DependenceError: If a state was never left.
+        DependenceError: If the counts have no transition out of a state.
 
     Source: Weissman et al. 2003 for the union over sets of states.
 
@@ -370,7 +370,7 @@ def continuous(series: Sequence[NDArray[Any]], *, name: str) -> list[NDArray[np.
     """Return the values of every series as floats, after a check that they are finite and few repeat.
 
     Raises:
-        DependenceError: If they are no numbers, infinite, or classes.
+        DependenceError: If the values are not numbers, are infinite, or repeat as classes do.
     """
     try:
         numbers = [rows.astype(np.float64) for rows in series]

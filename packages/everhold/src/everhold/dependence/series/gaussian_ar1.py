@@ -78,7 +78,7 @@ class GaussianAR1(SeriesModel):
         lengths: Pairs (length, number of series), looked up when rows are sealed.
 
     Raises:
-        DependenceError: If an argument is not valid.
+        DependenceError: If an argument is outside its range, or two arguments contradict each other.
 
     Examples:
         >>> round(GaussianAR1(0.5).concentration(3_000))
@@ -139,7 +139,7 @@ class GaussianAR1(SeriesModel):
             groups: Column whose equal values make a series.
             gap: Number of rows left out between these rows and the sealed rows of a series that no analyst has
                 seen.
-            confidence: In (0, 1).
+            confidence: Probability, in (0, 1), with which the true ``|r|`` is at most the bound.
 
         Raises:
             DependenceError: If values are missing, infinite or classes, rows are tied or have no even steps, or a

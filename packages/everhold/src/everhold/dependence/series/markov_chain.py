@@ -69,7 +69,7 @@ class MarkovChain(SeriesModel):
         lengths: Pairs (length, number of series), looked up when rows are sealed.
 
     Raises:
-        DependenceError: If an argument is not valid.
+        DependenceError: If an argument is outside its range, or two arguments contradict each other.
 
     Examples:
         >>> chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
@@ -163,7 +163,8 @@ class MarkovChain(SeriesModel):
             gap: Number of rows left out between these rows and the sealed rows of a series that no analyst has
                 seen.
             states: All states as text; by default those that occur.
-            confidence: In (0, 1).
+            confidence: Probability, in (0, 1), with which the true matrix is within the returned model's
+                ``uncertainty``.
 
         Raises:
             DependenceError: If values are missing, rows are tied or have no even steps, there are too many states, or
@@ -336,7 +337,8 @@ class ChainLaw(SeriesLaw):
             the bound for both from the spectral gap.
 
         Raises:
-            DependenceError: If the chain is not declared to be stationary.
+            DependenceError: If the chain is not declared to be stationary, so that influence depends on the place in
+                the series.
         """
         before, after = self.sides(distances)
         found = {
@@ -358,7 +360,7 @@ class ChainLaw(SeriesLaw):
             of shape (reach, 1, 1) for a set, where pairs of states are not told apart.
 
         Raises:
-            DependenceError: If the chain is not stationary.
+            DependenceError: If the chain is not stationary, so that influence depends on the place in the series.
         """
         if self.initial != "stationary":
             raise DependenceError("The chain does not start in its stationary distribution. Leave initial out.")

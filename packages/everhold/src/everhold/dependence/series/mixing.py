@@ -32,7 +32,7 @@ class Chain:
 
     Args:
         transition: ``P[next state | state]``, shape (states, states); rows are scaled to sum to 1.
-        stationary: Its stationary law, if it is known.
+        stationary: Stationary law of the chain; None if it is not known.
     """
 
     def __init__(self, transition: ArrayLike, *, stationary: NDArray[np.float64] | None = None) -> None:

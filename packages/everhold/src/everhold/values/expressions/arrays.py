@@ -122,9 +122,10 @@ class ArrayProgram:
         """Compute the array of each row value for one block of rows.
 
         Args:
-            columns: Of shape (rows,): doubles with nan for what is missing, seconds since 1970, 0, 1 or 2 for false,
-                true and missing, and numbers of words.
-            rows: Number of rows.
+            columns: Arrays of shape (rows,), by column name. Numbers are doubles with nan for a missing value, times
+                are seconds since 1970, truth values are 0 for false, 1 for true and 2 for missing, and words are their
+                numbers.
+            rows: Number of rows in the block.
 
         Returns:
             Truth values for a condition, and 64-bit integers from 0 to ``unit`` for a number; all of shape (rows,).

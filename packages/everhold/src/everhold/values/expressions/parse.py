@@ -49,7 +49,8 @@ def parse(text: str, columns: Columns) -> Expression:
         The checked expression; equal for all spellings of one query that `Node.of` knows to be equal.
 
     Raises:
-        QueryRejected: If the text is not an expression of the language over these columns, or exceeds a limit.
+        QueryRejected: If the text is not an expression of the language over these columns, or exceeds a limit of the
+            language.
 
     Examples:
         >>> columns = {"arr_delay": ColumnKind.NUMBER, "carrier": ColumnKind.STRING}
@@ -463,7 +464,7 @@ def _check_nesting(words: Sequence[str]) -> None:
 
 
 def _column_named(token: Token, word: str, previous: str, following: str, columns: Columns) -> str | None:
-    """Return the name of the column that a token stands for, or None for a literal, sign, keyword or function.
+    """Return the name of the column that a token names, or None for a literal, sign, keyword or function.
 
     Any other token is refused.
     """

@@ -1,4 +1,4 @@
-"""The small immutable tree that a text expression is parsed to, the same for all spellings of a query.
+"""The small immutable tree that the parser makes of a text expression, the same tree for all spellings of a query.
 
 Engines see this and never the analyst's text. `Node.of` brings equal queries to one form; every rewriting there keeps
 the value of every row, null included: ``a <= b`` and ``not (b < a)`` are null for the same rows, De Morgan's laws and
@@ -283,7 +283,7 @@ class RowValue:
         high: Value that counts as 1. 1 for a boolean.
 
     Raises:
-        QueryRejected: If the range is not finite, is empty, or is given for a boolean.
+        QueryRejected: If the range from ``low`` to ``high`` is not finite, is empty, or is given for a boolean.
     """
 
     expression: Expression
@@ -322,8 +322,8 @@ class CombinedValue:
     Attributes:
         how: ``"difference"`` for ``(unit + a - b) / 2``, rounded down, ``"within"`` for ``min(a, b)``, ``"outside"``
             for ``min(a, unit - b)``.
-        first: a.
-        second: b.
+        first: The row value a.
+        second: The row value b.
     """
 
     how: Literal["difference", "within", "outside"]
