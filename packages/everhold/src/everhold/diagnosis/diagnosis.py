@@ -51,7 +51,7 @@ class Diagnosis(Display):
         promised: How many rows are worth one as the rows are declared, in the worst case for declared groups; a finding
             names what the procedure in force claims. None where the declaration bounds no average.
         findings: One for each column that may group or order the rows, the clearest first.
-        informative: Findings about outcomes that go together with the size of a row's group; none if no groups are
+        informative: Names of the outcomes that go together with the size of a row's group; empty if no groups are
             declared.
         notes: What was left out.
     """

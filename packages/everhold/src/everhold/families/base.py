@@ -38,7 +38,7 @@ class Family(ABC):
         """Return the family bound to one holdout, computed from public facts and training rows alone.
 
         Raises:
-            QueryRejected: If it cannot be declared there. Nothing is charged.
+            QueryRejected: If the family cannot be declared on this holdout. Nothing is charged.
         """
 
     def planned_nats(self, *, training: bool) -> float | None:
@@ -124,7 +124,7 @@ class PlannedFamily(Family):
     """A family with a given number of equally likely members, for plans made before the members are known.
 
     Raises:
-        QueryRejected: If that is no number of members.
+        QueryRejected: If the number of members is not valid.
     """
 
     what: str
@@ -138,7 +138,7 @@ class PlannedFamily(Family):
         """Raise QueryRejected, because the family has a number of members and does not say which they are.
 
         Raises:
-            QueryRejected: Always.
+            QueryRejected: In every case.
         """
         raise QueryRejected(
             f"{self.what} says how many members it has and not which, so it can only be planned. Use listed, "

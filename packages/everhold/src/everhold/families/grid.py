@@ -59,7 +59,7 @@ class GridFamily(Family):
         """Build the query about the model at one point, given as a mapping or as keywords.
 
         Raises:
-            QueryRejected: If it is no point of the space. Nothing is charged.
+            QueryRejected: If the given values are not a point of the space. Nothing is charged.
         """
         return PointQuery(self, self.space.point({**(point or {}), **more}))
 
@@ -80,7 +80,7 @@ class GridFamily(Family):
         """Return the bound query about the metric of a fitted model, before it is identified by its point.
 
         Raises:
-            QueryRejected: If the metric is none of this holdout's labels. Nothing is charged.
+            QueryRejected: If the metric cannot be computed for this holdout's labels. Nothing is charged.
         """
         asked = Judge(self.metric, compiler.schema).query(model)
         share = asked.share() if isinstance(asked, MetricQuery) else None
@@ -224,7 +224,8 @@ class PointQuery(RowwiseQuery):
         """Fit the model at the point and return the bound query for its metric, which is identified by the point.
 
         Raises:
-            QueryRejected: If the space is not declared on this holdout, or was with other versions of packages.
+            QueryRejected: If the space is not declared on this holdout, or was declared with other versions of
+                packages.
         """
         facts = self.family.facts
         place = {name: described(value) for name, value in self.point.items()}
@@ -251,7 +252,7 @@ def _versions(estimator: Any) -> dict[str, str]:
     clocks that the code reads are not covered, nor are replaced parts of installed packages.
 
     Raises:
-        QueryRejected: If the content of a class cannot be told. Nothing is charged.
+        QueryRejected: If the content of a class cannot be read. Nothing is charged.
     """
     found = {"python": platform.python_version()}
     for package in ("numpy", "scipy", "sklearn"):
@@ -295,10 +296,10 @@ def grid(
             over whole numbers with two ends will do; continuous ones have to be listed, with steps.
         seed: Seed of every ``random_state`` that neither the estimator nor the space sets.
         metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"precision"``, ``"recall"`` or ``"f1"``.
-        features: Columns to fit on; None for all but the label and what names rows.
+        features: Columns on which models are fitted; None for all columns but the label and those that identify rows.
 
     Raises:
-        QueryRejected: If the space has no steps, or lists a value twice. Nothing is charged.
+        QueryRejected: If a parameter has no finite list of values, or lists a value twice. Nothing is charged.
 
     Examples:
         >>> from sklearn.tree import DecisionTreeClassifier
@@ -371,7 +372,7 @@ class Space:
         """Return the point with each value replaced by the equal value that the space lists.
 
         Raises:
-            QueryRejected: If it is no point of the space. Nothing is charged.
+            QueryRejected: If the given values are not a point of the space. Nothing is charged.
         """
         for grid in self._known:
             if grid.keys() == given.keys():
@@ -403,7 +404,7 @@ def space_of(given: Any) -> Space:
     """Build a `Space` from scikit-learn's ``param_distributions`` or ``param_grid`` with finitely many values.
 
     Raises:
-        QueryRejected: If it has no steps, or lists a value twice. Nothing is charged.
+        QueryRejected: If a parameter has no finite list of values, or lists a value twice. Nothing is charged.
     """
     grids = [given] if isinstance(given, Mapping) else given
     if isinstance(grids, str) or not isinstance(grids, Sequence) or not grids:
@@ -452,7 +453,7 @@ def described(value: Any) -> Any:
     """Return the public description, in plain JSON, of a value that goes into a fit.
 
     Raises:
-        QueryRejected: If two fits could not be told apart by it. Nothing is charged.
+        QueryRejected: If two fits with different values could have the same description. Nothing is charged.
     """
     if isinstance(value, np.generic):
         value = value.item()

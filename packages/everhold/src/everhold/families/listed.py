@@ -37,7 +37,7 @@ class ListedFamily(Family):
     weights: Sequence[float] | None = None
 
     def bind(self, compiler: QueryCompiler) -> BoundList:
-        """Bind each query, and divide its weight equally among the means that it consists of.
+        """Bind each query, and divide its weight equally among the means of which it consists.
 
         Raises QueryRejected if a query is listed twice.
         """
@@ -64,7 +64,7 @@ class ListedFamily(Family):
         """Apply a check to every listed query and return the results in order.
 
         Raises:
-            QueryRejected: If some are refused. It names each of them, with the reason.
+            QueryRejected: If some queries are refused. The message names each of them, with the reason.
         """
         found, refused = [], []
         for entry, query in enumerate(self.queries, 1):
@@ -100,7 +100,7 @@ class ListedFamily(Family):
         """Return one weight for each query, which sum to at most 1. By default all weights are equal.
 
         Raises:
-            QueryRejected: If there is no list of queries, or not one weight for each. Nothing is charged.
+            QueryRejected: If there is no list of queries, or the number of weights is another one. Nothing is charged.
         """
         queries, weights = self.queries, self.weights
         if isinstance(queries, (str, bytes)) or not isinstance(queries, Sequence) or not 1 <= len(queries) <= _MOST:
@@ -122,11 +122,12 @@ def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[An
     It is compiled as if all of its parts were declared. So what is decided here is what happens when it is asked.
 
     Args:
-        query: As the user wrote it.
+        query: The query, as the user wrote it.
         compiler: The compiler of the holdout in which it is declared.
 
     Raises:
-        QueryRejected: If it is not answered so. The reason says what to declare in its place, if there is something.
+        QueryRejected: If the query cannot be answered as declared. The reason says what to declare in its place, if
+            there is something.
     """
     _check_kind(query).check(compiler)
     plan = _compiled(query, compiler)
@@ -250,7 +251,8 @@ def listed(
         queries: Texts or queries of every kind, such as ``"delay > 15"`` or ``eh.auc(model)``. One that is made of
             several, such as a correlation, divides its weight among them. What would not be answered as declared is
             refused when the family is declared.
-        weights: Of each, positive, with a sum of at most 1; the larger the narrower. By default all are alike.
+        weights: Weight of each query, positive, with a sum of at most 1. A larger weight gives a narrower interval. By
+            default all weights are equal.
 
     Examples:
         >>> listed(["delay > 15", "delay > 60"])

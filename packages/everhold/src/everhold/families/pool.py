@@ -109,7 +109,7 @@ class PooledMean:
         rows: Number of rows of the pool.
         share: The mean, as a share of the range.
         seen: Histogram of a number's values, or sums by group; None where the share of independent rows says all.
-        verdict: Whether it is the share of one verdict of a text.
+        verdict: True if the mean is the share of one verdict of a text.
     """
 
     text: str
@@ -176,12 +176,12 @@ class BoundPool(BoundFamily):
     """A pool bound to one holdout, with the mean of each judge over its rows.
 
     Attributes:
-        rows: Number of rows.
-        content: SHA-256 of its rows, in any order.
+        rows: Number of rows of the pool.
+        content: SHA-256 of the rows of the pool, in any order.
         judges: One mean for each judge, or one for each of its verdicts but the commonest one, by `key_of_judge`.
         known_by: Columns by which its rows are recognized among those that arrive: the row id, the group or all that it
             shares with the sealed rows.
-        hashes: Of these columns in each row, to be kept beside the sealed rows; None once that is done.
+        hashes: Hash of the columns ``known_by`` in each row, to be kept beside the sealed rows; None once it is kept.
     """
 
     kind: ClassVar[str] = "pool"
@@ -246,9 +246,9 @@ class BoundPool(BoundFamily):
 
         Args:
             arriving: File of the rows, in the holdout's private folder.
-            schema: Of the holdout.
+            schema: Public facts about the sealed rows of the holdout.
             group_by: Column whose equal values make groups of dependent rows, if there is one.
-            key: The steward's `notes_key`.
+            key: The steward's `notes_key`, with which the hashes of the pool's rows are checked.
 
         Raises:
             HoldoutRejected: If one has the id or group of a row of the pool, or more equal rows of it than by chance.

@@ -103,7 +103,7 @@ def protocol(path: Path | str) -> Protocol:
     """Read a study protocol from a TOML file, or from a YAML file if PyYAML is installed.
 
     Raises:
-        QueryRejected: If there is no such file, or it says what no protocol says. Nothing is changed.
+        QueryRejected: If there is no such file, or it has an entry that a protocol cannot have. Nothing is changed.
     """
     path = Path(path)
     try:
@@ -199,7 +199,7 @@ def protocol_from(said: object) -> Protocol:
     """Build a `Protocol` from the plain data that a TOML or JSON file holds.
 
     Raises:
-        QueryRejected: If it says what no protocol says. Nothing is changed.
+        QueryRejected: If the data have an entry that a protocol cannot have. Nothing is changed.
     """
     if not isinstance(said, Mapping):
         raise QueryRejected(f"The protocol is {brief(said)}. Write families by name.")
@@ -247,7 +247,7 @@ def family_from(table: object, *, what: str, arms: Mapping[str, Any] | None = No
     """Build a declared family from plain data, such as ``{"texts": 40}``.
 
     Args:
-        table: The data.
+        table: The plain data of one family.
         what: The name of the family in messages.
         arms: The arms of contrasts that name none.
     """
@@ -288,7 +288,7 @@ def _query(what: str, said: object, arms: Mapping[str, Any]) -> Any:
     """Build a query from plain data: a text, or a table such as ``{"mean": "delay", "low": 0, "high": 60}``.
 
     Raises:
-        QueryRejected: If it is none. It says which entry it is. Nothing is changed.
+        QueryRejected: If the data describe no query. The message says which entry it is. Nothing is changed.
     """
     if isinstance(said, str):
         return mean(said)
@@ -337,7 +337,8 @@ def written(family: Family) -> dict[str, Any]:
     """Return a declared family as plain data, the inverse of `family_from`.
 
     Raises:
-        QueryRejected: If they cannot, as predictions and models, or cannot be declared. Nothing is changed.
+        QueryRejected: If the family cannot be declared, or cannot be written as plain data, as predictions and models
+            cannot. Nothing is changed.
     """
     if isinstance(family, TextFamily):
         family.checked_bits()
@@ -362,7 +363,7 @@ def _written(query: Any) -> Any:
     """Return a query as plain data, the inverse of `_query`.
 
     Raises:
-        QueryRejected: If it holds predictions other than a rule, or code. Nothing is changed.
+        QueryRejected: If the query holds code, or predictions other than a rule. Nothing is changed.
     """
     if isinstance(query, str):
         return query
@@ -415,7 +416,7 @@ def compared(planned: Protocol, document: Mapping[str, Any]) -> list[dict[str, A
     """Compare a protocol with the certificate of a holdout, item by item.
 
     Args:
-        planned: The protocol.
+        planned: The protocol that was written before the study.
         document: The certificate, as `everhold.Certificate.to_dict` has it.
 
     Returns:

@@ -152,7 +152,7 @@ def plan(
 
     Raises:
         QueryRejected: If the protocol cannot be planned. Nothing is changed.
-        ValueError: If the numbers make no sense.
+        ValueError: If a number is outside its range.
 
     Examples:
         >>> print(plan(rows=20_000, training_rows=0, protocol={"families": {"end points": {"members": 30}}}))
@@ -184,7 +184,7 @@ def plan_study(
 
     Raises:
         QueryRejected: If the protocol cannot be planned. Nothing is changed.
-        ValueError: If the numbers make no sense.
+        ValueError: If a number is outside its range.
     """
     if isinstance(protocol, (str, Path)):
         protocol = read_protocol(protocol)

@@ -83,7 +83,7 @@ class SubgroupFamily(Family):
         """Return `together` as an int, after checking that it is in the allowed range.
 
         Raises:
-            QueryRejected: If it is no such number. Nothing is charged.
+            QueryRejected: If `together` is not a number in this range. Nothing is charged.
         """
         together = as_whole(self.together) or 0
         if not 1 <= together <= _MOST_TOGETHER:
@@ -94,7 +94,7 @@ class SubgroupFamily(Family):
         """Check and return the names of the columns, each listed once.
 
         Raises:
-            QueryRejected: If they are no list of names. Nothing is charged.
+            QueryRejected: If the columns are not a list of names. Nothing is charged.
         """
         columns = self.columns
         listed = isinstance(columns, Sequence) and not isinstance(columns, str)
@@ -106,7 +106,7 @@ class SubgroupFamily(Family):
         """Return `values` with each category once, after checking that they are lists of plain values.
 
         Raises:
-            QueryRejected: If they are no lists of categories, or those of other columns. Nothing is charged.
+            QueryRejected: If the values are not lists of categories, or belong to other columns. Nothing is charged.
         """
         if self.values is None:
             return {}
@@ -137,9 +137,9 @@ class BoundSubgroups(BoundFamily):
     """The subgroups of one holdout. All members have the same weight.
 
     Attributes:
-        of: The expression, and the ends of its range.
+        of: The expression whose mean is asked about, and the ends of its range.
         together: Largest number of columns that define one subgroup.
-        within: Whether a mean within a subgroup is one query; else it is two shares.
+        within: True if a mean within a subgroup is one query; False if it is made of two shares.
         value: The expression as it is parsed.
         known: Conditions that a row has a value, where the steward leaves others out.
     """
@@ -238,7 +238,7 @@ def _check_kind(name: str, values: Sequence[Any], kind: ColumnKind) -> None:
     """Check that a column of this kind can have each of the given categories.
 
     Raises:
-        QueryRejected: If one is of another kind. Nothing is charged.
+        QueryRejected: If a category is of another kind than the column. Nothing is charged.
     """
     kinds: dict[ColumnKind, Any] = {ColumnKind.STRING: str, ColumnKind.BOOLEAN: bool, ColumnKind.NUMBER: (int, float)}
     usable = kinds.get(kind, ())
@@ -285,7 +285,7 @@ def subgroups(
 
     Args:
         columns: Columns of texts or truth values.
-        of: A condition, or a mean with its range.
+        of: A condition as a text, or a mean with its range.
         together: At most so many columns name a subgroup.
         values: Categories by column, where the training rows do not say them. Never take them from the sealed rows.
 

@@ -197,7 +197,7 @@ class TextFamily(Family):
         """Check and return the largest number of bits of a member.
 
         Raises:
-            QueryRejected: If it is none that can be declared. Nothing is charged.
+            QueryRejected: If the number of bits is not one that can be declared. Nothing is charged.
         """
         bits = as_float(self.bits)
         if not 1.0 <= bits <= _MOST_BITS:

@@ -337,12 +337,12 @@ def open_row_gate(
     Args:
         executor: The holdout at work.
         folder: Private folder of its rows.
-        name: As for `Holdout.gate`; so are the others.
-        metric: None for that of a gate that is there already.
+        name: Name of the gate, as for `Holdout.gate`.
+        metric: The metric, as for `Holdout.gate`; None for that of a gate that is there already.
         champion: The first champion; None for a gate that is there already.
         training: Predictions of the champion for the training rows.
-        margin: In the metric's units.
-        challenges: Most of them.
+        margin: Gain that a challenger has to exceed, in the metric's units.
+        challenges: Largest number of challenges that the gate answers; None for no limit of its own.
         telling: What is made of a challenge before it is asked.
 
     Raises:

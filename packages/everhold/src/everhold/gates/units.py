@@ -199,10 +199,10 @@ class PairedResults:
     """Results of a challenger, of the champion and of the baseline on the same cases. Secret.
 
     Attributes:
-        plan: The units.
-        challenger: Shape (cases, runs, metrics).
-        champion: The same.
-        baseline: The same.
+        plan: The units into which the cases are divided.
+        challenger: Results of the challenger, shape (cases, runs, metrics).
+        champion: Results of the champion, in the same shape.
+        baseline: Results of the baseline, in the same shape.
     """
 
     plan: UnitPlan

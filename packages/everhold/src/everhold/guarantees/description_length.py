@@ -131,8 +131,8 @@ class ChoiceLevels:
     Attributes:
         lower: Nats of the lower end of each candidate: a union over all, because any of them may be chosen.
         upper: Nats of every upper end; the largest of them is one event (Lemma M).
-        paired: Of the upper ends of "another candidate minus this one", one event for each candidate; nan where pairs
-            are not compared.
+        paired: Level of the upper end of each difference "another candidate minus this one", one event for each
+            candidate; nan where pairs are not compared.
 
     Examples:
         >>> levels = ChoiceLevels.of(10.7, candidates=50)
@@ -151,7 +151,7 @@ class ChoiceLevels:
         Args:
             nats: ln(1 / level) of the place.
             candidates: K, the number of candidates.
-            paired: Whether the chosen ones are compared with all others in pairs.
+            paired: True if the chosen ones are compared with all others in pairs.
         """
         apart = math.log(1.5) if paired else 0.0  # ends have half of what a procedure is given
         each = nats + math.log(candidates) + apart

@@ -51,8 +51,8 @@ class Kind:
         details: The maker's other arguments, by the names in `DETAILS` under which they are given.
         several: Name of the argument that the option gives if the subject is several queries; else empty. If the form
             is `Form.FLAG`, the maker has two arguments, which are queries.
-        rowwise: Whether the query is a mean of row values, so that it may be one of several.
-        tolerant: Whether the maker takes the tolerance, and not `ask`.
+        rowwise: True if the query is a mean of row values, so that it may be asked together with others in one step.
+        tolerant: True if the maker of the query takes the tolerance; False if `ask` takes it.
         recorded: The ``kind`` of the query's entries in the ledger, if it has entries of its own.
         brings: Details that only this kind has, by name.
         loss: Law of the privacy loss of such an entry: that of noise, of a choice, or unknown (``"mixed"``).
@@ -288,7 +288,7 @@ class _Details(Mapping[str, Detail]):
         """Return the options that extensions add, by name.
 
         Raises:
-            ExtensionError: If two kinds bring different details of one name.
+            ExtensionError: If two extensions bring different details under one name.
         """
         found: dict[str, Detail] = {}
         for kind in KINDS.extensions.values():

@@ -305,7 +305,7 @@ def is_installed(module: str | None) -> bool:
 
 
 def version_of(module: str | None) -> str:
-    """Return the version of the package that a module belongs to, or an empty text."""
+    """Return the version of the package to which a module belongs, or an empty text if the version is not known."""
     package = sys.modules.get((module or "").partition(".")[0])
     return str(getattr(package, "__version__", ""))
 
@@ -325,7 +325,7 @@ def tried(bound: BoundQuery, function: RowFunction, compiler: CompileContext) ->
     """Run a code query on public rows, and return it with a digest of its outputs in its identity.
 
     Raises:
-        QueryRejected: If it fails on public rows, or a row's value depends on other rows. Nothing is charged.
+        QueryRejected: If the code fails on public rows, or a row's value depends on other rows. Nothing is charged.
     """
     schema, training, unit = compiler.schema, compiler.training, compiler.mechanism.unit
     names = tuple(schema.asked) if bound.reads is None else bound.reads
@@ -352,7 +352,7 @@ def observed(
     """Run code on public rows, and return its values with these rows, or None for made-up rows.
 
     Args:
-        function: As it will be applied to the sealed rows.
+        function: The function in the form in which it will be applied to the sealed rows.
         names: Columns that it reads.
         compiler: The compiler of the holdout, which knows the public rows.
         most: Training rows that are enough of an estimator; None for all.
@@ -362,7 +362,7 @@ def observed(
         rows as far as it gives any.
 
     Raises:
-        QueryRejected: If it fails on public rows, or a row's value depends on other rows. Nothing is charged.
+        QueryRejected: If the code fails on public rows, or a row's value depends on other rows. Nothing is charged.
     """
     schema, training = compiler.schema, compiler.training
     if training is None:

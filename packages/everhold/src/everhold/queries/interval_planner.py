@@ -167,7 +167,7 @@ class Prepared:
     Attributes:
         bound: The query about the holdout's rows.
         guess: The public guess in grid units of a sum over the sealed rows; -1 where there is none.
-        from_training: Whether the guess is the training estimate.
+        from_training: True if the guess is the training estimate; False if it is the analyst's own guess.
         tolerance: Half-width requested, in the units of a mean over [0, 1]; nan for the planned one.
         procedure: The procedure that makes its interval; None for mechanisms that rest on noise.
         estimate: The bare training estimate in grid units; -1 where there is none. The guess may have learned more.
@@ -204,7 +204,7 @@ class IntervalPlanner:
         mechanism: The mechanism that will answer.
         evaluator: Evaluator of queries on the training rows.
         families: Levels that queries have by their description.
-        silent: Whether the queries are silent. Then they need no guess.
+        silent: True if the queries are silent, so that they need no guess.
     """
 
     schema: Schema
@@ -217,7 +217,7 @@ class IntervalPlanner:
         """Return queries with guesses, by default from the training rows, and with interval procedures.
 
         Raises:
-            QueryRejected: If one has no value in some training rows. Nothing is charged.
+            QueryRejected: If a query has no value in some training rows. Nothing is charged.
         """
         self.evaluator.check_complete(bound)
         ratios = {
@@ -268,7 +268,7 @@ class IntervalPlanner:
         """Return a ratio that is asked as one query, with its guess and its interval procedure.
 
         Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
+            QueryRejected: If the ratio cannot be asked as one query. Nothing is charged.
 
         Warns:
             DependenceWarning: If the values of a part on the training rows are worth fewer rows than is promised.
@@ -310,14 +310,14 @@ class IntervalPlanner:
         """Return a query about a number of all rows, with its guess and its interval procedure.
 
         Args:
-            bound: The query.
+            bound: The query, bound to the rows.
             guess: The analyst's own guess; None to guess from the training rows.
             known: Value of the query on the training rows as a share of its range; None where unknown.
             procedure: The procedure that makes its interval.
             number: Computes it on the sealed rows.
 
         Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
+            QueryRejected: If the number cannot be asked of these rows. Nothing is charged.
         """
         check_estimand([bound], self.schema, self.mechanism)
         estimate = -1 if known is None else int(known * self.mechanism.steps)
@@ -398,8 +398,8 @@ class IntervalPlanner:
         """Return the interval procedure of a query whose training values are known where needed.
 
         Args:
-            bound: The query.
-            own_guess: Whether the guess is the analyst's own.
+            bound: The query, bound to the rows.
+            own_guess: True if the guess is the analyst's own; False if it is the training estimate.
             guess: The guess in grid units; -1 where there is none.
             seen: Summary of the training rows that the procedure needs, if it is already computed.
         """
@@ -480,7 +480,7 @@ def _at_all_sizes(
     """Return the procedure of a member that holds at all numbers of rows at once (S14).
 
     Raises:
-        QueryRejected: If there is none for it. Nothing is charged.
+        QueryRejected: If the procedure has no form that holds at all numbers of rows. Nothing is charged.
     """
     found: Procedure | None
     if families.largest_group:
@@ -510,7 +510,7 @@ def learned(
 
     Args:
         estimate: The training estimate in grid units of a sum over the sealed rows.
-        bound: The query.
+        bound: The query, bound to the rows, whose training estimate is corrected.
         surprises: Reads the latest surprises, newest first: public descriptions and answers.
         steps: Grid units of a sum that make a mean of 1.
     """
@@ -532,7 +532,7 @@ def worth_of_guesses(bound: BoundQuery, surprises: Surprises, *, rows: float, tr
     median distance of these guesses, and at most 2.5 times as far.
 
     Args:
-        bound: The query.
+        bound: The query, bound to the rows, for which guesses are judged.
         surprises: Reads the latest surprises, newest first: public descriptions and answers with their numbers.
         rows: Effective number of sealed rows.
         training: Effective number of training rows.

@@ -110,7 +110,7 @@ def ratio(numerator: RowwiseQuery | str, denominator: RowwiseQuery | str) -> Sha
             or an `error` (the rows that are missed).
 
     Raises:
-        QueryRejected: If one of them is no mean of row values.
+        QueryRejected: If numerator or denominator is not a mean of row values.
 
     Examples:
         >>> ratio("late = 1", "carrier = 'UA'").name
@@ -133,16 +133,16 @@ def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQ
     sharply than by their two scores: only the rows on which they differ spread.
 
     Args:
-        first: What is subtracted from: a condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`; an
-            `auc` without class counts; a `precision`, `recall` or `f1`; or a `metric` such as balanced accuracy or a
-            mean squared error.
+        first: The query from which ``second`` is subtracted: a condition as a text, or a `mean`, `accuracy`, `error`,
+            `brier` or `risk`; an `auc` without class counts; a `precision`, `recall` or `f1`; or a `metric` such as
+            balanced accuracy or a mean squared error.
         second: What is subtracted: one of the same units, with a range of the same width.
 
     Returns:
         The query; its answer lies between -1 and 1, or between minus and plus the width of the range.
 
     Raises:
-        QueryRejected: If one of them is no mean of row values.
+        QueryRejected: If one of the queries is not of these kinds, so that it has no paired difference.
 
     Examples:
         >>> better = difference("x > 1", "x > 2")

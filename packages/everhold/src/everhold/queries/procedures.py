@@ -63,7 +63,8 @@ class AskedBefore:
 
     Attributes:
         answered: Function from a query's fingerprint to whether the ledger has an answer to it.
-        remembered: The same from what this process has already seen, without reading the ledger.
+        remembered: Function from a query's fingerprint to whether this process has already seen an answer to it. The
+            ledger is not read.
         surprises: Reads the latest surprises, newest first: descriptions and answers.
     """
 
@@ -79,7 +80,7 @@ class SellsTolerances(Protocol):
         """Return the largest noise scale with which the half-width is within the tolerance.
 
         Raises:
-            ValueError: If the budget cannot pay for it.
+            ValueError: If the budget cannot pay for an answer within the tolerance.
         """
 
     def credits_for(self, scale: float) -> int:
@@ -96,7 +97,7 @@ def paying(mechanism: Mechanism) -> SellsTolerances:
     """Return the mechanism if it sells answers by requested half-width, else raise QueryRejected.
 
     Raises:
-        QueryRejected: If it is another one.
+        QueryRejected: If the mechanism does not sell answers by half-width. Nothing is charged.
     """
     if not mechanism.traits.sells_tolerances:
         raise QueryRejected(
@@ -110,13 +111,13 @@ def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, unseen:
     """Return which summary of sealed rows and training rows the procedure of a query needs.
 
     Args:
-        bound: The query.
+        bound: The query, bound to the rows.
         mechanism: The mechanism that answers.
-        schema: The rows.
-        unseen: Whether it is bet on as well where no training rows show its values.
+        schema: Public facts about the rows.
+        unseen: True if the query is bet on also if no training rows show its values.
 
     Raises:
-        ValueError: If it is a ratio and no procedure takes it; see `takes_ratios`.
+        ValueError: If the query is a ratio and no procedure takes it, as `takes_ratios` says.
     """
     independent, trained = mechanism.dependence.independent, unseen or (schema.training_rows > 0 and bound.trained)
     if bound.pair is not None and bound.pair.how == "ratio":
@@ -137,13 +138,13 @@ def procedure_for(
     """Return the interval procedure of a query, or None if the mechanism rests on noise.
 
     Args:
-        bound: The query.
+        bound: The query, bound to the rows.
         mechanism: The mechanism that answers.
-        schema: The rows.
+        schema: Public facts about the rows.
         training: What it `needs_of` the training rows where that is more than a total.
-        own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
+        own_guess: True if the guess is the analyst's own. It then counts as a guess from as many rows as are sealed.
         guess: The analyst's own guess in units of a mean, if there is one; bets expect it.
-        unseen: Whether the query is bet on even without training rows that show its values, with several fixed stakes.
+        unseen: True if the query is bet on, with several fixed stakes, also if no training rows show its values.
     """
     if mechanism.traits.adds_noise:
         return None
@@ -183,10 +184,10 @@ def check_confirms_statistics(mechanism: Mechanism, name: str, *, instead: str, 
         mechanism: The mechanism that would answer.
         name: The name of the query in messages.
         instead: The query to ask in its place.
-        independent: Whether the rows have to be independent as well.
+        independent: True if the rows have to be independent as well.
 
     Raises:
-        QueryRejected: Nothing is charged.
+        QueryRejected: If the mechanism cannot check such guesses. Nothing is charged.
     """
     if not mechanism.bets:
         raise QueryRejected(
@@ -207,11 +208,11 @@ def statistic_procedure(
 
     Args:
         mechanism: The mechanism that answers.
-        schema: The rows.
+        schema: Public facts about the rows.
         moved: Largest share of the statistic's range by which one row can move it.
         spread: How far its share of the range scatters on training rows, or on groups of them that are named, times the
             root of the number of rows; None where unknown.
-        own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
+        own_guess: True if the guess is the analyst's own. It then counts as a guess from as many rows as are sealed.
     """
     rows, deviation = mechanism.rows, None
     if spread is not None and math.isfinite(spread):
@@ -226,8 +227,8 @@ def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -
     """Return sentences for an analyst: how the interval is made, why it holds, and how many rows it is worth.
 
     Args:
-        procedure: The procedure.
-        bound: The query.
+        procedure: The interval procedure of the query.
+        bound: The query, bound to the rows.
         guess: Public guess of the query in units of a mean; negative where there is none.
         rows: Number of sealed rows.
     """
@@ -259,7 +260,7 @@ def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str
     """Return sentences for an analyst about what would make an interval narrower.
 
     Args:
-        procedure: The procedure.
+        procedure: The interval procedure of the query.
         mechanism: The mechanism that answered.
         source: Source of the answer, as the ledger names it.
     """
@@ -280,7 +281,7 @@ def _without_value(bound: BoundQuery, incomplete: Collection[str], within: Node 
     """Yield conditions for rows that count but in which the query's expression has no value.
 
     Args:
-        bound: The query.
+        bound: The query, bound to the rows.
         incomplete: Columns that have missing values.
         within: Condition of the rows that count; None if all rows count.
     """
@@ -346,9 +347,9 @@ class TrainingEvaluator:
         Queries without training values have none.
 
         Args:
-            bound: The queries.
+            bound: The queries, bound to the rows.
             plan: Number of queries for which a false alarm may be raised.
-            bets: Whether interval widths depend on the spread of values on the training rows.
+            bets: True if interval widths depend on the spread of values on the training rows.
 
         Warns:
             DependenceWarning: If the values of one are worth fewer rows than is promised.
@@ -375,7 +376,7 @@ class TrainingEvaluator:
         meet the condition of a ratio does not count, and needs no value.
 
         Raises:
-            QueryRejected: If there are such rows. Nothing is charged.
+            QueryRejected: If some training row that counts has no value. Nothing is charged.
         """
         for query in bound if self.schema.missing else ():
             self._check_rules(query)
@@ -401,11 +402,11 @@ class TrainingEvaluator:
         """Raise QueryRejected if a query reads a column whose missing values the steward's rule refuses.
 
         Args:
-            bound: The query.
+            bound: The query, bound to the rows.
             within: Columns that have a value in every row that counts.
 
         Raises:
-            QueryRejected: If it reads one. Nothing is charged.
+            QueryRejected: If the query reads such a column. Nothing is charged.
         """
         if bound.pair is not None:
             first, second = bound.pair.first, bound.pair.second

@@ -55,7 +55,7 @@ class QuerySpec:
 
     Attributes:
         kind: Name of the function that makes the query.
-        of: The first argument of this function, or all queries if the query is made of several.
+        of: First argument of the query's maker, or all queries if the query is made of several.
         details: The other arguments of the function, by name; None for an argument that was left out.
     """
 
@@ -77,7 +77,7 @@ class CompileContext(ABC):
         mechanism: The mechanism that will answer.
         training: The training rows, if there are any.
         before: Functions that look up earlier queries.
-        silent: Whether nothing is told of the queries before the study is unsealed; then none needs a guess.
+        silent: True if no answer is told before the study is unsealed. No query then needs a guess.
         families: Levels that queries have by their description.
         sealed: The sealed rows, for predictions that stay beside them and their public ids alone.
         span: Place of the rows among all sealed rows, where rows arrived; None for all.
@@ -117,7 +117,7 @@ class CompileContext(ABC):
         """Return the columns that a function reads: the named ones, or all but the row ids.
 
         Raises:
-            QueryRejected: If one of them does not exist, or there is none. Nothing is charged.
+            QueryRejected: If a named column does not exist, or no column is left to read. Nothing is charged.
         """
         known = self.schema.asked
         if names is None:
@@ -143,7 +143,7 @@ class CompileContext(ABC):
         """Compile a query of any kind. A text is compiled as a `mean`.
 
         Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
+            QueryRejected: If the query cannot be asked of this holdout. Nothing is charged.
         """
 
     def is_declared(self, query: Query[Any]) -> bool:
@@ -187,7 +187,7 @@ class Query(ABC, Generic[Result]):
         """Return the kind and arguments from which the query can be built again.
 
         Raises:
-            QueryRejected: If it holds Python code, which does not travel. Nothing is charged.
+            QueryRejected: If the query holds Python code, which cannot be written as plain data. Nothing is charged.
         """
         raise QueryRejected(
             "The query holds a Python function, and functions are not accepted from another machine. Write it as a "
@@ -199,7 +199,7 @@ class Query(ABC, Generic[Result]):
         """Raise QueryRejected if public rows show that the query cannot be declared. By default no query is refused.
 
         Raises:
-            QueryRejected: If they do. Nothing is charged.
+            QueryRejected: If public rows show that the query cannot be declared. Nothing is charged.
         """
 
     @abstractmethod
@@ -214,7 +214,7 @@ class Query(ABC, Generic[Result]):
             tolerance: Half-width requested, in the query's units.
 
         Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
+            QueryRejected: If the query cannot be asked of this holdout. Nothing is charged.
         """
 
 
@@ -228,7 +228,7 @@ class RowwiseQuery(Query["Answer"]):
         """Return the bound query about rows of this schema.
 
         Raises:
-            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
+            QueryRejected: If the query cannot be asked about rows of this schema. Nothing is charged.
         """
 
     def bound_to(self, compiler: CompileContext, *, part: bool = False) -> BoundQuery:
@@ -236,10 +236,10 @@ class RowwiseQuery(Query["Answer"]):
 
         Args:
             compiler: The compiler of the holdout.
-            part: Whether the query is a part of another one, so that the mechanism need not take it alone.
+            part: True if the query is a part of another one, so that the mechanism need not be able to answer it alone.
 
         Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
+            QueryRejected: If the query cannot be asked of this holdout. Nothing is charged.
         """
         return compiler.checked(self.bind(compiler.schema), part=part)
 
@@ -247,7 +247,7 @@ class RowwiseQuery(Query["Answer"]):
         """Return the query with its predictions, if it has any, in the order of the rows.
 
         Raises:
-            QueryRejected: If their ids are not those of the rows. Nothing is charged.
+            QueryRejected: If the row ids of the predictions are not those of the rows. Nothing is charged.
         """
         return self
 
@@ -255,7 +255,7 @@ class RowwiseQuery(Query["Answer"]):
         """Return the columns in which a row must have a value to count, by the steward's rules.
 
         Raises:
-            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
+            QueryRejected: If the query cannot be asked about rows of this schema. Nothing is charged.
         """
         return frozenset()
 
@@ -277,8 +277,8 @@ class Pricing:
     Attributes:
         most: Largest charge of one entry.
         sure: Function from a state and a number of entries to how many the budget is certain to pay for.
-        asks_nothing: Whether the entries are free, and are answered even after the unsealing.
-        reserved: Whether the analyst's allotment has already paid for the entries.
+        asks_nothing: True if the entries are free, and are answered even after the unsealing.
+        reserved: True if the analyst's allotment has already paid for the entries.
     """
 
     most: int
@@ -308,9 +308,9 @@ class Pricing:
         Args:
             mechanism: The mechanism that answers.
             procedures: Procedures of their intervals; None for challenges, of which no interval is told.
-            silent: Whether nothing is told of them.
+            silent: True if no answer is told before the study is unsealed.
             keeping: For so many silent queries there has to be room afterwards, whatever is answered.
-            failing: Whether shares of failing rows are told with them.
+            failing: True if the shares of rows on which models fail are told with the answers.
         """
         sure = partial(mechanism.surely_answers, procedures=procedures, silent=silent)
         most = 0 if silent else mechanism.traits.most_charged
@@ -337,7 +337,7 @@ class ExecutionResult:
     Attributes:
         entries: The query's entries in order; None for a refused one.
         remaining: The budget that is left afterwards, by name.
-        statement: The statement that the promise rests on.
+        statement: The proved statement in docs/theory on which the promise rests.
         analyst: Name of the analyst who asked; None for the steward.
     """
 
@@ -394,7 +394,7 @@ class QueryPlan(ABC, Generic[Result]):
         """Return the plan as a silent one, whose answers are told only at the unsealing.
 
         Raises:
-            QueryRejected: If it cannot be asked so. Nothing is charged.
+            QueryRejected: If a query of this kind cannot be silent. Nothing is charged.
         """
         raise QueryRejected(
             "A query with its own price cannot be asked silently. Ask about means, or about ratios and differences of "
@@ -407,8 +407,8 @@ class QueryPlan(ABC, Generic[Result]):
         It is called before sealed rows are read, and again inside the transaction.
 
         Raises:
-            Outdated: If it was prepared for something that is no longer so.
-            QueryRejected: If its interval would be its whole range. Nothing is charged.
+            Outdated: If the plan was prepared for a state that has changed, such as a gate's former champion.
+            QueryRejected: If the interval would be the query's whole range. Nothing is charged.
         """
         return count
 

@@ -43,7 +43,7 @@ class QueryCompiler(CompileContext):
         """Compile a query of any kind into a plan. A text is compiled as a `mean`.
 
         Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
+            QueryRejected: If the query cannot be asked of this holdout. Nothing is charged.
         """
         if self.mechanism.traits.only_silent and not self.silent:
             raise _not_silent(self.mechanism)
@@ -61,7 +61,7 @@ class QueryCompiler(CompileContext):
         """Compile one mean that is a query of its own, over the rows with a value if the rules leave others out.
 
         Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
+            QueryRejected: If the query cannot be asked of this holdout. Nothing is charged.
 
         Warns:
             DependenceWarning: If its values on the training rows are worth fewer rows than is promised.
@@ -100,7 +100,7 @@ class QueryCompiler(CompileContext):
         With `full_release` their values are told, else only whether guesses hold.
 
         Raises:
-            QueryRejected: If one of them cannot be asked. Nothing is charged.
+            QueryRejected: If one of the queries cannot be asked of this holdout. Nothing is charged.
         """
         if self.mechanism.traits.only_silent and not self.silent:
             raise _not_silent(self.mechanism)
@@ -130,13 +130,14 @@ class QueryCompiler(CompileContext):
         """Bind queries to the rows and prepare them with guesses and interval procedures.
 
         Args:
-            queries: The queries.
+            queries: The queries to prepare, as objects or as texts.
             guesses: One guess or None for each of them.
-            together: Whether they are the parts of one query, and not asked for themselves.
-            alone_each: Whether each is asked for itself, so that the steward may leave rows without a value out.
+            together: True if the queries are the parts of one query; False if each is a query of its own.
+            alone_each: True if each query is asked for itself, so that the steward's rules may leave rows without a
+                value out.
 
         Raises:
-            QueryRejected: If one of them cannot be asked. Nothing is charged.
+            QueryRejected: If one of the queries cannot be asked of this holdout. Nothing is charged.
 
         Warns:
             DependenceWarning: If the values of one on the training rows are worth fewer rows than is promised.
@@ -182,7 +183,7 @@ class QueryCompiler(CompileContext):
         """Return the query compiled for the holdout's rows and checked. Code is first tried on public rows.
 
         Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
+            QueryRejected: If the query cannot be asked of this holdout. Nothing is charged.
         """
         bound = self._bound(query)
         check_estimand([bound], self.schema, self.mechanism)
@@ -201,10 +202,10 @@ class QueryCompiler(CompileContext):
 
         Args:
             bound: The query about these rows.
-            part: Whether it is a part of another query, so that the mechanism need not take it alone.
+            part: True if the query is a part of another one, so that the mechanism need not be able to answer it alone.
 
         Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
+            QueryRejected: If the query cannot be asked of this holdout. Nothing is charged.
         """
         if not part and (reason := self.mechanism.why_not(bound)):
             raise QueryRejected(reason)

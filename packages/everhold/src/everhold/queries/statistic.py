@@ -51,9 +51,9 @@ class StatisticGrid:
     to ``Delta / unit``; rounding down needs none, because ``unit`` is whole.
 
     Attributes:
-        low: The least value.
-        high: The largest value.
-        unit: Steps that one row may move it by.
+        low: Least value of the grid.
+        high: Largest value of the grid.
+        unit: Number of grid steps by which one row may move the statistic.
     """
 
     low: float
@@ -92,8 +92,8 @@ class Statistic:
         reads: Columns that it reads; None for all.
         trained: From the places of some training rows to its value there, on the scale of as many rows as are sealed;
             None where unknown.
-        by_position: Whether it reads predictions by the position of rows.
-        claimed: Whether the analyst claimed its range, so that values outside are clipped.
+        by_position: True if the statistic reads predictions by the position of rows.
+        claimed: True if the analyst gave the range of the statistic, so that values outside are clipped.
     """
 
     grid: StatisticGrid

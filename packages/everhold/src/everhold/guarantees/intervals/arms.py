@@ -43,8 +43,9 @@ class SeenArms:
     """Evaluated units of both arms.
 
     Attributes:
-        treated: Rows of each unit in the arm that is subtracted from, and sums of their values; shape (units,) each.
-        control: The same in the other arm, of the same units.
+        treated: Rows of each unit in the arm from which the other is subtracted, and sums of their values; shape
+            (units,) each.
+        control: Rows of each unit in the other arm and sums of their values, for the same units.
         rounded: Largest amount by which the value of one row was rounded down.
         losses: What one row can take from a bet, whatever it is: at most the largest of ``f b / V_T + g (1 - a) / V_C``
             over these pairs (f, g).
@@ -158,9 +159,10 @@ class ArmDifference(OfScore):
         """Return the least and the largest difference of the two means that is not excluded.
 
         Args:
-            seen: The units.
+            seen: The evaluated units of both arms.
             nats: ln(1 / level) of all bets.
-            joint: Whether most of the level is for a bet on both arms together; else each arm alone gets half of it.
+            joint: True if most of the level is for a bet on both arms together; False if each arm alone gets half of
+                it.
         """
         alone = nats - math.log((1.0 - _JOINT) / 2.0 if joint else 0.5)
         treated = seen.ends(self._arms[0], alone, control=False)
@@ -230,10 +232,10 @@ def _least_difference(seen: SeenArms, plan: _BettingPlan, nats: float, treated: 
 
     Args:
         seen: The units; values of the treated arm rounded down.
-        plan: Public numbers.
+        plan: Public numbers from which stakes follow.
         nats: ln(1 / level) of this side.
-        treated: Interval of b.
-        control: Interval of a.
+        treated: Interval of the mean b of the treated arm.
+        control: Interval of the mean a of the control arm.
     """
     up, down = seen.treated, _raised(seen.control, seen.rounded)
     rows = up.sizes + down.sizes if plan.losses == APART else np.maximum(up.sizes, down.sizes)  # at least

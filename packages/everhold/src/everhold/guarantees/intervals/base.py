@@ -91,8 +91,8 @@ class Procedure(ABC):
             ``"pairs"`` of numerator and denominator by row or ``"group_pairs"`` by group (`Pairs`), or a
             ``"statistic"`` of all rows, a number in [0, 1].
         why: One sentence for `explain` that says why the interval holds.
-        width_is_known: Whether level and guess determine the width of an interval, before the rows are evaluated.
-        of_all_rows: Whether the query is a mean over all rows, which a promised tolerance binds.
+        width_is_known: True if level and guess determine the width of an interval, before the rows are evaluated.
+        of_all_rows: True if the query is a mean over all rows, which a promised tolerance binds.
     """
 
     name: ClassVar[str]

@@ -42,8 +42,8 @@ class Bets(Procedure):
 
     Attributes:
         guess: The analyst's own guess in [0, 1], which says what to expect in place of the training mean; else None.
-        fixed_stakes: Whether no stake follows from training rows or from numbers of rows, so that the bet is the same
-            one when rows arrive (`everhold.guarantees.intervals.in_order`).
+        fixed_stakes: True if no stake follows from training rows or from numbers of rows, so that the bet stays the
+            same when rows arrive (`everhold.guarantees.intervals.in_order`).
     """
 
     guess: float | None = field(default=None, kw_only=True)
@@ -85,10 +85,10 @@ class Bets(Procedure):
         """Return one end of the interval, or None if a test shows that it lies no farther out than ``known``.
 
         Args:
-            seen: As for `interval`; of means over all rows.
+            seen: The evaluated rows, as for `interval`, of a mean over all rows.
             nats: ln(1 / level) of both sides together.
-            upper: Whether it is the upper end.
-            known: The value to compare with; None to return the end in any case.
+            upper: True for the upper end of the interval; False for the lower end.
+            known: The value to which the end is compared; None to return the end in any case.
         """
         units, side, stake = self._units(seen), side_of(nats), self._stake(nats, upper=upper)
         units, value = (units, known) if upper else (units.mirrored, None if known is None else 1.0 - known)
@@ -234,7 +234,7 @@ class GroupBetting(OfGroups):
 
         Args:
             sizes: Pairs of a size and the number of sealed groups of that size.
-            at: p, the population's value, in [0, 1].
+            at: The population's value p of the query, in [0, 1].
             alike: rho, the correlation of two rows of one group, in [0, 1].
             training_rows: Number of training rows; their groups have such sizes, too.
         """
@@ -418,12 +418,12 @@ class Prediction:
     Attributes:
         sizes: Shape (kinds,): sizes of training units.
         residuals: Shape (kinds,): their values less what the training mean predicts.
-        counts: Shape (kinds,).
-        mean: The training mean.
+        counts: Number of training units of each kind, shape (kinds,).
+        mean: Mean of the training values.
         excess: Amount by which splitting rows between grid points adds to the sum of squared residuals.
         scale: Sealed rows for each training row.
         largest: No unit is larger, sealed or of the training set.
-        public: Whether the sizes of sealed units are public.
+        public: True if the sizes of sealed units are public.
     """
 
     sizes: NDArray[np.float64]

@@ -52,7 +52,8 @@ class GateClaim:
 
     Attributes:
         floor: The mean gain is claimed to be above this, in [-1, 1), in units of the metric's range.
-        guard: True for a guard, against the baseline; False for a success, against the champion.
+        guard: True for a guard, which compares with the baseline; False for a success, which compares with the
+            champion.
         fixed: True for a guard against a number: the floor is ``2 mean - 1`` of the metric in [0, 1].
         ratio: True if the metric is a ratio of means; then the floor is in its own units.
     """
@@ -101,9 +102,9 @@ class ClaimUnits:
         """Return the index of the first look that proves the claim, or the number of looks if none does.
 
         Args:
-            claim: The claim.
+            claim: The claim that is tested.
             planned: Number of units if all are evaluated.
-            nats: ln(1 / level).
+            nats: ln(1 / level) of the proof.
             looks: Numbers of units after which the capital is compared, rising.
         """
         if self.signs and claim.floor == 0.0 and len(looks) == 1:
@@ -124,7 +125,7 @@ class RatioUnits:
         sums: Shape (4, units): sums of the challenger's numerator, the other version's, and of both denominators.
         sizes: Shape (units,): number of cases in each unit; 1 where a unit is a case or a run.
         top: Range (low, high) of the numerator.
-        lower: True if a lower ratio is better.
+        lower: True if a lower ratio is better; False if a higher ratio is.
         largest: The largest size of all units of the suite.
         spent: Shape (units,): True for draws without a run left, which count as the worst.
     """
@@ -145,7 +146,7 @@ class RatioUnits:
         Args:
             claim: The claim, with its floor in units of the ratio.
             planned: Number of units if all are evaluated.
-            nats: ln(1 / level).
+            nats: ln(1 / level) of the proof.
             looks: Numbers of units after which the capital is compared, rising.
         """
         bets = self.bets(_looked_at(len(self.sizes), looks), stakes_for(planned, nats + math.log(2.0)), claim.floor)
@@ -156,7 +157,7 @@ class RatioUnits:
         """Return bets against points ``(a, b, a floor)``, where b / a is the ratio of the other version.
 
         Args:
-            counts: See `JointBets`.
+            counts: Number of units of each kind, as for `JointBets`.
             stakes: Shape (stakes,), from `stakes_for`.
             most_floor: The largest losses are those of this floor; with it, a proof of a floor proves all lower floors.
         """
@@ -175,8 +176,8 @@ class RatioUnits:
         """Return the points to bet against for all ratios from 0 to infinity, shape (paths, points, 3).
 
         Args:
-            floor: See `bets`.
-            all_ratios: Whether ratios above that of the largest numerator to the largest denominator can occur.
+            floor: The floor of the claim, as for `bets`.
+            all_ratios: True if ratios above that of the largest numerator to the largest denominator can occur.
         """
         middle, numbers = self.top[1] / self.bottom[1], np.arange(-_OCTAVES * _PATHS, _OCTAVES * _PATHS + 1)
         edges = middle * 2.0 ** (numbers / _PATHS)
@@ -194,8 +195,8 @@ def stakes_for(units: int, nats: float) -> NDArray[np.float64]:
     The smallest stake is the best one for gains that spread as far as possible.
 
     Args:
-        units: Number of units if all are looked at.
-        nats: ln(1 / level).
+        units: Number of units if all units are looked at.
+        nats: ln(1 / level) of the proof.
 
     Examples:
         >>> stakes_for(100, 8.4).round(2)
@@ -220,7 +221,7 @@ def log_capital(
         units: Values of the claim.
         null: The mean that is bet against, in (0, 1).
         stakes: Shape (stakes,), from `stakes_for`.
-        looks: Numbers of units.
+        looks: Numbers of units after which the capital is returned.
 
     Examples:
         >>> float(log_capital(ClaimUnits(np.ones(3), np.ones(3)), 0.5, np.array([0.95]), [3])[-1].round(3))
@@ -253,8 +254,8 @@ def first_proof(
     Args:
         claims: Guards and at least one success.
         units: Values of each claim, as far as they are known.
-        planned: Number of units if all are looked at, from which stakes follow.
-        nats: ln(1 / level).
+        planned: Number of units if all units are looked at; stakes follow from it.
+        nats: ln(1 / level) of the proof.
         looks: Numbers of units after which the capital is compared, rising.
     """
     proved = [
@@ -293,7 +294,7 @@ def tail_nats(events: int, of: int, chance: float) -> float:
 
     Args:
         events: Number of events that happened.
-        of: Number of all events.
+        of: Number of all events, those that happened and those that did not.
         chance: Mean of their chances.
 
     Examples:

@@ -145,7 +145,7 @@ class OutcomeGain(OneSidedGain):
 
         Args:
             challenger: Shape (rows,): codes of outcomes as values ``code / 4`` in grid units.
-            champion: The same.
+            champion: Outcomes of the champion, in the same form.
             unit: Grid steps between 0 and 1.
         """
         codes = [outcome_codes(values, unit) for values in (challenger, champion)]
@@ -339,7 +339,7 @@ class ClassGains(OneSidedGain):
     """Bets on the gain in the average of one of `RATIOS` over classes.
 
     Attributes:
-        weighted: Whether classes are weighted by their shares of the labels.
+        weighted: True if classes are weighted by their shares of the labels; False if all classes have the same weight.
 
     Examples:
         >>> labels = np.repeat([0.0, 1.0, 2.0], [4_000, 4_000, 4_000])
@@ -490,7 +490,7 @@ def likely_pairs(first: NDArray[np.bool_], second: NDArray[np.bool_], share: flo
 
     Args:
         first: Shape (rows,): whether the first model says 1.
-        second: The same of the second model.
+        second: Outcomes of the second model, in the same form.
         share: Likely share of label 1; by default that of the predictions.
     """
     said = np.array([[np.count_nonzero((first == own) & (second == other)) for other in (0, 1)] for own in (0, 1)])

@@ -205,7 +205,7 @@ def at_all_sizes(procedure: Procedure, *, first_rows: int, nats: float) -> Proce
     Args:
         procedure: Procedure for the present rows.
         first_rows: Number of rows that were sealed first.
-        nats: ln(1 / level).
+        nats: ln(1 / level) of the query.
     """
     if isinstance(procedure, ClopperPearson):
         return CoinMixture.declared(procedure, first_rows=first_rows, nats=nats)

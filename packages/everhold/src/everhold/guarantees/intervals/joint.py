@@ -77,7 +77,7 @@ class Units:
         values: Shape (kinds,): Y_k in [0, n_k].
         counts: Shape (kinds,): how many units are of the kind; lotteries make parts of units.
         largest: No unit can be larger, seen or not; public.
-        public: Whether the size of each unit is public.
+        public: True if the size of each unit is public; False if sizes are sealed.
     """
 
     sizes: NDArray[np.float64] = field(repr=False)
@@ -199,7 +199,7 @@ class MovedBets:
     Attributes:
         bets: The bets without counts; the bets of a path share one loss.
         start: Shape (paths, points, coordinates).
-        direction: The same.
+        direction: Direction in which the points move, of the same shape.
     """
 
     bets: JointBets
@@ -261,8 +261,8 @@ def doubt_of(units: Any, factors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a generous bound of the rounding error of a log capital, in nats.
 
     Args:
-        units: Number of units.
-        factors: Upper bounds of the factors that units multiply the capital by.
+        units: Number of units by which the capital is multiplied.
+        factors: Upper bounds of the factors by which units multiply the capital.
     """
     return np.asarray(_DOUBT + _DOUBT_BY_UNIT * units * factors)
 
@@ -327,9 +327,10 @@ def ratio_bets(units: Units, stake: float | NDArray[np.float64], *, hedged: bool
     """Return bets against ratios theta that are too large, for points ``(1, theta)`` with theta below 1.
 
     Args:
-        units: The sealed units.
+        units: The sealed units, with sizes and values.
         stake: The rate that a public guess of the spread names, fixed before the look.
-        hedged: Whether fixed fractions have half of the weight; else that rate has all of it, or each of several.
+        hedged: True if bets with fixed fractions have half of the weight. False if the given rate has all of it, or
+            each rate if several are given.
     """
     moves = np.stack([-units.values, units.sizes], axis=-1)[None]
     losses = np.array([[units.largest, -units.largest]])
@@ -346,10 +347,10 @@ def upper_end(units: Units, stake: float, nats: float, *, hedged: bool = True, t
     """Return the least ratio above which all ratios are excluded, rounded up; 1 if no ratio is excluded.
 
     Args:
-        units: The sealed units.
-        stake: See `ratio_bets`.
+        units: The sealed units, with sizes and values.
+        stake: Rate of the bets, as for `ratio_bets`.
         nats: ln(1 / level) of this side.
-        hedged: See `ratio_bets`.
+        hedged: True if bets with fixed fractions have half of the weight, as for `ratio_bets`.
         tolerance: Share of its distance from the mean by which the end may be too far out.
     """
     mean = units.mean

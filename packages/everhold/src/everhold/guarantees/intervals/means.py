@@ -34,7 +34,7 @@ class OfMeans(Procedure):
 
     Attributes:
         rows: Effective number n of independent sealed rows.
-        training: Effective number of rows that an honest guess was made from; as many as are sealed if unknown.
+        training: Effective number of rows from which an honest guess was made; as many as are sealed if unknown.
     """
 
     rows: float
@@ -237,7 +237,7 @@ class BoundedDifferences(Procedure):
     Attributes:
         rows: Independent sealed rows n. Of independent groups of k rows ``sum k^2``, as each moves it by at most k c.
         sensitivity: c, the most that replacing one row can change the statistic; public.
-        training: Rows that an honest guess was made from, in the same units; as many as are sealed if unknown.
+        training: Rows from which an honest guess was made, in the same units; as many as are sealed if unknown.
         spread: Public guess at the standard deviation of the sealed statistic, such as a bootstrap of the training
             rows gives; without one the most that is possible, ``c sqrt(n) / 2``.
 
@@ -312,10 +312,10 @@ class OfDisagreement(Procedure):
     ``1 / 2 + s (v - 1 / 2)``.
 
     Attributes:
-        rows: Sealed rows n.
+        rows: Number n of sealed rows.
         differing: Sealed rows d with different predictions; public.
         reach: c in (0, 1]: no gain is larger, whatever the labels are; public.
-        training: Training rows that the guess was made from; 0 for the analyst's own guess.
+        training: Number of training rows from which the guess was made; 0 for the analyst's own guess.
     """
 
     rows: int

@@ -44,7 +44,7 @@ def units_of(
         denominators: Shape (units,): 1 for the mean of single rows.
         counts: Shape (units,): how many units have each pair; None if each has one.
         largest: Number of rows that no unit exceeds.
-        public: Whether denominators are public, as sizes of groups are.
+        public: True if denominators are public, as sizes of groups are.
     """
     within = (denominators > 0.0) | (numerators > 0.0)
     pairs = np.asarray(numerators[within] + 1j * denominators[within])
@@ -143,7 +143,7 @@ class FreeRatio:
     """Bets on a ratio of two means of values in [0, 1], of which either may be the larger (Statement C2).
 
     Attributes:
-        planned: As for `PartBets`; sizes are denominators.
+        planned: Units from which stakes are planned, as for `PartBets`. Their sizes are the denominators.
     """
 
     planned: Units
@@ -202,7 +202,7 @@ class OfScore(Procedure):
 
     Attributes:
         planned: The summary of public rows, which has their ``score``.
-        rows: Sealed rows.
+        rows: Number of sealed rows.
     """
 
     planned: Any

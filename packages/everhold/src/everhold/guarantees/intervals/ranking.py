@@ -45,7 +45,7 @@ class SeenScores:
     Attributes:
         units: Shape (units,): averages of blocks, or ranks.
         share: Rows of that class, as a share of all rows.
-        failing: Of each model whose scores are known, the share of rows on which it fails.
+        failing: Share of rows on which a model fails, for each model whose scores are known.
     """
 
     area: float = field(repr=False)
@@ -69,7 +69,7 @@ def block_averages(
 
     Args:
         scores: Shape (rows,), no nan.
-        positive: Shape (rows,).
+        positive: True for rows of the positive class, shape (rows,).
         order: Shape (rows,): a permutation that depends on no score and no place.
 
     Returns:
@@ -323,9 +323,9 @@ def difference_from_ranks(
     Args:
         units: Ends of the mean unit of a `RankDifference`.
         shares: Ends of the share of the class.
-        reach: As in `RankDifference`.
+        reach: Reach of the differences, as in `RankDifference`.
         first: The share of rows on which the first model fails.
-        second: The same of the second one.
+        second: Share of rows on which the second model fails.
 
     Examples:
         >>> difference_from_ranks((0.5, 1.0), (0.0, 0.5), 0.25)
@@ -405,7 +405,7 @@ def seen_blocks(
 
     Args:
         models: Scores of one model or of two, shape (rows,), no nan.
-        positive: Shape (rows,).
+        positive: True for rows of the positive class, shape (rows,).
         groups: Shape (rows,): the group of each row, from 0.
         order: Shape (rows,): a permutation that depends on no score, no label and no place.
         counting: Shape (rows,): True for rows that take part; None for all rows.
@@ -510,8 +510,8 @@ class GroupBlockBetting(Bets):
 
         Args:
             seen: Blocks of public rows.
-            sealed: Sealed rows.
-            planned: Public rows.
+            sealed: Number of sealed rows.
+            planned: Number of public rows from which the blocks were planned.
             guess: The analyst's own guess, if there is one.
         """
         if seen is None or not seen.units.total > 0.0:

@@ -84,8 +84,8 @@ class StratifiedShare(OfScore):
     """Interval procedure of a share of independent rows of one law in two strata whose sizes a pool estimates.
 
     Attributes:
-        planned: As many rows as are sealed, distributed as public facts say.
-        training: Number of rows that an honest guess was made from.
+        planned: Counts by stratum for as many rows as are sealed, distributed as public facts say.
+        training: Number of rows from which an honest guess was made.
         within: Interval of q from the pool, whose probability of failure is counted separately.
     """
 
@@ -127,7 +127,7 @@ def lower_limit(seen: SeenStrata, within: Ends, nats: float) -> float:
     """Return a lower limit of the share: all smaller shares are excluded (Statement S18). Rounded down.
 
     Args:
-        seen: The sealed rows.
+        seen: Counts of the sealed rows by stratum.
         within: Interval of q, the share of stratum 1.
         nats: ln(1 / level) of this side.
     """

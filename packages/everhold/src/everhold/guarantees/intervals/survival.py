@@ -45,8 +45,8 @@ class SeenSurvival:
 
     Attributes:
         at_risk: Shape (intervals, units): rows at risk in each interval.
-        events: The same of rows with the event in it.
-        alive: The same of rows known to be alive at its end.
+        events: Number of rows with the event in the interval, in the same shape.
+        alive: Number of rows known to be alive at the end of the interval, in the same shape.
         counts: Shape (units,): how many units are alike.
         widths: Shape (intervals,): of the intervals as shares of the last edge, for the mean time up to it; None for
             survival there.
@@ -64,9 +64,9 @@ class SeenSurvival:
 
         Args:
             intervals: Number of intervals of time.
-            rows: Number of rows.
+            rows: Number of sealed rows.
             largest: Rows of the largest group, which all groups are expected to have.
-            widths: The attribute `widths`.
+            widths: Widths of the intervals of time, as in the attribute `widths`.
         """
         ends = np.arange(intervals)[:, None], np.arange(intervals + 1)[None]
         left = 0.5 ** (np.arange(intervals + 1) / intervals)
@@ -234,10 +234,10 @@ def _hazard(lines: Lines, least: Numbers, most: Numbers, nats: float, edge: int,
     Args:
         lines: Straight lines below the log capital of each bet in each interval.
         least: The least possible hazard in each interval.
-        most: The same.
+        most: The largest possible hazard in each interval.
         nats: ln(1 / level) of this side.
         edge: Number of intervals up to the edge.
-        above: Whether larger hazards are excluded; else smaller ones.
+        above: True if larger hazards are excluded; False if smaller ones are.
     """
     start, room = float(least[:edge].sum()), (most - least)[:edge]
     paid = nats + float(doubt_of(1e9, np.array(2.0)))

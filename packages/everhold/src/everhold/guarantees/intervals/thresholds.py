@@ -67,7 +67,7 @@ def seen_rules(scores: NDArray[np.float64], positive: NDArray[np.bool_], rate: f
 
     Args:
         scores: Shape (rows,), no nan.
-        positive: Shape (rows,).
+        positive: True for rows of the positive class, shape (rows,).
         rate: r, the largest false positive rate.
 
     Examples:
@@ -92,7 +92,7 @@ class OperatingPoint(OfScore):
         planned: Numbers of rows of both labels beyond each threshold, as public facts predict them for the sealed rows.
         training: Number of rows from which guesses are made.
         rate: The false positive rate r.
-        unlike: Whether the promise is about labels drawn anew on rows with known scores; else rows are of one law.
+        unlike: True if the promise is about labels drawn anew on rows with known scores; False if rows are of one law.
     """
 
     planned: SeenRules
@@ -179,7 +179,7 @@ class SeenLosses:
     """Losses of rows, with the units for the share of rows whose loss is at most a given one.
 
     Attributes:
-        score: The median loss.
+        score: Median loss of the rows.
         edges: Shape (edges,): the losses that occur, in [0, 1], rising.
         up_to: Function from an edge to units, whose mean is the share of rows with at most this loss.
     """
@@ -278,7 +278,7 @@ def seen_bins(probabilities: NDArray[np.float64], labels: NDArray[np.float64], b
     Args:
         probabilities: Probabilities of label 1, shape (rows,). Rows with nan have the distance 1 in a bin of their own.
         labels: 0 or 1, shape (rows,).
-        bins: Number of bins.
+        bins: Number of bins of equal width in [0, 1].
 
     Examples:
         >>> round(seen_bins(np.array([0.1, 0.1, 0.9, 0.9]), np.array([0, 0, 1, 0]), 10).score, 3)
@@ -304,7 +304,7 @@ def calibration_ends(mass: NDArray[np.float64], nats: float) -> tuple[float, flo
     true signs is fair. At the lower end the capital is averaged over all signs, which share the level.
 
     Args:
-        mass: As in `SeenBins`.
+        mass: Numbers of rows by bin and by label minus probability, as in `SeenBins`.
         nats: ln(1 / level) of one side.
     """
     turned, doubt = mass[:, ::-1], _DOUBT + 1e-14 * float(mass.sum())
@@ -330,7 +330,7 @@ class CalibrationBets(OfScore):
 
     Attributes:
         planned: Counts of public rows.
-        training: Rows that guesses are made from.
+        training: Number of rows from which guesses are made.
     """
 
     planned: SeenBins

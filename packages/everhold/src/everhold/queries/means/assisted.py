@@ -73,7 +73,7 @@ class AssistedMean(Query[Answer]):
         """Build the query. A pool given as rows is replaced by their digest.
 
         Raises:
-            QueryRejected: If an argument is no text, or the pool cannot be read. Nothing is charged.
+            QueryRejected: If ``text`` or ``judge`` is not a text, or the pool cannot be read. Nothing is charged.
         """
         if not isinstance(text, str) or not isinstance(judge, str):
             raise QueryRejected(f"The mean of {brief(text)} is assisted by {brief(judge)}. Pass both as texts.")
@@ -165,7 +165,7 @@ def check_units(mechanism: Mechanism, name: str) -> None:
     """Check that rows are independent, or in independent groups that a column names.
 
     Raises:
-        QueryRejected: If they are not. Nothing is charged.
+        QueryRejected: If rows depend on each other in another way. Nothing is charged.
     """
     dependence = mechanism.dependence
     if not dependence.independent and (dependence.group_column is None or dependence.assumes_no_law):
@@ -200,7 +200,7 @@ class _Strata:
     """The strata of a condition that a yes-or-no judge defines, counted in rows.
 
     Attributes:
-        label: The condition.
+        label: The condition on the human label.
         judge: The judge's condition, which divides rows into strata.
         judged: Mean of the judge over the pool.
     """
@@ -296,7 +296,7 @@ def read_pool(connection: duckdb.DuckDBPyConnection, rows: RowSource) -> dict[st
     """Read a table into the view ``pool``, and return the kinds of its columns.
 
     Raises:
-        QueryRejected: If the table cannot be read. Nothing is charged.
+        QueryRejected: If the table of the pool cannot be read. Nothing is charged.
     """
     with errors_hidden(lambda _: QueryRejected("The rows of the pool cannot be read. Pass a table or a file of them.")):
         read_rows(connection, rows, name="pool", what="pool")

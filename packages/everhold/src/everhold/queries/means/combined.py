@@ -49,7 +49,7 @@ class CombinedQuery(RowwiseQuery):
     """A mean of values computed row by row from two other queries.
 
     Attributes:
-        first: The query to subtract from, or whose row values are limited.
+        first: The query from which the second is subtracted, or whose row values the second limits.
         second: The query that is subtracted, or whose row values limit the others.
     """
 
@@ -61,7 +61,7 @@ class CombinedQuery(RowwiseQuery):
         """Return one bound query for two queries that are bound to the same rows.
 
         Raises:
-            QueryRejected: If they do not fit together. Nothing is charged.
+            QueryRejected: If the two queries cannot be combined row by row. Nothing is charged.
         """
 
     def needed(self, schema: Schema) -> frozenset[str]:
@@ -113,7 +113,7 @@ def difference_of(first: BoundQuery, second: BoundQuery) -> BoundQuery:
     Differences with both queries exchanged have the same identity.
 
     Raises:
-        QueryRejected: If their ranges do not have the same width. Nothing is charged.
+        QueryRejected: If the ranges of the two queries do not have the same width. Nothing is charged.
     """
     if (first.at_one > first.at_zero) != (second.at_one > second.at_zero):
         # Units have to rise alike, so one that is a difference is turned: of two the one with the larger fingerprint
@@ -187,7 +187,8 @@ class ShareQuery(DerivedQuery):
 
     Attributes:
         part: The numerator; its row values count as far as they lie within those of the denominator.
-        nested: Whether the denominator may be other than yes or no, because the numerator is known to be no larger.
+        nested: True if the numerator is known to be no larger than the denominator, so that the denominator may have
+            values other than 0 and 1.
         name: Name of the kind of parameter, with its article.
         shown: The query as people read it; None for that of its parts.
         left_out: Note about rows without a value; None where the steward leaves none out.
@@ -218,7 +219,7 @@ class ShareQuery(DerivedQuery):
         """Return the query with predictions in the order of the rows, over rows with the needed values.
 
         Raises:
-            QueryRejected: If it cannot be asked of these rows. Nothing is charged.
+            QueryRejected: If the query cannot be asked about these rows. Nothing is charged.
         """
         self.check_texts(compiler.schema)
         asked = replace(self, part=self.part.placed(compiler), whole=self.whole.placed(compiler))
@@ -239,7 +240,7 @@ class ShareQuery(DerivedQuery):
         """Return the ratio as one bound query, or None if the mechanism answers it only as two means.
 
         Raises:
-            QueryRejected: If it cannot be asked, or has no value in some training rows. Nothing is charged.
+            QueryRejected: If the ratio cannot be asked, or has no value in some training rows. Nothing is charged.
         """
         if not takes_ratios(compiler.mechanism):
             return None
@@ -255,7 +256,7 @@ class ShareQuery(DerivedQuery):
         """Return the bound ratio of numerator and denominator that are bound to the same rows.
 
         Raises:
-            QueryRejected: If the values of the denominator are other than yes or no. Nothing is charged.
+            QueryRejected: If the denominator has row values other than 0 and 1. Nothing is charged.
         """
         self._check(whole)
         whole = _as_answered(whole)

@@ -57,10 +57,10 @@ class ContrastQuery(Query["Answer"]):
     """A query that compares the means of two arms, made by `risk_difference` and `risk_ratio`.
 
     Attributes:
-        how: Whether they are subtracted or divided.
+        how: Name of the operation: whether the means of the arms are subtracted or divided.
         event: Condition or number that is averaged in each arm.
-        arm: The column that says which arm a row belongs to.
-        treated: The arm that is subtracted from, or divided.
+        arm: Column whose value says to which arm a row belongs.
+        treated: Value of this column for the arm from which the other is subtracted, or which is divided by the other.
         control: The arm that is subtracted, or divides.
         given: Only rows that meet this condition; None for all.
     """
@@ -81,7 +81,7 @@ class ContrastQuery(Query["Answer"]):
         """Return the conditional means of both arms. After both were asked with own guesses, the contrast is free.
 
         Raises:
-            QueryRejected: If there is no such column or arm. Nothing is charged.
+            QueryRejected: If the column of arms does not exist or has no such arm. Nothing is charged.
         """
         conditions = [has_value(self.arm, value, schema) for value in (self.treated, self.control)]
         if conditions[0] == conditions[1]:
@@ -183,7 +183,7 @@ class ContrastQuery(Query["Answer"]):
         """Return both ends of the event's range, after checking that a ratio is not of negative numbers.
 
         Raises:
-            QueryRejected: If it is a ratio of what may be negative. Nothing is charged.
+            QueryRejected: If the query is a ratio of means that may be negative. Nothing is charged.
         """
         if self.how == "ratio" and min(at_zero, at_one) < 0.0:
             raise QueryRejected(
@@ -225,7 +225,7 @@ def has_value(column: str, value: Value, schema: Schema) -> str:
     """Return the text of the condition that a column equals a value, which may be given as a text.
 
     Raises:
-        QueryRejected: If the column has no such values. Nothing is charged.
+        QueryRejected: If the column has no values of this type. Nothing is charged.
     """
     kind = schema.columns.get(column) if isinstance(column, str) else None
     number = math.nan if isinstance(value, bool) else _number(value) + 0.0  # 0.0 for -0.0, which has its rows
@@ -260,7 +260,7 @@ class ContrastsQuery(Query[Contrasts]):
     """A query for the same contrast within each of several groups of rows.
 
     Attributes:
-        by: The column whose values are the groups.
+        by: Name of the column whose values are the groups.
         groups: The groups; None for the values of the training rows.
     """
 
@@ -281,7 +281,8 @@ class ContrastsQuery(Query[Contrasts]):
         """Return one contrast for each group, by the group's name.
 
         Raises:
-            QueryRejected: If there is no such column, or nothing says which groups there are. Nothing is charged.
+            QueryRejected: If the column of groups does not exist, or neither the query nor the training rows say which
+                groups there are. Nothing is charged.
         """
         found = {}
         for value in self._values(compiler):
@@ -409,14 +410,15 @@ def risk_difference(
 
     Args:
         event: A condition as a text, or a `mean` with a range, `accuracy`, `error`, `brier` or `risk`.
-        by: Column of groups, such as centres: the same contrast in each of them.
+        by: Name of a column of groups, such as centres. The answer then has the same contrast within each group.
         given: Only rows that meet this condition.
         groups: The values of ``by``; by default those of the training rows.
-        **arms: ``arm``, the column that says which arm a row belongs to; ``treated``, its value for the arm that is
-            subtracted from; and ``control``, its value for the arm that is subtracted.
+        **arms: ``arm``, the column whose value says to which arm a row belongs; ``treated``, its value for the arm from
+            which the other is subtracted; and ``control``, its value for the arm that is subtracted.
 
     Raises:
-        QueryRejected: If it cannot be asked. Nothing is charged.
+        QueryRejected: If the contrast cannot be asked, for example because the arguments contradict each other. Nothing
+            is charged.
 
     Examples:
         >>> risk_difference("died", arm="treatment", treated="B", control="A").how
@@ -443,15 +445,16 @@ def risk_ratio(
     Where the interval of the control arm reaches 0, nothing bounds the ratio from above: its upper end is infinite.
 
     Args:
-        event: As for `risk_difference`, with a range that begins at 0 or above.
-        by: As for `risk_difference`.
-        given: As for `risk_difference`.
-        groups: As for `risk_difference`.
+        event: The condition or mean that is compared, as for `risk_difference`, with a range that begins at 0 or above.
+        by: Name of a column of groups, within each of which the arms are compared, as for `risk_difference`.
+        given: Condition for the rows that count, as for `risk_difference`.
+        groups: The values of ``by`` that are asked about, as for `risk_difference`.
         **arms: ``arm``, as for `risk_difference`; ``treated``, its value for the arm that is divided; and
             ``control``, its value for the arm that divides.
 
     Raises:
-        QueryRejected: If it cannot be asked. Nothing is charged.
+        QueryRejected: If the ratio cannot be asked, for example because the arguments contradict each other. Nothing is
+            charged.
 
     Examples:
         >>> risk_ratio("died", arm="treatment", treated="B", control="A", by="centre").by
@@ -472,7 +475,8 @@ def difference_of_arms(
         compiler: The compiler of the holdout.
         arms: The conditional means of the treated and of the control arm; no row is in both.
         shown: The query as people read it.
-        width: Distance of the outcomes that row values 0 and 1 stand for; negative where 1 stands for the lesser one.
+        width: The outcome for row value 1 minus the outcome for row value 0. It is negative if 1 stands for the lesser
+            outcome.
         guess: The analyst's own, in units of the outcome.
     """
     mechanism, training = compiler.mechanism, compiler.training

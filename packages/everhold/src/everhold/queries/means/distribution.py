@@ -44,7 +44,7 @@ class HistogramQuery(Query[Shares]):
 
     Attributes:
         text: A numeric expression, or a text column.
-        missing: Whether the query also asks for the share of missing values.
+        missing: True if the query also asks for the share of missing values.
     """
 
     text: str
@@ -59,7 +59,7 @@ class HistogramQuery(Query[Shares]):
         """Return the query for the share of each bin, by the bin's name.
 
         Raises:
-            QueryRejected: If the bins are no bins of this text. Nothing is charged.
+            QueryRejected: If the bins do not fit the type of the text. Nothing is charged.
         """
         parsed(f"{self.text} is null", schema)  # without brackets: its own must pair among themselves
         inside = f"({self.text})"
@@ -81,7 +81,7 @@ class HistogramQuery(Query[Shares]):
         """Return the queries for the shares, in the order of the bins.
 
         Raises:
-            QueryRejected: If the bins are no bins of this text. Nothing is charged.
+            QueryRejected: If the bins do not fit the type of the text. Nothing is charged.
         """
         return tuple(self.shares(schema).values())
 
@@ -100,7 +100,7 @@ class Bins(JointMeans[Shares]):
 
     Attributes:
         names: Names of the bins, in order.
-        missing: Whether the bins hold all rows.
+        missing: True if the bins, with that for missing values, hold all rows; False if rows may be in no bin.
     """
 
     names: tuple[str, ...]
@@ -142,7 +142,7 @@ def summed_to_one(lows: Sequence[float], highs: Sequence[float], *, missing: boo
     Args:
         lows: Lower ends, 0 where nothing is known.
         highs: Upper ends, 1 where nothing is known.
-        missing: Whether the bins hold all rows; otherwise the shares sum to 1 at most.
+        missing: True if the bins hold all rows, so that their shares sum to 1; False if the shares sum to at most 1.
 
     Examples:
         >>> [(round(low, 9), round(high, 9)) for low, high in summed_to_one([0.5, 0.0], [0.75, 1.0], missing=True)]
@@ -172,7 +172,7 @@ def histogram(text: str, bins: Sequence[float] | Sequence[str], *, missing: bool
             shares need not sum to 1.
 
     Raises:
-        QueryRejected: If the bins cannot be used. Nothing is charged.
+        QueryRejected: If the bins are neither increasing edges nor different categories. Nothing is charged.
 
     Examples:
         >>> histogram("arr_delay", [-60, 0, 15, 60]).bins
@@ -278,7 +278,7 @@ class MomentQuery(DerivedQuery):
 
     Attributes:
         name: Name of the function that makes it, such as ``"variance"``.
-        of: The mean of the first text.
+        of: The mean of the first text, from which the statistic is computed.
         and_of: The mean of the second text; None for a statistic of one text.
     """
 
@@ -467,7 +467,7 @@ def standard_deviation(text: str, *, low: float | None = None, high: float | Non
     """Build the query for the standard deviation over the population, the root of the variance, in the number's units.
 
     Args:
-        text: As for `variance`.
+        text: The number, as for `variance`.
         low: Numbers below count as this.
         high: Numbers above count as this.
     """
@@ -481,7 +481,7 @@ def sharpe_ratio(text: str, *, low: float | None = None, high: float | None = No
     the rows cannot tell the standard deviation from 0.
 
     Args:
-        text: As for `variance`, such as a return in excess of the riskless one.
+        text: The number, as for `variance`, such as a return in excess of the riskless one.
         low: Numbers below count as this.
         high: Numbers above count as this.
     """
@@ -500,8 +500,8 @@ def covariance(
     """Build the query for the covariance of two conditions or numbers over the population, made of three queries.
 
     Args:
-        text: As for `variance`.
-        other: As for `variance`.
+        text: The first condition or number, as for `variance`.
+        other: The second condition or number, as for `variance`.
         low: Numbers of the first below count as this.
         high: Numbers of the first above count as this.
         other_low: Numbers of the second below count as this.
@@ -526,11 +526,11 @@ def correlation(
     It does not exist where one of the two never varies; then the interval says nothing.
 
     Args:
-        text: As for `covariance`.
-        other: As for `covariance`.
-        low: As for `covariance`.
-        high: As for `covariance`.
-        other_low: As for `covariance`.
-        other_high: As for `covariance`.
+        text: The first condition or number, as for `covariance`.
+        other: The second condition or number, as for `covariance`.
+        low: Lower end of the first number's range, as for `covariance`.
+        high: Upper end of the first number's range, as for `covariance`.
+        other_low: Lower end of the second number's range, as for `covariance`.
+        other_high: Upper end of the second number's range, as for `covariance`.
     """
     return MomentQuery("correlation", MeanQuery(text, low, high), MeanQuery(other, other_low, other_high))

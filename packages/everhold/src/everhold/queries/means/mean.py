@@ -31,7 +31,7 @@ def parsed(text: str, schema: Schema) -> Expression:
     """Return a text as an expression over the columns of a holdout, under its rules for missing values.
 
     Raises:
-        QueryRejected: If it is none, or reads the row ids. Nothing is charged.
+        QueryRejected: If the text is not an expression over these columns, or reads the row ids. Nothing is charged.
     """
     expression = parse(text, schema.columns)
     if schema.row_id in expression.columns():
@@ -55,11 +55,11 @@ def not_too_long(root: Node, what: str) -> Expression:
     """Return a node as an expression, after checking its size. It was joined from several expressions.
 
     Args:
-        root: The node.
+        root: The node that was joined from several expressions.
         what: The name of the expressions in messages, such as "the two conditions".
 
     Raises:
-        QueryRejected: If it has too many parts or is too deep. Nothing is charged.
+        QueryRejected: If the node has too many parts or is too deep. Nothing is charged.
     """
     expression = Expression(root)
     if root.depth > MAX_DEPTH or len(expression.nodes) > MAX_NODES:

@@ -79,9 +79,9 @@ class Means(QueryPlan[Result]):
         prepared: The means, in order.
         schema: The public facts about the rows.
         mechanism: The mechanism that answers.
-        silent: Whether nothing is told before the study is unsealed.
+        silent: True if no answer is told before the study is unsealed.
         keeping: Number of silent queries for which the budget must have room afterwards.
-        full_release: Whether all values are told, by labels for which later queries pay.
+        full_release: True if all values are told, as labels for which later queries pay by wider intervals.
     """
 
     prepared: Sequence[Prepared]
@@ -389,7 +389,7 @@ class Estimate:
     """A value with an interval that is promised to contain the population's value.
 
     Attributes:
-        high: Upper end.
+        high: Upper end of the interval.
     """
 
     value: float
@@ -404,7 +404,7 @@ class BoundDerived:
     Attributes:
         name: Name of the kind of parameter, with its article.
         description: Public description, canonical together with those of the parts.
-        parts: The queries that it is made of, in the order in which they are asked.
+        parts: The means from which the query is computed, in the order in which they are asked.
         combine: Pure function from the means of the parts' row values, each in [0, 1], to the parameter.
     """
 
@@ -445,14 +445,14 @@ class DerivedQuery(Query[Answer]):
         """Return the derived query about rows of this schema.
 
         Raises:
-            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
+            QueryRejected: If the query cannot be asked about rows of this schema. Nothing is charged.
         """
 
     def parts(self, schema: Schema) -> tuple[RowwiseQuery, ...]:
-        """Return the means it is made of. After all were asked with own guesses, the derived query is free.
+        """Return the means of the query's parts. After all were asked with own guesses, the derived query is free.
 
         Raises:
-            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
+            QueryRejected: If the query cannot be asked about rows of this schema. Nothing is charged.
         """
         return self.bind(schema).parts
 
@@ -471,7 +471,7 @@ class JointMeans(Means[Result]):
     """A plan for several means that are the parts of one query.
 
     Attributes:
-        bound: The query that the means are parts of.
+        bound: The query whose parts the means are, bound to the rows.
     """
 
     bound: BoundDerived
@@ -592,7 +592,7 @@ def estimate_between(value: float, low: float, high: float, *, least: float, mos
 
     Args:
         value: The estimate; moved into the interval where it is outside.
-        low: Lower end.
+        low: Lower end of the interval before rounding.
         high: Upper end; ends that contradict each other give the whole range.
         least: Smallest possible value of the parameter.
         most: Largest possible value of the parameter.

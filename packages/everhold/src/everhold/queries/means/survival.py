@@ -44,7 +44,7 @@ class SurvivalQuery(Query[Answer]):
         how: Name of the function that made the query.
         time: Text of a number: the time of the event, or of the end of follow-up if that comes first.
         event: Text of a condition: whether the event was seen.
-        at: The time that is asked about.
+        at: The time at which survival is asked for, or up to which the mean time is.
         steps: Number of intervals of time; None for a default.
         given: Only rows that meet this condition; None for all.
     """
@@ -130,7 +130,7 @@ class SurvivalQuery(Query[Answer]):
         """Return the ends of the intervals of time, which are equally long.
 
         Raises:
-            QueryRejected: If there can be none. Nothing is charged.
+            QueryRejected: If the times cannot be divided into intervals. Nothing is charged.
         """
         at, steps = as_float(self.at), usual if self.steps is None else as_whole(self.steps)
         if not 0.0 < at < math.inf:
@@ -169,7 +169,7 @@ class SurvivalReader:
         """Bind the conditions to the rows.
 
         Raises:
-            QueryRejected: If the time is no number, or another text is no condition. Nothing is charged.
+            QueryRejected: If the time is not a number, or another text is not a condition. Nothing is charged.
         """
         time, event, given = asked.time, asked.event, asked.given
         if parse(time, schema.columns).kind is not ColumnKind.NUMBER:
@@ -236,7 +236,7 @@ def survival(
     Args:
         time: A number such as ``"months"``: the time of the event, or of the end of follow-up if that comes first.
         event: A condition, such as ``"died = 1"``: whether the event was seen at that time.
-        at: The time that is asked about.
+        at: The time at which the share of survivors is asked for.
         steps: Number of equal steps of time up to it; by default 50 for independent rows and 8 for groups. ``at`` in
             months and ``steps=at`` are right for whole months.
         given: Only rows that meet this condition, known at the beginning, such as ``"arm = 'A'"``.
@@ -257,11 +257,11 @@ def restricted_mean_survival(
     the interval is wider by up to a step times the share of events: take many steps.
 
     Args:
-        time: As for `survival`. A negative one counts as 0.
-        event: As for `survival`.
-        at: Up to which time.
-        steps: As for `survival`.
-        given: As for `survival`.
+        time: The column of times, as for `survival`. A negative time counts as 0.
+        event: The condition that the event happened, as for `survival`.
+        at: The time at which longer times are cut off.
+        steps: Number of intervals of time, as for `survival`.
+        given: Condition for the rows that count, as for `survival`.
 
     Examples:
         >>> restricted_mean_survival("months", "died = 1", at=12).how

@@ -69,7 +69,7 @@ class LabelQuery(RowwiseQuery):
         training: Predictions for the training rows, for the guess; of an estimator those that it made out of fold, by
             default its own; a rule needs none.
         positive: The class that counts as label 1, where it is another one: all other classes are the rest.
-        yes_no: Whether every row value is 0 or 1.
+        yes_no: True if every row value is 0 or 1.
     """
 
     __slots__ = ()
@@ -172,7 +172,7 @@ class LabelQuery(RowwiseQuery):
         """Return the query with tables and columns of predictions put in the order of the rows.
 
         Raises:
-            QueryRejected: If their ids are not those of the rows. Nothing is charged.
+            QueryRejected: If the row ids of the predictions are not those of the rows. Nothing is charged.
         """
         schema, sealed, training, query = compiler.schema, compiler.sealed, compiler.training, self
         for given in (self.predictions, self.training):
@@ -293,7 +293,7 @@ class LabelQuery(RowwiseQuery):
         return given.until_asked(checked, alone._row_function, schema.label or "")
 
     def _given_training(self, schema: Schema) -> RowFunction | None:
-        """Return the row values of training predictions that were handed in, or None without any."""
+        """Return the row values of the training predictions that were handed in, or None if none were."""
         if self.training is None or not schema.training_rows:
             return None
         known = self._usable(self.training, schema.training_rows, schema, what="The training predictions")
@@ -315,7 +315,7 @@ class LabelQuery(RowwiseQuery):
         """Check predictions in the order in which they were handed in, so that a message names the row in a file.
 
         Raises:
-            QueryRejected: If one cannot be meant. Nothing is charged.
+            QueryRejected: If a prediction is not a possible value for this metric. Nothing is charged.
         """
         self._usable(predictions, len(predictions), schema, what=what)
 
@@ -430,7 +430,7 @@ def shares_of_classes(
     Args:
         compiler: The compiler of the holdout.
         query: The query, which defines the class that is label 1.
-        classes: The classes.
+        classes: The classes of the label whose shares are returned.
         inside: The condition of rows that count.
     """
     schema, training = compiler.schema, compiler.training
@@ -448,7 +448,7 @@ def dealt_by(mechanism: Mechanism, *, known: bool) -> Literal["blocks", "ranks",
 
     Args:
         mechanism: The mechanism, with the dependence of the rows.
-        known: Whether the scores of the sealed rows are known.
+        known: True if the scores of the sealed rows are public.
     """
     if mechanism.dependence.group_column is not None:
         return "groups"
@@ -489,7 +489,7 @@ def naming(models: Sequence[Any], facts: Sequence[Mapping[str, str]]) -> Iterato
     """Context in which queries about these models are shown with the names that the analyst gave them.
 
     Args:
-        models: The models.
+        models: The models, as the analyst handed them in.
         facts: What a tracker knows of each, or an empty list.
     """
     named = zip(models, facts, strict=False)
@@ -570,7 +570,7 @@ def rule_is_right(text: str, schema: Schema) -> RowValue:
         schema: With a label that is no text.
 
     Raises:
-        QueryRejected: If it cannot say this label. Nothing is charged.
+        QueryRejected: If the rule cannot predict a label of this kind. Nothing is charged.
     """
     rule, label = _rule(text, schema), _label(schema)
     if label.kind is ColumnKind.STRING:
@@ -605,7 +605,7 @@ def rule_node(text: str, schema: Schema) -> Node:
     """Return the node of the number that a rule gives a row, for a condition 1 or 0.
 
     Raises:
-        QueryRejected: If it is no rule over the features. Nothing is charged.
+        QueryRejected: If the text is not a rule over the features. Nothing is charged.
     """
     return _as_number(_rule(text, schema))
 
@@ -614,12 +614,12 @@ def class_node(text: str, label: Node, schema: Schema) -> Node:
     """Return the node of the class 0 or 1 that a rule predicts, or of the wrong class where it predicts neither.
 
     Args:
-        text: The rule.
+        text: The rule, as an expression over the features.
         label: The label, 0 or 1.
         schema: The public facts about the rows.
 
     Raises:
-        QueryRejected: If it is no rule over the features. Nothing is charged.
+        QueryRejected: If the text is not a rule over the features. Nothing is charged.
     """
     rule = _rule(text, schema)
     if rule.kind is ColumnKind.BOOLEAN:

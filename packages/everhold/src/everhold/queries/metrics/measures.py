@@ -86,10 +86,11 @@ class Measure:
         likely: Rows with about this number, where predictions of public rows are unknown; by default as its outputs
             usually are. They decide no promise.
         power: Power of the distance between number and label in the loss of a row.
-        by_rank: Whether class shares that the split fixed break its proof.
-        compares: Whether the difference of two models is computed (`see_difference`).
-        weighs: Whether rows may count with weights.
-        needs_rows: Whether a procedure needs public rows, so that others stand in where predictions are unknown.
+        by_rank: True if the metric's proof does not hold where the split fixed the shares of classes.
+        compares: True if the difference of two models is computed (`see_difference`).
+        weighs: True if rows may count with weights.
+        needs_rows: True if a procedure is planned from public rows. If the predictions for these are unknown, made-up
+            rows take their place.
     """
 
     metric: Metric
@@ -122,7 +123,7 @@ class Measure:
         Args:
             rows: Training rows; None where their predictions are not known.
             labels: Labels of training rows, for the case that their predictions are not known.
-            setting: The ranges.
+            setting: The ranges at which numbers are clipped.
         """
         if "clip" not in self.metric.settings:
             return []
@@ -277,7 +278,7 @@ class RatesMeasure(PartsMeasure):
     The ratios of two models are compared by bets on both of them at once (Statement K).
 
     Attributes:
-        rate: One of `RATIOS`.
+        rate: Name of the ratio, one of `RATIOS`.
     """
 
     rate: str = field(kw_only=True)
@@ -432,7 +433,7 @@ def average_of(metric: Metric, parts: Parts, **more: Any) -> PartsMeasure:
     """Return the computation of a metric that is the average of its parts, none with a model's own denominator.
 
     Args:
-        metric: The metric.
+        metric: The entry of the metric in the registry.
         parts: Function from rows and the setting to the parts.
         **more: Other attributes of `PartsMeasure`.
     """
@@ -453,11 +454,11 @@ class RowsWanted(NamedTuple):
     """Properties that artificial rows should have.
 
     Attributes:
-        metric: The metric.
+        metric: The metric for which rows are made up.
         setting: Numbers that define it.
-        at: The value that the metric should have on the rows, on the scale [0, 1].
+        at: Value that the metric should have on the rows, on the scale [0, 1].
         labels: Public labels of the rows.
-        rng: Randomness.
+        rng: Generator of the random numbers that are used.
     """
 
     metric: Metric
@@ -477,9 +478,9 @@ def made_up(
     """Return made-up predictions and labels with about the guessed score.
 
     Args:
-        metric: The metric.
+        metric: The metric for which rows are made up.
         setting: Numbers that define it.
-        at: The guess on the scale [0, 1].
+        at: The guessed score, on the scale [0, 1].
         labels: Labels of the training rows, if there are any; classes as their numbers.
         likely: The function that makes the rows; by default that for the metric's kind of outputs.
     """
@@ -583,10 +584,11 @@ def likely_labels(
     """Draw labels of rows with public predictions, as if both models were about right, shape (rows,).
 
     Args:
-        metric: The metric.
+        metric: The metric that compares the models.
         first: Predictions of one model, shape (rows,) or (rows, classes).
         second: Predictions of the other model, of the same shape.
-        labels: Of the training rows, if there are any; numbers spread about predictions half as far as these.
+        labels: Labels of the training rows; None if there are none. If labels are numbers, they are spread about
+            predictions half as far as the training labels.
     """
     rng, rows = np.random.default_rng(0), len(first)
     if metric.outputs == "classes":

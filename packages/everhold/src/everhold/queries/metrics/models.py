@@ -66,12 +66,12 @@ class Judge:
         """Build the query about a model.
 
         Args:
-            model: A fitted estimator.
+            model: The fitted estimator.
             training: Predictions for the training rows, each by a model that was not fitted on this row; None for
                 predictions of ``model``.
 
         Raises:
-            QueryRejected: If the metric makes no query about predictions. Nothing is charged.
+            QueryRejected: If the metric cannot make a query from predictions. Nothing is charged.
         """
         metric = as_metric(self.metric)
         make = scored(metric) if isinstance(metric, str) else metric
@@ -111,7 +111,7 @@ class Judge:
 
         Args:
             outputs: Shape (rows,), as `outputs` gives them.
-            labels: Shape (rows,).
+            labels: Labels of the training rows, of shape (rows,).
         """
         asked, table = self.query(outputs), {self.schema.label or "": np.asarray(labels)}
         _label_query(asked)
@@ -179,7 +179,7 @@ def splits_of(cv: Any, features: Any, labels: Any, *, groups: Any = None, classi
         features: Features of the rows.
         labels: Labels of the rows.
         groups: The group of each row.
-        classifier: Whether classes are kept in proportion.
+        classifier: True if each fold has the classes in proportion; False for labels that are not classes.
     """
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
 
@@ -198,7 +198,7 @@ def cross_validate(
         estimator: Unfitted; it is fitted in place.
         judge: The metric and how it reads predictions.
         features: A data frame, an array or a sparse matrix, shape (rows, features).
-        labels: Shape (rows,).
+        labels: Labels of the rows, of shape (rows,).
         splits: Row numbers to fit on and to predict, for each fold.
         fit: More arguments of ``fit``; those with one entry for each row are cut like the rows.
     """
@@ -258,7 +258,7 @@ def open_rows(compiler: CompileContext, features: Sequence[str] | None = None) -
         features: Columns; None for all but the label, the row ids and what names groups or the order of rows.
 
     Raises:
-        QueryRejected: If there are no such rows, labels or columns.
+        QueryRejected: If the holdout has no training rows, no labels or not these columns.
     """
     schema, training = compiler.schema, compiler.training
     if training is None or schema.label is None:
@@ -322,7 +322,7 @@ class SliceAnswers(Display, Mapping[tuple[Any, ...], Answer]):
     """The answers about several slices, which are subsets of the rows. All intervals hold at once.
 
     Attributes:
-        by: Columns whose values define the slices.
+        by: Names of the columns whose values define the slices.
         answers: The answer of each slice, by the values of these columns.
     """
 
@@ -365,10 +365,10 @@ def evaluation(
     Args:
         compiler: The compiler of the holdout.
         estimator: The estimator, which is fitted in place.
-        metric: See `metric_by`.
+        metric: The metric, in a form that `metric_by` takes.
         terms: With ``cv``, see `splits_of`; ``features``, see `open_rows`; and ``fit``, more arguments of the
             estimator's ``fit``, see `cross_validate`.
-        sliced: Whether it is asked of slices, so that the guess needs one prediction for each training row.
+        sliced: True if the query is asked about slices, so that the guess needs one prediction for each training row.
     """
     require_sklearn("evaluating an estimator")
     judge = Judge(metric_by(metric), compiler.schema)
@@ -411,8 +411,8 @@ def comparison(
         compiler: The compiler of the holdout.
         both: Unfitted or fitted estimators, which are fitted in place; or rules, arrays, tables, or such queries as
             ``eh.accuracy(predictions, training=...)``.
-        metric: See `metric_by`; not needed for queries.
-        terms: As for `evaluation`.
+        metric: The metric, in a form that `metric_by` takes; not needed if both are queries.
+        terms: Keywords of the evaluation, as for `evaluation`.
     """
     if both[0] is both[1]:
         raise QueryRejected("Both models are the same object. Pass two models.")
@@ -437,7 +437,7 @@ def of_predictions(metric: Any, predictions: Any) -> Any:
     """Build the query about predictions by a metric that can be compared, without a schema.
 
     Raises:
-        QueryRejected: If it is no mean of rows. Nothing is charged.
+        QueryRejected: If the metric is not a mean over rows. Nothing is charged.
     """
     if isinstance(predictions, LabelQuery | MetricQuery):
         return predictions
@@ -453,12 +453,12 @@ def in_slice(query: Any, where: str | None, *, guessed: bool = False) -> Any:
 
     Args:
         query: A metric of one model, or a difference of two models.
-        where: The condition.
-        guessed: Whether the analyst has an own guess, so that a difference has to be one query without training
-            predictions, too.
+        where: Condition for the rows of the slice; None for all rows.
+        guessed: True if the analyst has an own guess. A difference then has to be one query even if there are no
+            training predictions.
 
     Raises:
-        QueryRejected: If it cannot be asked of some rows alone. Nothing is charged.
+        QueryRejected: If the query cannot be limited to some rows. Nothing is charged.
     """
     if where is None:
         return query
@@ -485,7 +485,8 @@ def slices_of(compiler: CompileContext, by: Sequence[str]) -> list[tuple[tuple[A
     """Return the slices that occur in the training rows: the values of the columns, and the condition for each.
 
     Raises:
-        QueryRejected: If a column is missing or is no category, or there are too many slices. Nothing is charged.
+        QueryRejected: If a column is missing or does not hold categories, or there are too many slices. Nothing is
+            charged.
     """
     schema, training = compiler.schema, compiler.training
     known = list(schema.features)
@@ -543,7 +544,7 @@ def as_one_step(compiler: CompileContext, plans: Sequence[QueryPlan[Any]]) -> Ba
     """Return the queries of several plans as one batch (S9).
 
     Raises:
-        QueryRejected: If one of them is not one query here. Nothing is charged.
+        QueryRejected: If one of the plans does not consist of one query for this holdout. Nothing is charged.
     """
     if not all(isinstance(plan, OneMean) for plan in plans):
         raise QueryRejected(

@@ -117,7 +117,7 @@ class MetricQuery(Query["Answer"]):
         """Return the query for the difference of two models.
 
         Raises:
-            QueryRejected: If the other one is another metric, or about other rows. Nothing is charged.
+            QueryRejected: If the other query has another metric, or is about other rows. Nothing is charged.
         """
         if len(self.models) + len(other.models) > 2:
             raise QueryRejected("A difference of two differences cannot be asked. Compare two models.")
@@ -156,7 +156,7 @@ class MetricQuery(Query["Answer"]):
         """Compile the metric, with its guess: as one query where possible, else by means.
 
         Raises:
-            QueryRejected: If the metric has no interval here. Nothing is charged.
+            QueryRejected: If the metric has no interval for this holdout. Nothing is charged.
         """
         mechanism, schema, share = compiler.mechanism, compiler.schema, self.share()
         if share is not None:
@@ -202,7 +202,8 @@ class MetricQuery(Query["Answer"]):
         """Return the query for each row's weight as a share of the cap, or None without weights.
 
         Raises:
-            QueryRejected: If no weight is meant, or one of a training row is beyond. Nothing is charged.
+            QueryRejected: If the column does not hold weights, or a training row has a weight above the cap. Nothing is
+                charged.
         """
         if self.weight is None:
             return None
@@ -229,7 +230,7 @@ class MetricQuery(Query["Answer"]):
         """Return the reader of predictions, labels and the condition in one holdout, after checks.
 
         Raises:
-            QueryRejected: If nothing is promised about them. Nothing is charged.
+            QueryRejected: If no interval is proved for these models and rows. Nothing is charged.
         """
         metric, mechanism, schema = self.metric, compiler.mechanism, compiler.schema
         if len(self.models) > 1:
@@ -285,7 +286,7 @@ class MetricQuery(Query["Answer"]):
 
         Args:
             outputs: Predictions, shape (rows,) or (rows, classes).
-            labels: Shape (rows,).
+            labels: Labels of the training rows, of shape (rows,).
             schema: The public facts about the holdout's rows.
         """
         setting = self.setting(schema, np.asarray(labels))
@@ -326,7 +327,7 @@ class MetricQuery(Query["Answer"]):
         """Return the numbers that define the metric in one holdout, such as ranges, from public facts.
 
         Raises:
-            QueryRejected: If one is missing or cannot be used. Nothing is charged.
+            QueryRejected: If a number that the metric needs is missing or cannot be used. Nothing is charged.
         """
         given = {name: as_float(value) for name, value in self.given.items()}
         if not all(map(math.isfinite, given.values())):
@@ -421,7 +422,7 @@ def check_kind(metric: Metric, mechanism: Mechanism, *, models: int = 1) -> None
     """Check that the metric has an interval for the mechanism and the dependence of the rows.
 
     Raises:
-        QueryRejected: Nothing is charged.
+        QueryRejected: If the metric has no interval for them. Nothing is charged.
     """
     title, rows = _title(metric, models), metric.one if models == 1 else metric.two
     check_confirms_statistics(mechanism, title, instead=metric.instead)
@@ -442,7 +443,7 @@ def check_compared(metric: Metric, *, weighted: bool = False) -> None:
     """Check that two models can be compared by the metric.
 
     Raises:
-        QueryRejected: Nothing is charged.
+        QueryRejected: If the metric cannot compare two models. Nothing is charged.
     """
     if metric.two == "none" or not measure_of(metric).compares:
         why = f" {REASONS[metric.name]}." if metric.name in REASONS else ""
@@ -456,7 +457,7 @@ def check_ordered(metric: Metric) -> None:
     """Raise QueryRejected for a metric that is best at 0, because it does not order models.
 
     Raises:
-        QueryRejected: Nothing is charged.
+        QueryRejected: If the metric is best at 0. Nothing is charged.
     """
     if not metric.ordered:
         raise QueryRejected(
@@ -480,7 +481,7 @@ class ModelsReader:
     Attributes:
         setting: The numbers that define the metric in this holdout.
         group_column: Column with the group of each row; None for independent rows.
-        unlike: Whether scores are known and labels are drawn anew on these rows.
+        unlike: True if scores are known and the promise is about labels drawn anew on these rows.
         inside: The condition of rows that count; None for all rows.
         positive: The class that counts as label 1; None for label 1 itself.
         weights: Weight of each row as a share of the cap; None if all rows count equally.
@@ -571,9 +572,9 @@ class ModelsReader:
         """Return predictions with the labels, groups and weights of these rows. A label of no class is -1.
 
         Args:
-            outputs: Predictions.
-            rows: The rows.
-            dealt: Whether they are sealed rows, which are assigned to blocks in a secret order.
+            outputs: Predictions of the model, one for each row.
+            rows: Stored rows to which the predictions belong.
+            dealt: True if the rows are sealed rows, which are assigned to blocks in a secret order.
         """
         label = self.models[0].label
         labels = rows.table((label,))[label]
@@ -593,7 +594,7 @@ class ModelsReader:
             guess: The analyst's own, on the scale [0, 1].
 
         Raises:
-            QueryRejected: If nothing public shows how far two models differ. Nothing is charged.
+            QueryRejected: If no public row shows how far two models differ. Nothing is charged.
         """
         schema, mechanism, training = compiler.schema, compiler.mechanism, compiler.training
         measure, largest, reach = measure_of(self.metric), largest_group(mechanism), self.reach
@@ -660,7 +661,7 @@ def difference_of_outcomes(
     """Compile the difference of two models in a rate, by pairs of outcomes of independent rows.
 
     Raises:
-        QueryRejected: If nothing is promised. Nothing is charged.
+        QueryRejected: If no interval is proved for this difference. Nothing is charged.
     """
     mechanism, schema, score = compiler.mechanism, compiler.schema, metric.name
     check_confirms_statistics(

@@ -178,7 +178,7 @@ def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenSco
     """Summarise one model, or the difference of two, by the units that the interval is made from.
 
     Args:
-        models: The same rows with the scores of each model, nan where it fails.
+        models: The same rows once for each model, with its scores, which are nan where the model fails.
         setting: Planned share of label 1, and the kind of units.
         reach: The largest difference of two ranks of a row that is possible.
     """
@@ -300,8 +300,8 @@ class RankingQuery(StatisticQuery):
 
     Attributes:
         name: ``"auc"`` takes any scores, ``"f1"`` predicted labels.
-        model: The predictions.
-        numbers: What the sensitivity follows from, by name.
+        model: The predictions, in a form that `LabelQuery` takes.
+        numbers: Numbers from which the sensitivity follows, by name, such as counts of classes or a floor.
         sensitivity: Delta, proven (docs/theory, vectors and low sensitivity).
         statistic: From predictions, labels and the numbers to the value.
         tolerance: Half-width requested; None for the planned noise.
@@ -397,8 +397,8 @@ def auc(
             counts.
 
     Raises:
-        ValueError: If a count or the tolerance is not valid.
-        TypeError: If one count is given without the other.
+        ValueError: If a count is not a whole number of at least 1, or the tolerance is not a valid half-width.
+        TypeError: If only one of ``positives`` and ``negatives`` is given.
 
     Examples:
         >>> round(auc(np.arange(1000) / 1000, positives=400, negatives=500).sensitivity, 6)
@@ -440,13 +440,13 @@ def f1(
     Args:
         predictions: Shape (rows,), 0 or 1 for each sealed row in the order of the rows; a table with row ids; or a
             fitted estimator. An array or table belongs to its rows, as for `auc`.
-        least: Floor on predicted and actual positives together, such as a lower end of intervals that were asked for,
-            in rows. Where the sealed rows have fewer, the value is smaller than F1.
-        tolerance: As for `auc`; with a floor only, and for a privacy budget.
+        least: Floor on predicted and actual positives together, in rows, such as the sum of the lower ends of two
+            intervals that were asked for. If the sealed rows have fewer, the value is smaller than F1.
+        tolerance: Requested half-width, as for `auc`. It needs a floor, and a holdout with a privacy budget.
         training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
 
     Raises:
-        ValueError: If the floor or the tolerance is not valid.
+        ValueError: If the floor or the tolerance is not a valid number.
 
     Examples:
         >>> f1(np.ones(1000), least=800).sensitivity <= 0.0025 + 1e-15
@@ -469,7 +469,7 @@ def whole_count(name: str, count: int) -> int:
     """Return a number of rows as an int, after checking that it is whole and at least 1.
 
     Raises:
-        ValueError: If it is none of at least 1.
+        ValueError: If the number is not whole, or is below 1.
     """
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
         raise ValueError(f"{name} is {count!r}. Pass a whole number of rows, at least 1.")

@@ -57,29 +57,30 @@ class Metric:
     """An entry of the registry: one number that says how good predictions are.
 
     Attributes:
-        name: As in scikit-learn, where it is there.
+        name: Name of the metric, the same as in scikit-learn if the metric is there.
         outputs: The kind of predictions that the metric reads.
         labels: Kinds of label columns that it takes.
-        measure_at: Where its computation is, as ``"module:function"``: from this metric to its `Measure`. By default
-            the function of its name in `everhold.queries.metrics.measures`.
+        measure_at: Place of the metric's computation, as ``"module:function"``. The function takes this metric and
+            returns its `Measure`. By default it is the function of the metric's name in
+            `everhold.queries.metrics.measures`.
         ends: Function from the setting to the analyst's numbers for 0 and 1 of the scale [0, 1].
         settings: Names of the numbers of `Setting` that an analyst may give.
-        greater: Whether a higher number is a better one.
-        ordered: Whether models are ordered by it at all; not where 0 is the best number.
-        unbounded: Whether it can be below the scale that `ends` gives, and above it.
-        mean: Whether it is a mean over rows, so that engines and every mechanism answer it. The function of its name in
-            `everhold.queries.metrics.row_scores` makes it.
+        greater: True if a higher number is better; False if a lower one is.
+        ordered: True if models are ordered by the metric; False if 0 is the best number.
+        unbounded: Two flags: True if the metric can be below the scale that `ends` gives, and True if it can be above.
+        mean: True if the metric is a mean over rows, so that engines and every mechanism answer it. The function of its
+            name in `everhold.queries.metrics.row_scores` makes the query.
         rate: Its name in a sentence, where it is a ratio of counts of outcomes, which all of these answer, too.
         like: A mean over rows that orders models alike: the name of a metric, or arguments of `everhold.risk`.
         one: Rows for which one model has an interval. Means have one for rows of every kind.
-        slices: Of how many models it is promised for some rows alone.
+        slices: Largest number of models, 0 to 2, for which an interval is promised about some rows alone.
         two: Rows for which the difference of two models has an interval.
         gain: Rows for which a gate compares by it.
         outcomes: By which of `everhold.guarantees.intervals.gains.GAINS` two models are compared, from the pairs
             of outcomes of independent rows with labels 0 and 1; empty where they are not.
         nearest: A metric by which two models are compared in its place.
-        title: Its name in queries as people read them; by default `name`.
-        common: Its name on boards, where it is not `name` without ``neg_`` and in words.
+        title: Name of the metric in queries as people read them; by default `name`.
+        common: Name of the metric on boards; by default `name` without ``neg_`` and in words.
         instead: What to ask of rows and mechanisms for which nothing is promised.
     """
 
@@ -115,8 +116,8 @@ class Metric:
 
         Args:
             models: 1, or 2 for the difference of two.
-            where: Whether it is about some rows alone.
-            gate: Whether a gate compares by it.
+            where: True if the interval is about some rows alone; False if it is about all rows.
+            gate: True if a gate compares versions by the metric.
         """
         if gate:
             return self.gain
@@ -231,7 +232,7 @@ class MetricRegistry(Mapping[str, Metric]):
     The metadata of installed distributions are read when another name is first looked up, and not before.
 
     Attributes:
-        own: Metrics of everhold.
+        own: Metrics that come with everhold.
         extensions: Metrics of other distributions.
     """
 

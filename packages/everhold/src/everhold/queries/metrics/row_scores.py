@@ -53,9 +53,10 @@ class AccuracyQuery(LabelQuery):
     """A query for the share of rows whose label is predicted or missed, made by `accuracy` and `error`.
 
     Attributes:
-        predictions: See `LabelQuery`.
-        training: The same.
-        missed: Whether the answer is the share of rows whose label is missed: the same query, told the other way round.
+        predictions: The predictions, in a form that `LabelQuery` takes.
+        training: Predictions for the training rows, in a form that `LabelQuery` takes.
+        missed: True if the answer is the share of rows whose label is missed; False if it is that of rows whose label
+            is predicted. Both are one query with one identity.
     """
 
     yes_no: ClassVar[bool] = True
@@ -112,12 +113,12 @@ class OutcomeQuery(LabelQuery):
     """A query for the mean of a number that depends on whether a prediction is true or false, positive or not.
 
     Attributes:
-        kind: Its name in descriptions, and what it counts.
+        kind: Name of the query in descriptions, which says what is counted.
         title: The number as people read it.
         values: Of true negatives, false positives, false negatives and true positives; all but the last add up to it,
             or only the last is not 0.
-        predictions: See `LabelQuery`.
-        training: The same.
+        predictions: The predictions, in a form that `LabelQuery` takes.
+        training: Predictions for the training rows, in a form that `LabelQuery` takes.
         positive: The positive class; None for label 1.
     """
 
@@ -136,9 +137,9 @@ class OutcomeQuery(LabelQuery):
 
         Args:
             score: The metric that is compared by them.
-            predictions: See `LabelQuery`.
-            training: The same.
-            positive: The positive class.
+            predictions: The predictions, in a form that `LabelQuery` takes.
+            training: Predictions for the training rows, in a form that `LabelQuery` takes.
+            positive: The class that counts as positive.
         """
         return cls((score, ""), score, (0.25, 0.5, 0.75, 1.0), predictions, training, positive)
 
@@ -208,11 +209,11 @@ class LossQuery(LabelQuery):
 
     Attributes:
         loss: ``"absolute"``, ``"squared"``, ``"log"``, ``"brier"``, or a function of predictions and labels.
-        predictions: See `LabelQuery`.
+        predictions: The predictions, in a form that `LabelQuery` takes.
         low: Losses below count as this.
         high: Losses above count as this, nan and rows on which a model or a loss fails, too; None for the largest
             possible one, where there is one.
-        training: See `LabelQuery`.
+        training: Predictions for the training rows, in a form that `LabelQuery` takes.
         name: Functions of one name that do the same are one loss. Without a name every new object is a new query.
         positive: The positive class; None for label 1.
     """
@@ -431,10 +432,10 @@ def risk(
         low: Losses below count as this.
         high: Losses above count as this; may be left out for the absolute and squared loss of labels 0 and 1.
         training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
-        name: Of a loss that is a function: functions of one name that do the same are one loss.
+        name: Name of a loss that is a function. Functions of one name that do the same are one loss.
 
     Raises:
-        ValueError: If the loss or its range cannot be used.
+        ValueError: If the loss is unknown, or its range is missing or not valid.
 
     Examples:
         >>> risk([0.2, 0.9, 0.4], "log", high=5).high
@@ -472,8 +473,8 @@ def error(predictions: Any, *, training: Any = None) -> AccuracyQuery:
     """Build the query for the share of rows with a wrong prediction, which is 1 less the `accuracy`.
 
     Args:
-        predictions: As for `accuracy`.
-        training: As for `accuracy`.
+        predictions: The predictions, as for `accuracy`.
+        training: Predictions for the training rows, as for `accuracy`.
     """
     return AccuracyQuery(predictions, training, missed=True)
 
@@ -502,7 +503,7 @@ class ScoredRows(LabelQuery):
         outputs_are: The kind of predictions that the metric reads.
         predictions: Shape (rows,), or (rows, classes) of probabilities of each class in the order in which classes
             were declared; a table with row ids; or a fitted estimator.
-        training: The same for the training rows.
+        training: Predictions of the model for the training rows, in the same form.
         classes: The classes of the label, where they matter.
         positive: The class that counts as label 1; None for label 1 itself.
     """
@@ -598,7 +599,7 @@ def _of_class(found: NDArray[Any], model: Any, positive: Any) -> NDArray[Any]:
     """Return decision values for one class, from those of all classes or of two classes.
 
     Raises:
-        QueryRejected: If the model does not know it. Nothing is charged.
+        QueryRejected: If the model does not know the class. Nothing is charged.
     """
     classes = np.asarray(getattr(model, "classes_", ())).tolist()
     if positive not in classes:
@@ -615,7 +616,7 @@ def _of_each_class(model: Any, features: Any, classes: tuple[str | float, ...] |
     """Return probabilities in the order of the classes, 0 for a class that the model does not know.
 
     Raises:
-        QueryRejected: If the model knows other classes. Nothing is charged.
+        QueryRejected: If the model knows classes that the label does not have. Nothing is charged.
     """
     found, own = np.asarray(model.predict_proba(features)), np.asarray(getattr(model, "classes_", ()))
     places = codes_of(own, classes or ()).astype(np.int64)

@@ -60,7 +60,7 @@ class Judged:
 
     Attributes:
         outputs: Shape (rows,), or (rows, classes) of probabilities; nan where a model fails.
-        labels: Shape (rows,).
+        labels: Classes or numbers of the rows' labels, of shape (rows,).
         groups: Shape (rows,): the group of each row, from 0; None where rows are independent.
         counting: Shape (rows,): True for rows of the queried slice, or weights of rows in [0, 1]; None for
             all rows.
@@ -79,11 +79,11 @@ class Sized:
     """The numbers of rows that an interval procedure is planned for.
 
     Attributes:
-        training: Training rows that guesses are made from; as many as are sealed if unknown.
+        training: Number of training rows from which guesses are made; as many as are sealed if unknown.
         planned: Rows that show how far values spread.
         largest: Rows of the largest sealed group; 1 of independent rows.
-        unlike: Whether scores are known and labels are drawn anew on these rows.
-        sliced: Whether only some rows count, and how many is unknown.
+        unlike: True if scores are known and the promise is about labels drawn anew on these rows.
+        sliced: True if only some rows count, and how many is unknown.
         counting: Planned number of sealed rows that count; None where all do.
         guess: The analyst's own, on the scale [0, 1].
     """
@@ -174,7 +174,7 @@ def loss(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
     Args:
         rows: Numbers, probabilities of label 1, or probabilities of each class.
         setting: The range of labels and of the loss.
-        of: ``"absolute"``, ``"relative"``, ``"squared"`` or ``"log"``.
+        of: Name of the loss: ``"absolute"``, ``"relative"``, ``"squared"`` or ``"log"``.
     """
     inside = rows
     if of != "log":
@@ -251,8 +251,8 @@ class PairedScores:
         parts: From the rows as either model predicts them, the setting and the reach of `OfParts.reach`, to the parts.
         bounds: From the setting and the reach to the bounds of half of one more than the difference, whose unit is the
             width of the score's range.
-        weights: Of the level, one share for each part; all alike by default. A part that counts from either side has
-            half of its share, so that the lower limit alone holds with half of the level (docs/theory/gates.md).
+        weights: Share of the level for each part; equal shares by default. A part that counts from either side has half
+            of its share, so that the lower limit alone holds with half of the level (docs/theory/gates.md).
         only_below: True if differences may be larger than the range, so that there is no upper limit.
     """
 
@@ -325,10 +325,10 @@ def _signed(
     Args:
         gain: Function from the ends of differences and of other parts to the least and the largest gain.
         reach: Reach of the differences.
-        differences: Number of them.
+        differences: Number of the first parts that are differences over their reach.
         scale: Factor by which the gain is multiplied.
         low: Lower ends, on the scale [0, 1].
-        high: Upper ends.
+        high: Upper ends of the parts.
     """
     ends = [np.concatenate([reach * (2.0 * end[:differences] - 1.0), end[differences:]]) for end in (low, high)]
     least, most = gain(*ends)

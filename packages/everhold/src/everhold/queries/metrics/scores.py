@@ -54,7 +54,7 @@ def metric(
         predictions: What the score needs, one for each sealed row in the order of the rows: classes, probabilities of
             label 1, scores or numbers, shape (rows,); for ``"neg_log_loss"`` of several classes shape (rows, classes)
             in the order of the classes. Or a table with row ids, as for `accuracy`; or a fitted estimator.
-        training: The same for the training rows, for the guess.
+        training: Predictions for the training rows, in the same form, from which the guess is made.
         where: A condition, such as ``"region = 'N'"``: the score of the rows that meet it.
         pos_label: The positive class, for metrics of labels 0 and 1: any class of the label against the rest. By
             default label 1. Probabilities and scores are those of this class.
@@ -105,7 +105,7 @@ class AtThreshold:
     """A classifier that predicts the positive class where a model's score is at least a threshold.
 
     Attributes:
-        model: A fitted estimator.
+        model: The fitted estimator whose scores are compared with the threshold.
         threshold: Threshold of the probability of the positive class, or of the decision function.
         positive: The positive class; None for label 1 of labels 0 and 1.
     """
@@ -145,10 +145,11 @@ def at_thresholds(
         where: A condition: only rows that meet it count.
         pos_label: The positive class, such as ``"yes"`` of texts; by default label 1. Not of metrics that take all
             classes alike, such as accuracy.
-        **settings: See `metric`.
+        **settings: Further settings of the metric, as for `metric`.
 
     Raises:
-        QueryRejected: If it is no such metric, or a threshold or a score is no number. Nothing is charged.
+        QueryRejected: If the metric is not one of predicted classes, or a threshold or a score is not a number. Nothing
+            is charged.
 
     Examples:
         >>> [query.metric.name for query in at_thresholds("f1", [0.2, 0.9], [0.3, 0.5])]
@@ -193,7 +194,7 @@ def metric_named(name: object) -> Metric:
     """Return the metric with this name.
 
     Raises:
-        QueryRejected: If there is none, or it is not promised. Nothing is charged.
+        QueryRejected: If there is no metric of this name, or everhold promises no interval for it. Nothing is charged.
     """
     if isinstance(name, str) and name in METRICS:
         return METRICS[name]
@@ -248,8 +249,8 @@ def recall(predictions: Any, *, training: Any = None) -> MetricQuery:
     One query of a holdout that confirms guesses, if the predictions for training rows are known; else two.
 
     Args:
-        predictions: As for `precision`.
-        training: As for `precision`.
+        predictions: The predictions, as for `precision`.
+        training: Predictions for the training rows, as for `precision`.
     """
     return MetricQuery.of(METRICS["recall"], predictions, training)
 
@@ -258,7 +259,7 @@ def scored(name: str) -> Callable[..., Any]:
     """Return the function that builds the query for a named metric from a model or from predictions.
 
     Raises:
-        QueryRejected: If there is no such score. Nothing is charged.
+        QueryRejected: If there is no metric of this name. Nothing is charged.
     """
     metric_named(name)
     return lambda model, training=None: metric(name, model, training=training)
@@ -271,7 +272,7 @@ def as_metric(metric: Any) -> Any:
         metric: Such as ``get_scorer("roc_auc")``, ``make_scorer(fbeta_score, beta=1)`` or ``accuracy_score``.
 
     Raises:
-        QueryRejected: If it is one of scikit-learn that is not promised. Nothing is charged.
+        QueryRejected: If the metric is one of scikit-learn for which everhold promises no interval. Nothing is charged.
     """
     function = getattr(metric, "_score_func", None)
     given: tuple[Any, int, dict[str, Any], tuple[str, ...] | None]

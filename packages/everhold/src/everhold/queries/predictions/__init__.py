@@ -1,4 +1,4 @@
-"""Predictions that analysts hand in.
+"""Checks and files of the predictions that analysts hand in.
 
 Read in this order:
 

@@ -1,4 +1,4 @@
-"""Checks of predictions that an analyst hands in, and their order by row ids.
+"""Checks of the predictions of analysts, and their order by row ids.
 
 The checks use public facts, so a refusal costs nothing. Row ids are public, too: analysts need them to predict, so
 messages may say what is wrong with them.
@@ -44,7 +44,7 @@ class PredictionTable:
     Attributes:
         columns: Values by name, all equally many.
         column: The column of the predictions, where there are several.
-        counted: Whether the labels of the rows, if they have some, count them: 0, 1, 2 and so on.
+        counted: True if the labels of the table's rows, if they have labels, are the numbers 0, 1, 2 and so on.
     """
 
     columns: Mapping[str, Any]
@@ -63,12 +63,12 @@ class PredictionTable:
             ids: Public ids of the rows, numbers or text, each once; not needed without a name.
             rows_are: The name of the rows in messages, "sealed" or "training".
             others: Reads the ids of further rows, whose predictions are left out.
-            numbers: Whether all predictions have to be numbers.
+            numbers: True if all predictions have to be numbers.
             check: Checks predictions in the order of the table, so that a message names the row of the table.
 
         Raises:
-            QueryRejected: If an id is missing, twice or unknown, the predictions cannot be told, or one is missing or
-                no number. Nothing is charged.
+            QueryRejected: If an id is missing, there twice or unknown, if the column of predictions cannot be told from
+                others, or if a prediction is missing or not a number where it has to be. Nothing is charged.
         """
         self._check_named(row_id)
         if row_id is None and not self.counted:
@@ -97,7 +97,7 @@ class PredictionTable:
         """Return the position in the table of each row's prediction, or None if the order is the same.
 
         Raises:
-            QueryRejected: If an id is missing, twice or unknown. Nothing is charged.
+            QueryRejected: If an id is missing, there twice or unknown. Nothing is charged.
         """
         self._check_named(row_id)
         given = self._ids(row_id, text=bool(ids) and isinstance(ids[0], str))
@@ -154,7 +154,8 @@ class PredictionTable:
         """Raise QueryRejected if a prediction is missing, or is not a number where it must be one.
 
         Raises:
-            QueryRejected: If one is not. Names its row in the table, and quotes it.
+            QueryRejected: If a prediction is missing, or not a number where it has to be. The message names its row in
+                the table, and quotes it.
         """
         given, kind = np.ma.getdata(values), values.dtype.kind
         wrong = missing = np.ma.getmaskarray(values)
@@ -202,7 +203,7 @@ def ids_refused(
             first ones of each.
         name: The name of the table in messages.
         row_id: Name of the column of ids.
-        rows: Number of rows.
+        rows: Number of rows for which predictions are needed.
         rows_are: The name of the rows in messages, "sealed" or "training".
     """
     what = (f"ids that no {rows_are} row has", "ids more than once", f"of the {rows_are} rows' ids not at all")
@@ -223,7 +224,7 @@ def prediction_table(predictions: object) -> PredictionTable | None:
     """Return predictions as a `PredictionTable` if they have columns, or None for arrays.
 
     Raises:
-        QueryRejected: If columns share a name. Nothing is charged.
+        QueryRejected: If two columns have one name. Nothing is charged.
     """
     if predictions is None or isinstance(predictions, (PredictionTable, np.ndarray, type)):
         return predictions if isinstance(predictions, PredictionTable) else None
@@ -305,7 +306,7 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
     to be open, anything but a number with decimals may be one.
 
     Raises:
-        QueryRejected: If there is such a prediction, or no class is known. Nothing is charged.
+        QueryRejected: If a prediction is no class of the label, or no class is known. Nothing is charged.
     """
     check_known(schema)
     floats = predictions.dtype.kind == "f"
@@ -346,7 +347,7 @@ def check_known(schema: Schema) -> None:
     """Raise QueryRejected if the classes of the label are unknown, so that no class can be compared with them.
 
     Raises:
-        QueryRejected: If no class is known. Nothing is charged.
+        QueryRejected: If no class of the label is known. Nothing is charged.
     """
     if schema.label_classes == ():
         raise QueryRejected(
@@ -405,12 +406,12 @@ def probabilities(estimator: Any, features: Any, positive: Any = None) -> NDArra
     """Return the estimator's probabilities of label 1, or of another class.
 
     Args:
-        estimator: With ``predict_proba``.
+        estimator: A fitted estimator with ``predict_proba``.
         features: Features of the rows, as the estimator takes them.
         positive: The other class; then the estimator has to name its classes.
 
     Raises:
-        QueryRejected: If the estimator does not tell these classes apart. Nothing is charged.
+        QueryRejected: If the estimator does not know these classes. Nothing is charged.
     """
     found, classes = np.asarray(estimator.predict_proba(features)), getattr(estimator, "classes_", None)
     if positive is not None:
@@ -468,7 +469,7 @@ class RowSpan:
             what: The name of the predictions in messages.
 
         Raises:
-            QueryRejected: If there are neither as many predictions as the query's rows nor as many as all rows.
+            QueryRejected: If the number of predictions is neither that of the query's rows nor that of all rows.
                 Nothing is charged.
         """
         if isinstance(predictions, str | type) or hasattr(predictions, "predict"):

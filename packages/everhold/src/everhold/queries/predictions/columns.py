@@ -38,11 +38,11 @@ class PredictionsFile(Mapping[str, "PredictionColumn"]):
     """A mapping from names to the columns of a file of predictions, each read when a query needs it.
 
     Args:
-        path: The file.
+        path: Path of the file of predictions.
         row_id: Name of the column of row ids; None where its lines are in the order of the rows.
 
     Raises:
-        QueryRejected: If there is no such file or no such column. Nothing is charged.
+        QueryRejected: If there is no such file, or the file has no column of this name. Nothing is charged.
     """
 
     def __init__(self, path: Path, row_id: str | None) -> None:
@@ -93,10 +93,11 @@ class PredictionColumn:
 
         Args:
             schema: The public facts about the rows.
-            ids: As for `PredictionTable.in_order`.
-            rows_are: The same.
+            ids: Row ids in the order of the rows, as for `PredictionTable.in_order`.
+            rows_are: Words for the rows in messages, as for `PredictionTable.in_order`.
             span: Place of the rows among all sealed rows; None where they are all.
-            check: As for `PredictionTable.in_order`; takes the name of the predictions in messages, too.
+            check: Check of the predictions, as for `PredictionTable.in_order`. It also takes the name of the
+                predictions in messages.
 
         Raises:
             QueryRejected: If the file cannot be read, or its ids are not those of the rows. Nothing is charged.
@@ -134,7 +135,7 @@ class ColumnReading:
     """Reads several columns of one file. Row ids are matched once for all columns.
 
     Args:
-        file: The file.
+        file: The file whose columns are read.
         names: Names of the columns, in the order in which queries need them.
     """
 
@@ -288,7 +289,7 @@ def read_together(queries: Sequence[Any], rows: RowStore | None, schema: Schema)
     Predictions that are in the engine with the sealed rows are replaced by checked references to their columns.
 
     Raises:
-        QueryRejected: If predictions beside the rows cannot be used. Nothing is charged.
+        QueryRejected: If predictions that were joined to the rows cannot be used. Nothing is charged.
     """
     asked: dict[tuple[int, str], list[PredictionColumn]] = {}
     located: LocatedPredictions | None = None
@@ -343,7 +344,7 @@ def predictions_in(path: str | Path, *, row_id: str | None = None) -> Prediction
             lines are in their order.
 
     Raises:
-        QueryRejected: If there is no such file or no such column. Nothing is charged.
+        QueryRejected: If there is no such file, or the file has no column of this name. Nothing is charged.
 
     Examples:
         >>> import pathlib, tempfile

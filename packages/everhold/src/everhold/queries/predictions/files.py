@@ -45,8 +45,8 @@ class Wanted:
         rows: Number of sealed rows.
         training_rows: Number of training rows.
         row_id: Name of the column of row ids; None where rows have none.
-        ids_are_text: Whether ids are read as texts.
-        labels_are_text: Whether all other columns are read as texts.
+        ids_are_text: True if ids are read as texts, in the way in which they are written.
+        labels_are_text: True if all other columns are read as texts, in the way in which they are written.
         most_columns: Largest number of columns.
     """
 
@@ -85,11 +85,12 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
 
     Args:
         path: The file; the analyst's own, so what is wrong with it may be told.
-        schema: Whether rows have ids, and whether ids and labels are text, which is read as it is written.
+        schema: Public facts about the rows: whether they have ids, and whether ids and labels are text, which is read
+            as it is written.
         column: The column of the predictions; None if there is one only, apart from the ids.
 
     Raises:
-        QueryRejected: If there is no such file, or it cannot be read; the sealed rows were not looked at.
+        QueryRejected: If there is no such file, or it cannot be read. The sealed rows were not looked at.
     """
     columns = read_columns(path, _form_of(path), Wanted.of(schema), name=path.name)
     return PredictionTable(columns, name=path.name, column=column)
@@ -127,11 +128,11 @@ class SomeColumns:
     Text files are first rewritten as Parquet.
 
     Args:
-        path: As for `read_predictions`; whatever is read of it has to be of one state of the file.
-        schema: As for `read_predictions`.
+        path: Path of the file, as for `read_predictions`. The file must not change between two reads.
+        schema: Public facts about the rows, as for `read_predictions`.
 
     Raises:
-        QueryRejected: If it cannot be read, or has far more lines than predictions for these rows.
+        QueryRejected: If the file cannot be read, or has far more lines than predictions for these rows need.
     """
 
     def __init__(self, path: Path, schema: Schema) -> None:
@@ -151,7 +152,7 @@ class SomeColumns:
         """Read the columns ``names`` and return them by name, with the rows in the order of the file.
 
         Raises:
-            QueryRejected: If they cannot be read, or the file was changed meanwhile.
+            QueryRejected: If the columns cannot be read, or the file was changed since it was opened.
         """
         with self._reading.connected() as connection, self._reading.errors_hidden():
             relation = connection.read_parquet(file_pattern(self._reading.path.resolve()), hive_partitioning=False)
@@ -183,7 +184,7 @@ def read_columns(path: Path, form: str, wanted: Wanted, *, name: str) -> dict[st
         name: The name of the file in messages.
 
     Raises:
-        QueryRejected: If it cannot be read, or is far larger than predictions for these rows.
+        QueryRejected: If the file cannot be read, or is far larger than predictions for these rows.
     """
     reading = _Reading(path, form, wanted, name)
     reading.check_size()

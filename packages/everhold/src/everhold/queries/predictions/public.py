@@ -82,9 +82,9 @@ def apart_procedure(
     Args:
         bound: The difference, with its values of the training rows where they are known.
         apart: The rows on which the arrays differ.
-        schema: The rows.
+        schema: Public facts about the rows.
         labels: Labels of the training rows, where they are numbers.
-        own_guess: Whether the guess is the analyst's own.
+        own_guess: True if the guess is the analyst's own; False if it is the training estimate.
         guess: In units of a mean; None where there is none.
     """
     assert bound.pair is not None
@@ -120,7 +120,7 @@ def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, g
 
     Args:
         bound: The query, which is no yes-or-no query.
-        schema: The rows.
+        schema: Public facts about the rows.
         labels: Labels of the training rows, where they are numbers.
         guess: The analyst's own guess, in units of a mean.
     """
@@ -203,7 +203,7 @@ def _imagined(predictions: Floats, schema: Schema, labels: Floats | None, spread
 
     Args:
         predictions: Probabilities of label 1, or numbers; shape (rows,).
-        schema: The rows.
+        schema: Public facts about the rows.
         labels: Labels of the training rows; None where there are none.
         spread: Standard deviation of all predictions.
     """

@@ -110,7 +110,7 @@ class ChoiceQuery(Query[Choice]):
 
     Attributes:
         candidates: Means in the same units; or anything, with a loss.
-        best: Whether the lowest or the highest mean is best.
+        best: Which mean is best: ``"lowest"`` or ``"highest"``.
         most: How many of the best are told, in their order.
         loss: Function from a candidate to its query; None where candidates are queries.
     """
@@ -158,7 +158,7 @@ class ChoicePlan(OneEntry[Choice]):
     """A plan for one choice among candidates, with one ledger entry (corollary M1).
 
     Attributes:
-        best: Whether the lowest or the highest mean is best.
+        best: Which mean is best: ``"lowest"`` or ``"highest"``.
         pairs: Differences between the chosen candidate and all others; None if they are not computed.
     """
 
@@ -307,7 +307,7 @@ def choose(
         candidates: Means in the same units, such as ``[error(model) for model in models]``, or one metric of several
             models, such as ``[metric("roc_auc", model) for model in models]`` or `at_thresholds`. With a loss anything
             else, such as the models themselves; `Choice.index` is a position among them.
-        best: Whether the lowest or the highest mean is best.
+        best: Which mean is best: ``"lowest"`` or ``"highest"``.
         most: How many of the best are told, the best first.
         loss: From a candidate to the query that is its loss, such as `error`, or
             ``lambda cut: f"delay > {cut} and late = 0"``.
@@ -376,7 +376,7 @@ class CandidatePairs:
         Args:
             pairs: The result of `evaluate` for the candidate.
             nats: ln(1 / level) of a two-sided procedure.
-            lowest: Whether lower values are better.
+            lowest: True if lower values are better; False if higher ones are.
         """
         middles = [
             _better(each.bound, mean, mean, lowest=lowest)

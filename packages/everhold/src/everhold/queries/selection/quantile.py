@@ -48,7 +48,7 @@ class Quantile(Paid):
         value: A public value near the sealed quantile; None if the query was refused.
         low: Lower end, minus infinity if no public value is low enough; None if refused.
         high: Upper end, infinity if no public value is high enough; None if refused.
-        level: The level that was asked for, such as 0.5 for the median.
+        level: The requested level of the quantile, such as 0.5 for the median.
         level_error: Half-width of the interval as a share of rows: about this share more or less than ``level`` of the
             rows lies below its ends. None if refused.
     """

@@ -60,7 +60,7 @@ class QueryResult(Display):
         charged: Charge of the query; 0 for a refusal and a repeated query.
         remaining: The budget that is left, by name.
         query: SHA-256 of the query.
-        repeated: Whether the query had been answered before.
+        repeated: True if the query had been answered before; False if this is its first answer.
         confidence: Probability with which all statements of the holdout hold together.
         about: Words for what the answer is about, if not the population: labels drawn anew on these rows.
     """
@@ -139,7 +139,7 @@ def checks_guesses(
         tolerance: A requested half-width; it must be None.
 
     Raises:
-        QueryRejected: If it is another mechanism, or a guess or a tolerance was given. Nothing is charged.
+        QueryRejected: If the mechanism is another one, or a guess or a tolerance was given. Nothing is charged.
     """
     mechanism = compiler.mechanism
     if not has_public_levels(mechanism):
@@ -169,7 +169,8 @@ class OneEntry(QueryPlan[Result]):
 
     Attributes:
         declared: ln(1 / level) of a member of a declared family, which takes no place (S10); nan for other queries.
-        anew: Whether the query has an earlier answer as no member, so that the member has another identity.
+        anew: True if the query was answered before it was a member of a declared family. The member then has another
+            identity.
     """
 
     schema: Schema
@@ -336,7 +337,7 @@ def listed(candidates: Any, *, what: str, most: int) -> list[Any]:
         most: Largest number of candidates.
 
     Raises:
-        QueryRejected: If it is no list of them, or holds none or too many. Nothing is charged.
+        QueryRejected: If ``candidates`` is not a list of candidates, or holds none or too many. Nothing is charged.
     """
     try:
         found = None if isinstance(candidates, (str, bytes)) else list(candidates)
@@ -353,7 +354,7 @@ def query_of(candidate: Any, loss: Callable[[Any], Query[Any] | str] | None) -> 
     """Return the query of one candidate, after checking that it is a mean of row values.
 
     Raises:
-        QueryRejected: If it is no mean of row values. Nothing is charged.
+        QueryRejected: If the candidate is not a mean of row values. Nothing is charged.
     """
     return as_rowwise(query_or_metric(candidate, loss))
 
@@ -362,7 +363,7 @@ def query_or_metric(candidate: Any, loss: Callable[[Any], Query[Any] | str] | No
     """Return the query of one candidate, after checking that it is a mean of row values or a metric.
 
     Raises:
-        QueryRejected: If it is neither. Nothing is charged.
+        QueryRejected: If the candidate is neither a mean of row values nor a metric. Nothing is charged.
     """
     if loss is not None and not callable(loss):
         raise QueryRejected(
@@ -376,7 +377,7 @@ def check_same_units(bound: Sequence[BoundQuery], what: str) -> None:
     """Raise QueryRejected unless all means have the same range.
 
     Raises:
-        QueryRejected: If they are in different units. Nothing is charged.
+        QueryRejected: If the means have different ranges. Nothing is charged.
     """
     if len({(query.at_zero, query.at_one) for query in bound}) > 1:
         raise QueryRejected(f"The {what} are means with different ranges. Pass the same low and high for all of them.")
@@ -399,7 +400,7 @@ class Compared:
         """Bind candidates to the rows, and check that they are in the same units.
 
         Raises:
-            QueryRejected: If one cannot be asked, or they cannot be compared. Nothing is charged.
+            QueryRejected: If a candidate cannot be asked, or candidates have different units. Nothing is charged.
 
         Warns:
             DependenceWarning: If the values of one on the training rows are worth fewer rows than is promised.
@@ -482,7 +483,7 @@ class SealedValues:
 
     Attributes:
         totals: Exact sums in grid units, shape (queries,).
-        means: As means in [0, 1], shape (queries,).
+        means: Mean of each query in [0, 1], shape (queries,).
         seen: Summary that each procedure needs besides the mean; None where the mean is enough.
     """
 
@@ -516,7 +517,7 @@ def ends_of(
 
     Args:
         procedures: One for each query.
-        bound: The sealed values.
+        bound: Values of the queries on the sealed rows.
         nats: ln(1 / level) of both sides together.
         rounding: Largest error by the grid of row values.
     """

@@ -86,7 +86,7 @@ class FirstAbove(_Above):
 
     Attributes:
         index: Position of the candidate found; None if none was found or the query was refused.
-        found: True if one was found; None if refused.
+        found: True if a candidate above the threshold was found; None if the query was refused.
         asked: The candidate that was found, as people read it; None if there is none.
     """
 
@@ -123,7 +123,7 @@ class AllAbove(_Above):
     Attributes:
         indices: Positions of the candidates found; None if the query was refused.
         asked: The candidates found, as people read them.
-        of: Number of all candidates.
+        of: Number of all candidates of the scan.
     """
 
     indices: tuple[int, ...] | None
@@ -157,7 +157,7 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
 
     Attributes:
         candidates: Means in the same units, in the order of the scan.
-        first: Whether only the first mean above the threshold is told.
+        first: True if only the first mean above the threshold is told; False if all are.
     """
 
     candidates: Iterable[Any]
@@ -190,7 +190,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
     """A plan for one scan of candidates, with a ledger entry for each of them (corollary M2).
 
     Attributes:
-        first: Whether only the first mean above the threshold is told.
+        first: True if only the first mean above the threshold is told; False if all are.
     """
 
     schema: Schema

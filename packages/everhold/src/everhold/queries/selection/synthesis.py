@@ -361,7 +361,7 @@ def check_universe(universe: object) -> None:
     """Check that a value is a universe.
 
     Raises:
-        QueryRejected: If not. Nothing is charged.
+        QueryRejected: If the value is not a universe. Nothing is charged.
     """
     if not isinstance(universe, Universe):
         raise QueryRejected(f"The universe is a {type(universe).__name__}. Pass Universe((ListedColumn(...), ...)).")
