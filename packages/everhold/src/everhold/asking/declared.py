@@ -272,16 +272,16 @@ class FamilyLevels:
 
     def pools(self, executor: QueryExecutor) -> tuple[RecordedPool, ...]:
         """Return the pools that the holdout has recorded."""
-        return tuple(pool.recorded(each.name, each.nats) for each, pool in self._pools(executor))
+        return tuple(pool.recorded(each.name, each.nats) for each, pool in self._pools(executor.ledger.head()))
 
-    def check_arriving(self, executor: QueryExecutor, arriving: Path) -> None:
+    def check_arriving(self, executor: QueryExecutor, head: Head, arriving: Path) -> None:
         """Check that no row of a recorded pool is in a file of rows that are about to be sealed."""
         group_by = executor.mechanism.dependence.group_column
-        for _, pool in self._pools(executor):
+        for _, pool in self._pools(head):
             pool.check_arriving(arriving, executor.schema, group_by=group_by, key=executor.key.notes_key)
 
-    def _pools(self, executor: QueryExecutor) -> list[tuple[Declaration, BoundPool]]:
-        declared = executor.ledger.head().accounts.of(Declarations).by_name.values()
+    def _pools(self, head: Head) -> list[tuple[Declaration, BoundPool]]:
+        declared = head.accounts.of(Declarations).by_name.values()
         return [(each, pool) for each in declared if isinstance(pool := self.family(each), BoundPool)]
 
     def family(self, declaration: Declaration) -> BoundFamily:

@@ -222,7 +222,7 @@ def _append(
     def check_pools(arriving: Path) -> None:
         from everhold.asking.declared import FamilyLevels
 
-        FamilyLevels(executor.schema).check_arriving(executor, arriving)
+        FamilyLevels(executor.schema).check_arriving(executor, head, arriving)
 
     sealed = seal_arrival(earlier, number, rows=rows, training=training, check=check_pools)
     if sealed is None:
