@@ -188,7 +188,7 @@ class BoundPool(BoundFamily):
     rows: int
     content: str
     judges: dict[str, tuple[PooledMean, ...]]
-    known_by: tuple[str, ...]
+    known_by: tuple[str, ...] = ()
     hashes: KnownRows | None = field(default=None, repr=False, compare=False)
 
     def nats(self, bound: BoundQuery) -> float | None:

@@ -75,8 +75,8 @@ def test_the_storage_may_come_from_the_environment(run):
 
 
 @pytest.mark.parametrize("name", ["", " a", "a\x1b[2J", "x" * 101])
-def test_a_name_that_cannot_be_used_is_a_misuse(run, name):
-    result = run("allot", "s.db", "flights", name, "--queries", "1", code=2)
+def test_a_name_that_cannot_be_used_is_refused(run, name):
+    result = run("allot", "s.db", "flights", name, "--queries", "1", code=5)
     assert "\x1b" not in result.output
     assert len(result.output) < 500
 

@@ -205,7 +205,8 @@ def name_of(query: object) -> str:
     if spec.kind == "difference":
         return " minus ".join(map(name_of, spec.of))[:MOST_SHOWN]
     named = spec.details.get("name", spec.kind)
-    return f"{named if isinstance(named, str) else spec.kind} of {type(spec.of).__name__}"
+    of = spec.of[:MOST_SHOWN] if isinstance(spec.of, str) else type(spec.of).__name__
+    return f"{named if isinstance(named, str) else spec.kind} of {of}"
 
 
 # A condition that says which rows count: ``where="region = 'N'"``.
