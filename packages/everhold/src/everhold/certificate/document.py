@@ -169,10 +169,11 @@ class CertifiedAccount:
     Attributes:
         counts: Numbers of queries, answers and charges, added up over the ledger entries up to the head.
         since: The checkpoint after which entries were read; None if all of them were.
-        also_sealed_as: Other holdouts of the same storage with the same rows.
+        also_sealed_as: Names of other holdouts of the same storage with the same rows.
         extensions: Facts of ledger extensions by name, as `HoldoutAccessor.certificate_facts` gives them.
-        answers: Those that the first page shows, as `certificate_answers.chosen_answers` gives them.
-        queries: All of them, as `everhold.asking.reports.certifying.listed_queries` gives them; None for no list.
+        answers: Answers that the first page shows, as `certificate_answers.chosen_answers` chooses them.
+        queries: All queries, as `everhold.asking.reports.certifying.listed_queries` lists them; None if the certificate
+            has no list.
     """
 
     head: Head
@@ -197,7 +198,7 @@ def make_certificate(
 
     Args:
         record: The record of the sealed holdout.
-        account: What was asked and spent.
+        account: Facts about the queries that were asked and the budget that was spent.
         mechanism: The one that answers.
         key: The steward's key, which signs the certificate.
         timestamp: Authority that states when it was signed; none by default.

@@ -114,7 +114,8 @@ def coloured_lines(
     """Return a chart of lines that differ in colour and dash.
 
     Args:
-        points: With the name of their line under ``by``; a line is drawn over those whose points come before.
+        points: Points of the lines, each with the name of its line under ``by``. A line is drawn over the lines whose
+            points come before.
         looks: Colour and dash of each line, by name, in the order of the legend.
         labels: What the legend calls a line, as a Vega expression.
         covered: Names of lines that others cover; see `covered_lines`.

@@ -30,12 +30,13 @@ class SeriesFacts:
         ties: True if two sealed rows of one series share a place in the order.
         training: Where the training rows of the same series stand, as seen from the sealed rows.
         step: Usual distance of neighbouring sealed rows in the order, in units of the column (seconds for times): the
-            mean of those within a tenth of the median; None where rows are alone.
+            mean of the distances within a tenth of the median. None if rows are alone in their series.
         training_step: Usual distance of neighbouring training rows; None if they are alone in their series or there are
             none.
-        least_step: The least distance of neighbouring sealed rows; None where rows are alone.
-        apart: Least distance between the training rows and the sealed rows of one series, in steps: usual ones, or the
-            least of that series where it is longer. None without any, or where nothing shows how long a step is.
+        least_step: The least distance of neighbouring sealed rows; None if rows are alone in their series.
+        apart: Least distance between the training rows and the sealed rows of one series, in usual steps, or in the
+            least steps of the series if these are longer. None if no series has both kinds of rows, or nothing shows
+            how long a step is.
     """
 
     lengths: Mapping[int, int]
@@ -103,11 +104,11 @@ class DependenceModel(ABC):
     Attributes:
         kind: Name of the model in its plain data.
         title: The kind in words.
-        rows_are: What the rows are then, in two or three words.
+        rows_are: Two or three words that describe rows under this model.
         how_to_tell: Sentences that say when the assumption is wrong, how to check it, and what to do then.
-        entries: All that the plain data may hold besides the kind, each with what it is in words.
+        entries: Every entry that the plain data may have besides the kind, with what it is in words.
         value_words: Entry and value, where a value has words of its own.
-        influence_in: What lines of `influences` are, with their unit.
+        influence_in: Words for the numbers that the lines of `influences` show, with their unit.
         holds_given_features: True if labels depend on each other as declared also when all features are known.
         independent: True if rows are independent of each other, so that averages have exact binomial-KL tails.
         in_groups: True if rows are in groups of the sizes `unit_counts`, and the groups are independent of each other.

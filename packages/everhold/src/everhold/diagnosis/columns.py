@@ -93,7 +93,7 @@ class OpenFile:
     Attributes:
         rows: Number of rows of the file.
         kinds: Kind of each column that can be looked at, by name of the column.
-        notes: What is left out, in words.
+        notes: Columns or rows that are left out of the diagnosis, in words.
     """
 
     def __init__(self, engine: Embedded, *, label: str | None = None, also: Sequence[str] = ()) -> None:
@@ -422,7 +422,7 @@ def likeness(path: Path, *, groups: str, label: str | None) -> float:
     Args:
         path: A Parquet file of training rows; no other file is read.
         groups: Column whose equal values make a group.
-        label: The label; without one nothing is known.
+        label: Name of the label column; None if there is no label, in which case nothing is known.
 
     Returns:
         The largest over the classes of the label; `UNKNOWN` where the rows do not show it.
@@ -540,7 +540,7 @@ class Shared:
 
     Attributes:
         claimed: Sum of the squared unit totals.
-        added: What units with a common value add to it; about 0 where units are independent.
+        added: Amount that units with a common value add to this sum; about 0 if units are independent.
         p_value: Chance of so much where units are independent.
     """
 
@@ -577,8 +577,8 @@ class Crossing:
     """A table of rows by unit and by the value of a column, built once to test many outcomes.
 
     Args:
-        codes: Shape (rows,): value of each row as a number from 0; -1 where it is missing.
-        units: Shape (rows,): unit of each row as a number from 0; None if every row is a unit.
+        codes: Value of each row as a number from 0, shape (rows,); -1 if it is missing.
+        units: Unit of each row as a number from 0, shape (rows,); None if every row is a unit.
 
     Examples:
         >>> rng = np.random.default_rng(0)

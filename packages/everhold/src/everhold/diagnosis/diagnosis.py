@@ -47,13 +47,13 @@ class Diagnosis(Display):
         label: The label; None if every column of numbers was looked at in its place.
         mechanism: Name of the mechanism.
         radius: Radius of the mechanism, for the rows as they are declared.
-        declared: What is declared about the rows.
+        declared: The declared model of how the rows depend on each other.
         promised: How many rows are worth one as the rows are declared, in the worst case for declared groups; a finding
             names what the procedure in force claims. None where the declaration bounds no average.
         findings: One for each column that may group or order the rows, the clearest first.
         informative: Names of the outcomes that go together with the size of a row's group; empty if no groups are
             declared.
-        notes: What was left out.
+        notes: Columns or rows that were left out of the diagnosis, in words.
     """
 
     rows: int
@@ -271,7 +271,7 @@ def warn_of_whole_groups(columns: Sequence[str], diagnosis: Diagnosis) -> None:
 
     Args:
         columns: Columns of such groups, the largest groups first.
-        diagnosis: What the training rows show; a group of which it warns already is not said twice.
+        diagnosis: What the training rows show. A group about which the diagnosis itself warns is not named again.
     """
     said = any(found.apart and found.role == "group" for found in diagnosis.suspects)
     wanted = [name for name in columns if not _covered(name, diagnosis)]

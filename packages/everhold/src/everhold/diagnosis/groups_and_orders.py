@@ -52,7 +52,8 @@ class CheckInputs:
 
     Attributes:
         rows: Open rows, in the order of their file.
-        whole: Given a column and whether all outcomes count, rows in which its groups are whole.
+        whole: Function from a column, and a flag that is True if all outcomes count, to rows in which the groups of the
+            column are whole.
         label: The outcome that counts most.
         declared: The declared dependence of the rows.
         promised: Rows for each effective row that are promised, by the sizes of declared groups in the worst case.
@@ -429,15 +430,16 @@ class Finding(ABC):
         role: ``"group"`` if rows with equal values may have been drawn together; ``"attribute"`` if there are so few
             values, or so many rows of each that are hardly alike, that it rather describes rows; ``"series"`` if it may
             put rows in order.
-        outcome: In what rows resemble each other: a column, or one of the label's classes.
+        outcome: Outcome in which rows resemble each other: a column, or one of the label's classes.
         of_label: True if the outcome is the label; False if it is another column.
         correlation: Correlation of two rows of one group (intra-class correlation, one-way analysis of variance), or of
             neighbours in the order (lag-1 autocorrelation). It is computed from ranks, so that a few huge values cannot
             decide.
         p_value: Chance of a correlation as clear as this one if rows are worth what is promised, times the number of
             columns looked at.
-        design_effect: How many rows are worth one; for a series, where blocks of rows show it most clearly.
-        promised: How many rows are worth one as the rows are declared.
+        design_effect: Number of rows that are worth one independent row. For a series it is that of the block length
+            which shows it most clearly.
+        promised: Number of rows that are worth one independent row, as the rows are declared.
         groups: Number of groups; None for a series.
         sizes: Pairs (size, number of groups of that size); empty for a series.
         missing: Rows without a value in the column; each counts as a group of its own.
@@ -446,12 +448,13 @@ class Finding(ABC):
         apart: True if no value of the column stands both in training and in sealed rows, as if whole groups were
             sealed.
         local: The correlation beyond what the neighbouring value shares, for whole numbers that stand on both sides.
-        first_order: For a series, whether a model in which a row depends on the row before alone explains it.
-        block: For a series, so many rows in a row are surely worth one.
-        effective_rows: What the sealed rows are worth if they are like these: for groups in the worst case, for a
-            series as measured.
-        radius: What the radius would be with what is suggested and the same mechanism, tuned anew; None where there is
-            none, or where it was not computed, as for attributes.
+        first_order: For a series, True if a model in which a row depends on the row before alone explains the
+            correlation.
+        block: For a series, the number of consecutive rows that are worth at least one independent row.
+        effective_rows: Effective number of sealed rows if they are like the training rows: for groups in the worst
+            case, for a series as measured.
+        radius: Radius that the same mechanism, tuned anew, would have with the suggested dependence. None if it would
+            have none, or if it was not computed, as for attributes.
         states: Number of different values of the outcome.
     """
 

@@ -73,7 +73,8 @@ class DependenceMonitor:
 
     Attributes:
         order_by: Columns that put the training rows in the declared order; none for the order of the file.
-        rows_for_one: How many rows are worth one as they are declared; None where no average is bounded.
+        rows_for_one: Number of rows that are worth one independent row, as they are declared; None if no average is
+            bounded.
         sizes: Rows of each block.
         groups: Columns whose equal values make groups that are not declared, with what these have in common.
         units: Declared group of each training row; None if no column names them.

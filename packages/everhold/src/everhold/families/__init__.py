@@ -1,1 +1,1 @@
-"""Declared families: queries whose descriptions are fixed before anybody asks, and that pay by them alone (S10)."""
+"""Declared families: queries that are described before anybody asks, and pay by their description alone (S10)."""

@@ -1,4 +1,4 @@
-"""The protocol of declared families: weights of its members, which sum to at most 1 and never depend on sealed rows."""
+"""The protocol of declared families: weights of members, which sum to at most 1 and never depend on sealed rows."""
 
 from __future__ import annotations
 

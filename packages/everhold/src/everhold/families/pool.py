@@ -108,7 +108,8 @@ class PooledMean:
         ends: Range of the number; None for a condition.
         rows: Number of rows of the pool.
         share: The mean, as a share of the range.
-        seen: Histogram of a number's values, or sums by group; None where the share of independent rows says all.
+        seen: Histogram of a number's values, or sums by group; None if the rows are independent and the share alone is
+            enough.
         verdict: True if the mean is the share of one verdict of a text.
     """
 
@@ -179,8 +180,8 @@ class BoundPool(BoundFamily):
         rows: Number of rows of the pool.
         content: SHA-256 of the rows of the pool, in any order.
         judges: One mean for each judge, or one for each of its verdicts but the commonest one, by `key_of_judge`.
-        known_by: Columns by which its rows are recognized among those that arrive: the row id, the group or all that it
-            shares with the sealed rows.
+        known_by: Columns by which rows of the pool are recognized among arriving rows: the row id, the group, or all
+            columns that the pool shares with the sealed rows.
         hashes: Hash of the columns ``known_by`` in each row, to be kept beside the sealed rows; None once it is kept.
     """
 

@@ -70,11 +70,12 @@ class Protocol(NamedTuple):
 
     Attributes:
         share: Part of the probability of failure that they have.
-        queries: Planned queries that are no members; None where it is not said.
-        surprises: Planned surprises among them; None where it is not said.
-        confidence: Probability with which all intervals hold at once; None where it is not said.
-        groups: Column of the groups of rows, such as patients; None where it is not said.
-        missing: Rule for missing values; None where it is not said.
+        queries: Planned number of queries that are no members of declared families; None if the protocol does not say
+            it.
+        surprises: Planned number of surprises among these queries; None if the protocol does not say it.
+        confidence: Probability with which all intervals hold at once; None if the protocol does not say it.
+        groups: Column of the groups of rows, such as patients; None if the protocol does not say it.
+        missing: Rule for missing values; None if the protocol does not say it.
     """
 
     families: dict[str, Family]

@@ -143,7 +143,8 @@ def plan(
     """Plan a study, before there are any data.
 
     Args:
-        protocol: With it, the widths that each declared family and all other queries have: see `plan_study`.
+        protocol: A study protocol, as for `plan_study`. The plan then has the widths for each declared family and for
+            all other queries.
         rows: Number of sealed rows; without a protocol it may be left out where a radius is given.
         **request: ``queries``, the number of adaptive queries; ``surprises``, the answers that may come from the sealed
             rows; ``confidence``; ``dependence`` of the rows; and ``training_rows`` that guesses are made from. Without
@@ -175,7 +176,8 @@ def plan_study(
     """Compute the interval widths of a study protocol for a number of sealed rows.
 
     Args:
-        protocol: A file, or what `everhold.protocol` returns, or the same as plain data.
+        protocol: Path of a protocol file, the protocol that `everhold.protocol` returns, or the same content as plain
+            data.
         rows: Number of sealed rows.
         queries: Planned queries that are no members; by default what the protocol says, or 1,000.
         **terms: ``surprises``, the planned surprises among them, by default what the protocol says, or 10;

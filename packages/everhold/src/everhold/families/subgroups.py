@@ -286,7 +286,7 @@ def subgroups(
     Args:
         columns: Columns of texts or truth values.
         of: A condition as a text, or a mean with its range.
-        together: At most so many columns name a subgroup.
+        together: Largest number of columns whose values define one subgroup.
         values: Categories by column, where the training rows do not say them. Never take them from the sealed rows.
 
     Examples:

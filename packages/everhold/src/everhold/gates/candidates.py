@@ -49,7 +49,7 @@ SCORE = "score"
 
 
 def why_no_gain(name: Any) -> str | None:
-    """Return why gates do not support a metric, with the nearest one, or None if they do or it is unknown.
+    """Return why gates do not support a metric, with the nearest one; None if gates support it or do not know the name.
 
     Examples:
         >>> why_no_gain("average_precision")
@@ -93,7 +93,8 @@ class GateMetric:
     """Metric of a gate.
 
     Attributes:
-        make: From a candidate, and its predictions for the training rows or None, to the query about it.
+        make: Function from a candidate, and its predictions for the training rows or None, to the query about the
+            candidate.
         make_of_classes: The same as ``make``, for labels other than 0 and 1 whose metric is another query; None if
             there is no other query.
         description: Public and canonical, as far as it is known before there is a candidate.
@@ -221,7 +222,7 @@ class Gained:
 
     Attributes:
         total: The sum of paired row values in grid units.
-        seen: Input of the procedure; None where that is the total.
+        seen: Input of the interval procedure; None if the procedure needs the total alone.
         mean: The number itself, where the total does not tell it.
     """
 
@@ -242,7 +243,8 @@ class Gain:
 
     Attributes:
         procedure: Procedure of an interval whose lower end holds on one side, at half of the level of both sides.
-        evaluate: From the sealed rows, and the values kept of challenger and champion, to the gain on these rows.
+        evaluate: Function from the sealed rows, and the stored values of challenger and champion, to the gain on these
+            rows.
     """
 
     procedure: Procedure
@@ -281,8 +283,8 @@ def paired(challenger: NDArray[np.int64], champion: NDArray[np.int64], *, rises:
     """Return the row values ``(1 + gain) / 2`` of a challenger's gain over the champion, in grid units, rounded down.
 
     Args:
-        challenger: Shape (rows,), in grid units.
-        champion: Shape (rows,), in grid units.
+        challenger: Row values of the challenger in grid units, shape (rows,).
+        champion: Row values of the champion in grid units, shape (rows,).
         rises: True if higher row values are better; False if lower ones are.
         unit: Grid steps between 0 and 1.
 
@@ -499,7 +501,7 @@ def checked_margin(margin: Any, candidate: Candidate) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OutputCandidate(Candidate):
-    """A candidate for which the gate stores predictions, because its metric is no mean of row values."""
+    """A candidate for which the gate stores predictions, because its metric is not a mean of row values."""
 
     reader: ModelsReader
 

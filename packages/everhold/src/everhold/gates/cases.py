@@ -139,7 +139,7 @@ class CaseVersion(Version):
 
     Attributes:
         results: Results on all cases, shape (cases, runs, metrics). Secret.
-        rerun: New results of champion and baseline; None where the stored ones are used. Secret.
+        rerun: New results of champion and baseline; None if the stored results are used. Secret.
     """
 
     results: NDArray[np.float64] = field(repr=False)
@@ -263,7 +263,7 @@ class CaseEvidence(Evidence[CaseVersion]):
 
         Args:
             challenger: Digest of its name.
-            results: Shape (cases, runs, metrics) each.
+            results: Results of challenger, champion and baseline, each of shape (cases, runs, metrics).
         """
         if self.units.suite.population == NEW_RUNS:  # else a unit has the mean of its runs
             results = with_runs_shuffled(self.executor.key.order_key, challenger, results)
@@ -388,7 +388,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         return worth_asking(self.units, own, theirs, nats=self.next_nats(head), left=left)
 
     def remember_open(self, head: Head, results: Any) -> None:
-        """Store a new champion's results on open cases, if the challenge came with them."""
+        """Store a new champion's results on open cases, if they were handed in with the challenge."""
         opened = self.open_cases
         if opened.ids and (own := opened.open_part(self.units.suite, results)) is not None:
             self._remember(self.gate_at(head).champion, own, head)

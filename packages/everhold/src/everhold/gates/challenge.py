@@ -169,10 +169,10 @@ class Challenge(QueryPlan[Verdict]):
     Attributes:
         gate: The gate as it was when the challenge was prepared.
         version: The challenger, as a checked version.
-        rows: What says which rows or cases it is about, where some arrived; part of its identity.
+        rows: Fact that says which rows or cases the challenge is about, if some arrived; part of its identity.
         about: Words for what a promotion is about; None for the population.
         mechanism: The mechanism for the rows that decide.
-        keeping: For so many silent queries there has to be room afterwards.
+        keeping: Number of silent queries for which there has to be room afterwards.
     """
 
     gate: GateAccount

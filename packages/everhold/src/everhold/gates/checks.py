@@ -54,7 +54,7 @@ class CheckVerdict(QueryResult):
         verdict: ``"not worse"``: not worse than the baseline by more than the margin, and all guards hold (proved).
             ``"regression"``: worse by more than the margin, or a guard is violated (proved). ``"undecided"``: neither
             is proved. ``"refused"``: the budget left does not pay for it.
-        margin: In the metric's units.
+        margin: The margin of the check, in the metric's units.
         low: The gain over the baseline is proved to be at least this, in the metric's units; None where it is not.
         high: Proved upper bound of this gain; None where none is proved, or a guard is violated.
         cases_needed: For an undecided check, about how many more cases like these would prove a version that is as good
@@ -198,7 +198,7 @@ def verdict_of(paired: PairedResults, margin: float, nats: float) -> str:
 
     Args:
         paired: Results of the version beside those of the baseline.
-        margin: In units of the range of each success's metric.
+        margin: The version may be worse by this much, in units of the range of each success's metric.
         nats: ln(1 / level), where the level is the error probability that the check may have.
     """
     claims = claims_of(paired.plan, margin)
@@ -234,10 +234,11 @@ def prepared_check(
     Args:
         evidence: The evidence of the gate.
         gate: Public record of the gate, as of the head.
-        version: With new results of the baseline, where there are any.
+        version: The checked version, with new results of the baseline if there are any.
         head: The head of the ledger.
         executor: The executor that answers the check.
-        margin: In units of the first metric; negative where a version has to be better.
+        margin: The version may be worse by this much, in units of the first metric. It is negative if the version has
+            to be better.
 
     Raises:
         QueryRejected: If the margin cannot be used, a claim is about a ratio, or the champion lacks results.

@@ -232,7 +232,7 @@ def read_case_file(
             ``score``, ``cost`` and ``latency`` (seconds) of cases that are named by their description and variables, or
             Inspect (also ``*.eval``), with its scorers, or deepeval. ``*.jsonl`` is promptfoo, samples of
             lm-evaluation-harness, or a table, as ``*.parquet`` is. All but CSV need everhold-integrations.
-        kind: Such as ``".xml"``; by default the ending of the path.
+        kind: Kind of the file as an ending, such as ``".xml"``; by default the ending of the path.
         columns: Names of the columns of a table, if the columns for case and run are not named ``case`` and ``run``.
         missing: The gate's rule for crashed runs, as for `outcomes`.
 

@@ -157,7 +157,8 @@ class Gate(SeesArrivals):
             results: Results of the version on the cases, as for ``candidate`` in `challenge`.
             margin: The version may be worse by so much, in the metric's units; a negative one asks for a gain. Guards
                 of the gate have their own slacks, and have to hold as well.
-            challenger: Name of the version; the same name and margin have the same verdict, and are free.
+            challenger: Name of the version. A second check with the same name and margin has the same verdict and is
+                free.
             baseline: New results of the baseline, run after the version was finished; by default the stored ones.
             strict: Raise `BudgetExhausted` instead of returning a refused verdict.
 

@@ -29,7 +29,7 @@ class GateHistory(Display):
     Attributes:
         gate: Name of the gate.
         metric: The metric or the claims in words, with guards and their slacks.
-        margin: By more than this each champion is better than the one before, in the metric's units.
+        margin: Each champion is proved better than the one before by more than this, in the metric's units.
         challenges: Challenges answered so far.
         promotions: How many of them were promoted; each cost a surprise.
         remaining: The budget that is left, by name.

@@ -195,7 +195,7 @@ def compare_policies(
         challenges: Changes that the optimiser tries in a night.
         confidence: Probability with which all promotions hold.
         nights: Simulated nights of each policy.
-        seed: For the same comparison another time.
+        seed: Seed of the random numbers. The same seed repeats the same comparison.
 
     Raises:
         ValueError: If an argument is outside its range.

@@ -370,7 +370,7 @@ def _checked(evidence: CaseEvidence, version: Version, looks: int, head: Head) -
     """Return the record of a challenge to open, after checking that it can be opened.
 
     Raises:
-        QueryRejected: If another one is open, or the champion is not complete. Nothing was charged.
+        QueryRejected: If another challenge is open, or the champion lacks results. Nothing was charged.
         BudgetExhausted: If no possible results could prove the claims any more. Nothing was charged.
     """
     executor, accounts, units = evidence.executor, head.accounts, evidence.units

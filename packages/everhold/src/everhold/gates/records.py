@@ -58,7 +58,7 @@ class GateAccount:
     Attributes:
         name: Name of the gate, unique in the holdout.
         metric: Description of the metric or claims, without candidates; plain JSON data.
-        margin: By more than this a promoted challenger is better, in units of row values in [0, 1].
+        margin: A promoted challenger is proved better by more than this, in units of row values in [0, 1].
         limit: Most challenges that are answered; None for as many as the holdout's budget pays.
         first: SHA-256 of the query about the champion with which the gate was opened.
         champion: SHA-256 of the query about the present champion.

@@ -39,12 +39,13 @@ class CaseSuite:
     Attributes:
         ids: Case ids in the order of the sealed rows.
         better: Names of the successes; any one is enough.
-        margin: By more than this a success has to be better, in the metric's units.
+        margin: A success has to be better by more than this, in the metric's units.
         not_worse: Guards: the slack of each in its metric's units.
         runs: Runs of each case.
         population: What the promise is about: `NEW_CASES` or `NEW_RUNS`.
         limits: Guards against a fixed number: by the name of a metric, the number that its mean has to be above.
-        ratios: By the name of a success or guard that is a ratio of means, its columns.
+        ratios: Columns of the numerator and of the denominator, by the name of a success or guard that is a ratio of
+            means.
         tail: True if the binomial tail proves successes about yes-or-no runs (Lemma Y); False if bets prove them.
         missing: What becomes of runs without a result, a key of `everhold.gates.challenge.MISSING`.
     """
@@ -475,8 +476,8 @@ def limits_for(
     A ratio of means is at most m if the mean of m * denominator - numerator is at least 0.
 
     Args:
-        at_most: By a column, a difference ``"a - b"`` or a ratio ``"a / b"``.
-        at_least: The least that a mean may be, with the same kinds of keys.
+        at_most: The most that a mean may be, by the name of a column, a difference ``"a - b"`` or a ratio ``"a / b"``.
+        at_least: The least that a mean may be, by the same kinds of names.
         ranges: Least and largest number of columns, by name; 0 to 1 by default.
 
     Raises:
@@ -536,7 +537,7 @@ class VarianceShares(Display):
     Attributes:
         metric: The first metric of the gate.
         between_cases: Share of the variance of a single run that lies between cases, in [0, 1]; None for one run.
-        between_runs: The rest, between runs of the same case; None for one run.
+        between_runs: Share between runs of the same case, the rest of the variance; None if each case has one run.
         runs: Number of runs of each case.
         population: What the gate's promise is about: `NEW_CASES` or `NEW_RUNS`.
         helps: What would make the smallest step smaller: ``"runs"``, ``"cases"``, or ``"either"``.

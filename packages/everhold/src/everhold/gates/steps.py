@@ -82,7 +82,7 @@ class CasePlan(Display):
         disagreement: Share of runs in which challenger and champion differ.
         confidence: Probability with which all promotions hold.
         nats: ln(1 / level) of a challenge before the first promotion.
-        after: The same after one, two and three promotions.
+        after: Smallest gains after one, two and three promotions.
         table: One row for each number of cases and runs: cases, runs, and the step that is promoted in four of five
             nights, about new cases and about new runs of these; or "not provable".
         policies: Comparison of policies by simulated nights, see `everhold.gates.nights.compare_policies`; None
@@ -308,7 +308,7 @@ class ChallengeWorth(Display):
         needed_cases: How many more sealed cases would prove the gain, or without a fault the best there can be; 0 with
             ``"yes"``, None where no number would.
         sealed_cases: Sealed cases of the suite.
-        left: Places left, where the gate's challenges are limited; None without a limit.
+        left: Number of challenges left; None if the gate's challenges are not limited.
     """
 
     verdict: str
@@ -361,7 +361,7 @@ def worth_asking(
         own: The challenger's results on open cases, shape (cases, runs, metrics).
         champion: The champion's results on open cases, of the same shape.
         nats: ln(1 / level) of the next challenge.
-        left: Number of challenges left; None without a limit.
+        left: Number of challenges left; None if the gate's challenges are not limited.
 
     Raises:
         QueryRejected: If the first success is about a ratio.

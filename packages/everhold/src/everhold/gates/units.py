@@ -456,7 +456,7 @@ def with_runs_shuffled(
     meet each other. In an order that is independent of the results, runs of one law are again runs of one law.
 
     Args:
-        order_key: That of the steward.
+        order_key: Key of the steward by which runs are shuffled.
         challenger: Digest of its name at its gate.
         results: Shape (cases, runs, metrics) each.
     """

@@ -165,7 +165,7 @@ def largest_upper(uppers: ArrayLike) -> float:
     which has the level of one. No single limit may be told.
 
     Args:
-        uppers: Upper limits, shape (values,), each at the same level on one side.
+        uppers: Upper limits of the values, shape (values,), each at the same level on one side.
 
     Source: docs/theory/families.md, Lemma M.
     """

@@ -231,8 +231,8 @@ class ThreeWays(Display):
         surprises: Number of surprises that are planned.
         confidence: Probability with which all intervals hold at once.
         at: Population value of the yes-or-no query, in [0, 1].
-        lines: Declared, silent, steered without a surprise and after all that are planned; then one query at the same
-            confidence, and as many fixed ones by Bonferroni.
+        lines: Half-widths of declared queries, of silent ones, of steered ones without a surprise and after all planned
+            surprises; then those of one query at the same confidence, and of as many fixed queries by Bonferroni.
     """
 
     rows: int

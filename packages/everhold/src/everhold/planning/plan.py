@@ -68,7 +68,7 @@ class Plan(Display):
         surprises: Answers that may come from the holdout, for mechanisms that check guesses.
         confidence: 1 - beta, the probability with which all answers are within the radius at once.
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-        dependence: How the rows depend on each other.
+        dependence: Model of how the rows depend on each other.
         requested_radius: The radius for which rows and queries were asked; None if they were not.
         lines: One line for each mechanism.
         published: One line for each published statement.
@@ -76,9 +76,10 @@ class Plan(Display):
             rows.
         at: Population value of a yes-or-no query, in [0, 1], at which lines are compared by the half-width that can be
             expected.
-        ways: The three ways to ask, beside usual intervals; None where guess-and-check cannot serve the request.
-        widths: Half-widths of guess-and-check by true value or spread; None where it cannot serve the request.
-        steps: What a gate can see; None unless a disagreement was given, or where rows depend on each other.
+        ways: The three ways to ask, beside usual intervals; None if guess-and-check cannot serve the request.
+        widths: Half-widths of guess-and-check by true value or spread; None if guess-and-check cannot serve the
+            request.
+        steps: Least gains that a gate can prove; None if no disagreement was given, or rows depend on each other.
         alike: Expected correlation of two rows of one group; None if the procedure does not bet on sums of groups.
     """
 
@@ -341,7 +342,7 @@ class PlanLine(Display):
             after every planned surprise. None if the mechanism cannot serve the request.
         parameters: The parameters that attain it.
         note: Why there is no radius, or why the radius says nothing.
-        rows_needed: Rows for the requested radius; None where it was not asked for or no holdout can seal so many.
+        rows_needed: Rows for the requested radius; None if no radius was requested or no holdout can seal so many rows.
         queries_allowed: Queries that the mechanism allows for the requested radius; None if no radius was requested.
         tuned: The mechanism itself, ready for `Holdout.create(..., mechanism=...)`.
         expected: Half-width that an analyst whose guesses are honest can expect at the value `Plan.at`; see
@@ -380,7 +381,7 @@ class PublishedLine(Display):
             half-width below 1.
         rows_needed: Rows that the bound needs for the requested radius; None if no radius was requested, or no number
             of rows reaches it.
-        note: What else is to be known.
+        note: What else a reader has to know about the bound.
     """
 
     statement: str

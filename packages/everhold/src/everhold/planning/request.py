@@ -49,7 +49,7 @@ class StudyTerms(TypedDict, total=False):
             for each query if there are fewer.
         confidence: 1 - beta, in (0, 1): the probability with which all answers are within the radius at once; by
             default 0.95.
-        dependence: How the rows depend on each other; independent by default.
+        dependence: Model of how the rows depend on each other; independent rows by default.
         training_rows: Number of rows from which guesses are made; by default as many as are sealed. With 0 there are no
             training rows, and mechanisms that check guesses are not recommended.
     """
@@ -88,7 +88,7 @@ class PlanRequest:
         surprises: Answers B that may come from the holdout, for mechanisms that check guesses.
         confidence: 1 - beta, in (0, 1).
         slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
-        dependence: How the rows depend on each other.
+        dependence: Model of how the rows depend on each other.
         training_rows: Number of rows from which guesses are made; None for as many as are sealed, 0 for no training
             rows.
         alike: Expected correlation of two rows of one group, as for `Mechanism.expected_radius`; None if the procedure

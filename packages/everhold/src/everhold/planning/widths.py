@@ -75,7 +75,7 @@ class Widths(Display):
 
     Attributes:
         training_rows: Number of rows from which guesses are made.
-        lines: By kind of query, then by surprises, then by true value or spread.
+        lines: Widths, ordered by kind of query, then by surprises, then by true value or spread.
     """
 
     rows: int
@@ -356,8 +356,8 @@ class Step:
 
     Attributes:
         promotions: Number of promotions before the challenge.
-        step: Least gain in accuracy with two public sets of predictions for two classes (sign test); None where there
-            is none.
+        step: Least gain in accuracy if both sets of predictions are public and for two classes (sign test); None if no
+            gain can be proved.
         step_by_bets: Least gain in accuracy if predictions are sealed, or of more than two classes; in closed form.
     """
 

@@ -96,7 +96,7 @@ class Detail:
 
 
 def same(*names: str, **others: str) -> dict[str, str]:
-    """Return the mapping from option names to argument names: equal ones, and those given as ``option=argument``."""
+    """Return a mapping from option names to argument names, with equal names for those given alone."""
     return {**{name: name for name in names}, **others}
 
 

@@ -234,7 +234,7 @@ class _Content:
 
 
 def _joined(kind: str, *parts: bytes) -> bytes:
-    """Return the SHA-256 of a type's name and of parts, each preceded by its length."""
+    """Return the SHA-256 of a type's name and of parts, each preceded by its own length."""
     digest = hashlib.sha256(kind.encode())
     for part in parts:
         digest.update(f":{len(part)}:".encode())
@@ -263,7 +263,7 @@ def _used_names(code: types.CodeType, known: dict[str, Any]) -> Iterator[tuple[s
 def _used_of(
     name: str, thing: object, attributes: list[str], inside: tuple[object, ...]
 ) -> Iterator[tuple[str, object]]:
-    """Yield a name with its object. For a module that is not installed, yield the attributes that are used."""
+    """Yield a name with its object. For a module that is not installed, yield the attributes that code uses."""
     if not isinstance(thing, types.ModuleType):
         yield name, thing
     elif is_installed(thing.__name__):
@@ -283,7 +283,7 @@ def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _is_found(thing: types.FunctionType | type) -> bool:
-    """Return whether a module has this very function or class under its qualified name."""
+    """Return whether a module has this function or class, and no other object, under its qualified name."""
     found: Any = sys.modules.get(thing.__module__)
     for name in thing.__qualname__.split("."):
         found = getattr(found, name, None)

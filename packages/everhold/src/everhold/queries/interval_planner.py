@@ -58,7 +58,7 @@ def never_declared(bound: BoundQuery) -> None:
 
 
 def never_asked(query: str, member: str) -> bool:
-    """Return False, for holdouts in which no query can have been asked before it was declared."""
+    """Return False, for holdouts in which no query can have been asked before its declaration."""
     return False
 
 
@@ -86,8 +86,8 @@ class RecordedPool:
     Attributes:
         name: Name of the pool in the holdout.
         content: SHA-256 of its rows.
-        judges: What each judge says, by what all its spellings have in common: one mean, or one for each of its
-            verdicts but one.
+        judges: Mean over the pool of what each judge says, by the text that identifies the judge: one mean, or one for
+            each verdict but one.
     """
 
     name: str
@@ -106,10 +106,11 @@ class MemberLevels:
 
     Attributes:
         level_of: ln(1 / level) of a member of a declared family; None for other queries.
-        level_if_released: For a silent query, the `level_of` it would have if it were open; else never a level.
+        level_if_released: For a silent query, the level that `level_of` would give it if it were open; never a level
+            for other queries.
         described_of: ln(1 / level) of a text by its description, if texts are checked; None for other queries.
-        asked_of_tree: Whether a query was asked before it was a member, by its fingerprint and the one
-            that the member has then.
+        asked_of_tree: Function of two fingerprints, of a query and of the same query as a member of a family: True if
+            the query was asked before it was a member.
         pools: Pools of rows without labels that are recorded (S18).
         first_rows: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
         largest_group: Rows that no group exceeds then; 0 where rows are in no groups.
@@ -174,8 +175,8 @@ class Prepared:
         declared: ln(1 / level) of a member of a declared family (S10); nan for other queries.
         described: The event that a text has by its description (S10); None for other queries.
         failing: The share of failing rows that is told with it; None for a query without models.
-        number: Of a number of all rows together, from the sealed rows to the number as a share of its range, and to
-            what its procedure bets on. Secret. None for a mean of row values.
+        number: For a query about a number of all rows together, the function that takes the sealed rows and returns the
+            number, as a share of its range, with what its procedure bets on. Secret. None for a mean of row values.
     """
 
     bound: BoundQuery
@@ -312,7 +313,7 @@ class IntervalPlanner:
         Args:
             bound: The query, bound to the rows.
             guess: The analyst's own guess; None to guess from the training rows.
-            known: Value of the query on the training rows as a share of its range; None where unknown.
+            known: Value of the query on the training rows as a share of its range; None if it is not known.
             procedure: The procedure that makes its interval.
             number: Computes it on the sealed rows.
 
@@ -362,7 +363,7 @@ class IntervalPlanner:
         )  # fmt: skip
 
     def _of_member(self, known: BoundQuery, estimate: int, *, seen: Any = None) -> Procedure | None:
-        """Return the interval procedure of a family member, with hedged bets if its spread is unknown."""
+        """Return the interval procedure of a family member, with hedged bets if the spread of its values is unknown."""
         needs = needs_of(known, self.mechanism, self.schema, unseen=True)
         shown = self.schema.training_rows > 0 and known.trained
         if shown or needs == "total" or (known.by_position and needs == "cells"):  # public predictions show how far
@@ -370,7 +371,7 @@ class IntervalPlanner:
         return procedure_for(known, self.mechanism, self.schema, unseen=True)
 
     def _described(self, bound: BoundQuery, procedure: Procedure | None, estimate: int) -> Description | None:
-        """Return the level and procedure that a text gets by its length (S10), or None if it gets none."""
+        """Return the level and procedure that a text gets by its length (S10), or None if it gets no level."""
         if procedure is None or (nats := self.families.described_of(bound)) is None:
             return None
         if estimate < 0 and not procedure.width_is_known:
@@ -536,7 +537,7 @@ def worth_of_guesses(bound: BoundQuery, surprises: Surprises, *, rows: float, tr
         surprises: Reads the latest surprises, newest first: public descriptions and answers with their numbers.
         rows: Effective number of sealed rows.
         training: Effective number of training rows.
-        reach: How far a sealed mean may be from an honest guess now.
+        reach: Distance from an honest guess within which a sealed mean is expected now.
     """
     if bound.description.get("kind") not in _SCORES or reach <= 0.0:
         return training

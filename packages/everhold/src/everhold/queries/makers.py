@@ -62,15 +62,15 @@ def mean(
         high: Numbers above count as this.
         given: Take the mean only over rows that meet this condition. One query of a holdout that confirms guesses
             and has training rows, see `ratio`; else two.
-        name: Of a function: functions of one name that are made of the same code and data, and give the same for public
-            rows, are one query. Without a name every new function is a new query. Files and settings that the
-            function reads while it runs are not looked at: take another name when they change.
+        name: Name of a function. Functions of one name that are made of the same code and data, and give the same
+            values for public rows, are one query. Without a name every new function is a new query. Files and settings
+            that the function reads while it runs are not looked at: take another name when they change.
         assisted_by: What a judge says, such as ``"judge"``, where few rows have a human label and a pool of many more
             has the judge's: a condition, a number or a text, as the pool was recorded with. The better the judge, the
             narrower the answer; what it gets wrong only costs width. One that is worth nothing is left out, as training
             rows say.
-        pool: Rows that were judged and not labelled, or their name: recorded by `eh.pool`, drawn from the same
-            population, and not used to tune the judge.
+        pool: Rows that were judged and have no human label, or the name of a recorded pool. The pool has to be recorded
+            by `eh.pool`, drawn from the same population, and not used to tune the judge.
 
     Examples:
         >>> mean("arr_delay", low=-60, high=180)
@@ -136,7 +136,7 @@ def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQ
         first: The query from which ``second`` is subtracted: a condition as a text, or a `mean`, `accuracy`, `error`,
             `brier` or `risk`; an `auc` without class counts; a `precision`, `recall` or `f1`; or a `metric` such as
             balanced accuracy or a mean squared error.
-        second: What is subtracted: one of the same units, with a range of the same width.
+        second: The query that is subtracted. It needs the same units, and a range of the same width.
 
     Returns:
         The query; its answer lies between -1 and 1, or between minus and plus the width of the range.

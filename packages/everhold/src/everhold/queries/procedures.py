@@ -141,7 +141,7 @@ def procedure_for(
         bound: The query, bound to the rows.
         mechanism: The mechanism that answers.
         schema: Public facts about the rows.
-        training: What it `needs_of` the training rows where that is more than a total.
+        training: Summary of the training rows that `needs_of` names, if this is more than a total; else None.
         own_guess: True if the guess is the analyst's own. It then counts as a guess from as many rows as are sealed.
         guess: The analyst's own guess in units of a mean, if there is one; bets expect it.
         unseen: True if the query is bet on, with several fixed stakes, also if no training rows show its values.
@@ -210,8 +210,8 @@ def statistic_procedure(
         mechanism: The mechanism that answers.
         schema: Public facts about the rows.
         moved: Largest share of the statistic's range by which one row can move it.
-        spread: How far its share of the range scatters on training rows, or on groups of them that are named, times the
-            root of the number of rows; None where unknown.
+        spread: Standard deviation of the statistic's share of the range on training rows, or on named groups of them,
+            times the root of the number of rows; None if it is unknown.
         own_guess: True if the guess is the analyst's own. It then counts as a guess from as many rows as are sealed.
     """
     rows, deviation = mechanism.rows, None
@@ -457,7 +457,7 @@ class TrainingEvaluator:
         return {place: (whole.rows, int(totals[row, 0]), seen[row]) for row, place in enumerate(places)}
 
     def with_values(self, bound: BoundQuery) -> BoundQuery:
-        """Return the query with its values on training rows if its procedure needs them, else unchanged."""
+        """Return the query with its values on training rows if the query's procedure needs them, else unchanged."""
         if self.training is None or bound.training_values is not None or not self.holds_values(bound):
             return bound
         (values,) = self.training.grids(bound, unit=self.mechanism.unit)

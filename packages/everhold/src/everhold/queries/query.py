@@ -309,7 +309,7 @@ class Pricing:
             mechanism: The mechanism that answers.
             procedures: Procedures of their intervals; None for challenges, of which no interval is told.
             silent: True if no answer is told before the study is unsealed.
-            keeping: For so many silent queries there has to be room afterwards, whatever is answered.
+            keeping: Number of silent queries for which there has to be room afterwards, whatever the answers are.
             failing: True if the shares of rows on which models fail are told with the answers.
         """
         sure = partial(mechanism.surely_answers, procedures=procedures, silent=silent)
@@ -437,7 +437,7 @@ class QueryPlan(ABC, Generic[Result]):
 
         Args:
             state: The mechanism's public state.
-            stored: For each entry of the plan the ledger's entry, or None if it is new.
+            stored: The ledger's entry for each entry of the plan; None for an entry that is new.
         """
 
 

@@ -222,7 +222,7 @@ class QueryCompiler(CompileContext):
         return bound
 
     def with_clip(self, bound: BoundQuery) -> BoundQuery:
-        """Return the query with a note about the range to which its values are clipped, if they are."""
+        """Return the query with a note about the range to which its values are clipped; unchanged if they are not."""
         kind, value = bound.description.get("kind"), bound.row_value
         what = {"mean": "values", "function": "values", "risk": "losses"}.get(str(kind))
         if what is None:
@@ -278,7 +278,7 @@ class QueryCompiler(CompileContext):
         return Clip(f"{of} without {' or '.join(sorted(columns))}", None, None, share, said="are left out")
 
     def _share_without(self, columns: Collection[str], among: Node | None = None) -> float | None:
-        """Return the share of training rows, among those with a condition, that lack a value in some column.
+        """Return the share of training rows, among those that meet a condition, that lack a value in some column.
 
         It is None without training rows.
         """

@@ -90,8 +90,8 @@ class Statistic:
         grid: The grid on which its values are whole numbers.
         evaluate: Function from sealed rows to its value; it never raises, and returns nan for a fault.
         reads: Columns that it reads; None for all.
-        trained: From the places of some training rows to its value there, on the scale of as many rows as are sealed;
-            None where unknown.
+        trained: Function from the places of some training rows to the statistic's value on them, on the scale of as
+            many rows as are sealed; None if it is unknown.
         by_position: True if the statistic reads predictions by the position of rows.
         claimed: True if the analyst gave the range of the statistic, so that values outside are clipped.
     """
@@ -129,7 +129,7 @@ class Statistic:
 
         Args:
             rows: Number of training rows.
-            groups: The group of each, which is left out whole; None where rows are independent.
+            groups: Group of each row; a group is left out as a whole. None if rows are independent.
 
         Returns:
             None where unknown.

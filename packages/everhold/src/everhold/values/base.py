@@ -113,18 +113,19 @@ class Schema:
         training_rows: Number of training rows; 0 without a training set.
         columns: Kind of each column, by name.
         label: Name of the label column, if one was named.
-        label_kind: ``"binary"`` (0 and 1), ``"number"`` or ``"string"``; None without a label.
+        label_kind: ``"binary"`` (0 and 1), ``"number"`` or ``"string"``; None if no label was named.
         row_id: Name of the column of row ids, if one was named. They are public: they say which rows are sealed.
         features_public: True if everybody may know all columns of the sealed rows but the label; False if the features
             are sealed, too.
         classes: Classes that a prediction may name: those that were declared, or those of the training labels. Empty
             where none is known; None for the labels 0 and 1, and for open labels, where any prediction is taken.
         categories: Categories of each categorical column of the training rows, for estimators.
-        stratified: Column by whose values the table was split, so that both parts have them in the same shares; None
-            where chance alone divided the rows.
+        stratified: Column by whose values the table was split, so that both parts have them in the same shares; None if
+            rows were divided at random without such a column.
         whole_groups: Columns by which whole groups were put on one side, as the values of both sides showed.
-        missing: What counts for missing values, by column, where the steward says it or sealed rows alone lack one.
-        about: What identifies the rows that a query is about, where rows arrived; part of its identity.
+        missing: Rule for missing values by column, for columns with a rule of the steward and for those of which sealed
+            rows alone lack a value.
+        about: Facts that say which rows a query is about, if rows arrived; part of the query's identity.
     """
 
     rows: int
@@ -162,7 +163,7 @@ class BoundQuery:
     """A query bound to the rows of a known schema: its identity, its units and how its row values are computed.
 
     Attributes:
-        description: Public and canonical; two spellings of one query have the same.
+        description: Public description in canonical form: two spellings of one query have the same description.
         shown: The query as people read it; no part of its identity.
         at_zero: The analyst's number for a mean row value of 0.
         at_one: The analyst's number for a mean row value of 1; may be the smaller of the two.
@@ -292,7 +293,8 @@ class Pair:
         how: Name of the combination.
         first: The query from which the second is subtracted; or the numerator of a ratio, which counts only within the
             denominator.
-        second: What is subtracted; or what the first one counts within or outside, the denominator of a ratio.
+        second: The query that is subtracted; or the one within or outside which the first one counts, which is the
+            denominator of a ratio.
         apart: The rows on which two arrays of predictions differ; None for all other pairs.
     """
 
@@ -335,10 +337,10 @@ class Clip:
 
     Attributes:
         what: Name of the clipped numbers, such as ``"losses"``.
-        low: Least number; None where nothing is clipped below.
-        high: Largest number; None where nothing is clipped above.
-        beyond: Share of training rows beyond; None where that is not known. Of a statistic of all rows 1 where its
-            value on the training rows lies beyond, else 0.
+        low: Least number; None if nothing is clipped from below.
+        high: Largest number; None if nothing is clipped from above.
+        beyond: Share of training rows outside the range; None if it is not known. For a statistic of all rows it is 1
+            if its value on the training rows lies outside, else 0.
         whole: True if the range is for a statistic of all rows; False if it is for the number of each row.
         said: The steward's rule for missing values in words, if this is no range; else empty.
     """

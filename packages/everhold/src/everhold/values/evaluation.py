@@ -25,7 +25,7 @@ def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
     """Convert public row values in [0, 1] to integers in ``[0, unit]``, rounded down, and refuse other values.
 
     Args:
-        values: Shape (rows,), boolean or real; nan, inf and anything outside [0, 1] is refused.
+        values: Row values, boolean or real, shape (rows,). Values that are nan, infinite or outside [0, 1] are refused.
         unit: Steps between 0 and 1.
 
     Raises:

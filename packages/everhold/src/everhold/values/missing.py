@@ -32,7 +32,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class MissingRule:
-    """The rule of one column for rows that have no value in it.
+    """The rule of one column for rows that have no value in this column.
 
     Attributes:
         how: ``"refuse"``: queries that read the column are refused, unless they say themselves what counts.
@@ -127,7 +127,7 @@ def missing_rules(
 
 
 def _fitting(name: str, rule: MissingRule, columns: Mapping[str, ColumnKind]) -> MissingRule:
-    """Return the rule of a column, after checking that queries read the column and that it fits its kind."""
+    """Return the rule of a column, after checking that queries can read the column and that the rule fits its kind."""
     if name not in columns:
         raise HoldoutRejected(
             f"missing names {brief(name)}, which is no column that queries read. Name some of {', '.join(columns)}."

@@ -82,7 +82,7 @@ def _of_pair(pair: Pair, bound: BoundQuery) -> str:
 
 
 def mirrored(measure: str) -> str | None:
-    """Return the measure of the opposite number, such as "wrong" for "right", or None if there is no opposite.
+    """Return the measure of the opposite number, such as "wrong" for "right", or None if nothing is the opposite.
 
     Of a difference it may not be known which of two models is subtracted, or whether both are right or wrong. Its
     opposite is only known to be a difference.
@@ -115,7 +115,7 @@ def with_open_ends(
     interval. A lower end at the upper end of the scale stays: the number is at least that.
 
     Args:
-        value: On the scale; None where nothing is told.
+        value: The number on the scale; None if no number is told.
         low: Lower end of its interval.
         high: Upper end of the number's interval.
         least: Lower end of the scale.
@@ -242,8 +242,8 @@ class MeanUnits:
         """Convert a half-width to the analyst's units, infinite if the interval reaches an open end.
 
         Args:
-            within: In the units of a mean; None where there is none.
-            interval: In the same units; None where it is not known, and may end anywhere.
+            within: Half-width in the units of a mean; None if there is no half-width.
+            interval: The interval in the units of a mean; None if it is not known, and may end anywhere.
         """
         if within is None:
             return None

@@ -449,7 +449,7 @@ class QueryMatrix(QueryFamily):
     """Queries stored as a matrix, as truth values if all are 0 or 1, else as 32-bit integers.
 
     Args:
-        values: Shape (queries, cells), boolean or numbers in [0, 1].
+        values: Value of each query in each cell, shape (queries, cells): truth values or numbers in [0, 1].
 
     Raises:
         ValueError: If the array does not have the shape (queries, cells), or there is no query.
@@ -514,7 +514,7 @@ class WeightedCells(Display):
 
     Attributes:
         universe: The universe to whose cells the weights belong.
-        weights: Shape (cells,), non-negative, summing to 1; read-only.
+        weights: Weight of each cell, shape (cells,): non-negative, with the sum 1; read-only.
     """
 
     universe: Universe
@@ -537,7 +537,7 @@ class WeightedCells(Display):
         """Draw rows at random by the weights, as columns. They are as public as the table.
 
         Args:
-            rows: How many, at least 1.
+            rows: Number of rows to draw, at least 1.
             seed: A non-negative integer from which the random draws are made. The same seed draws the same rows.
         """
         if operator.index(rows) < 1:

@@ -162,7 +162,7 @@ class MarkovChain(SeriesModel):
             groups: Column whose equal values make a series.
             gap: Number of rows left out between these rows and the sealed rows of a series that no analyst has
                 seen.
-            states: All states as text; by default those that occur.
+            states: Names of all states as text; by default the states that occur in the rows.
             confidence: Probability, in (0, 1), with which the true matrix is within the returned model's
                 ``uncertainty``.
 

@@ -94,7 +94,7 @@ class _BettingPlan:
         least: The least mean a of the control arm that is bet against.
         variance: Planned variance of the difference of the sealed means.
         largest: Rows of the largest unit.
-        losses: What one row can take from a bet. See `SeenArms`.
+        losses: Largest share of the capital that one row can take from a bet, as for `SeenArms`.
     """
 
     treated: float
@@ -183,7 +183,7 @@ class ArmDifference(OfScore):
         return self._joint[nats]
 
     def stakes(self, nats: float) -> dict[str, float]:
-        """Return the stakes of bets on both arms together for the lower and the upper end, or 0 without such bets."""
+        """Return the stakes of bets on both arms together for the lower and the upper end, 0 if none are made."""
         if not self._is_joint(nats):
             return {"stake_low": 0.0, "stake_high": 0.0}
         low, high = (plan.stake(side_of(nats - math.log(_JOINT)) - math.log(_OWN)) for plan in self._plans)

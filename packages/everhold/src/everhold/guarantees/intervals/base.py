@@ -30,7 +30,7 @@ class Cells:
     Attributes:
         counts: Shape (`CELLS`,): rows whose value on the grid lies in each cell; 1 belongs to the last cell. Parts of
             rows where they are only planned.
-        sums: Shape (`CELLS`,): their sums in grid units.
+        sums: Sum of the values of the rows in each cell, in grid units, shape (`CELLS`,).
         unit: Grid steps between 0 and 1.
     """
 
@@ -44,8 +44,8 @@ class GroupSums:
     """Sizes and sums of the groups of rows, in the order of their sizes and then of their sums.
 
     Attributes:
-        sizes: Shape (kinds,): number of rows of a group.
-        sums: Shape (kinds,): sum of its row values in grid units.
+        sizes: Number of rows of a group of each kind, shape (kinds,).
+        sums: Sum of row values of a group of each kind in grid units, shape (kinds,).
         counts: Shape (kinds,): how many groups have both; parts of groups where there are too many kinds, so that
             groups are lotteries over the ends of a cell.
         unit: Grid steps between 0 and 1.
@@ -62,9 +62,9 @@ class Pairs:
     """Units with a numerator U and a denominator V, ``0 <= U <= V <= size``: rows, or groups of rows.
 
     Attributes:
-        sizes: Shape (kinds,): number of rows of a unit.
-        numerators: Shape (kinds,): sums of u in grid units.
-        denominators: Shape (kinds,): sums of v in grid units.
+        sizes: Number of rows of a unit of each kind, shape (kinds,).
+        numerators: Sum of u over a unit of each kind in grid units, shape (kinds,).
+        denominators: Sum of v over a unit of each kind in grid units, shape (kinds,).
         counts: Shape (kinds,): how many units have all three; parts of units as for `GroupSums`.
         unit: Grid steps between 0 and 1.
     """
@@ -84,8 +84,8 @@ class Procedure(ABC):
     population's value lies outside `interval` with probability at most the level (both sides together).
 
     Attributes:
-        name: In the ledger and in certificates, such as ``"clopper_pearson"``.
-        title: In words, such as "Clopper-Pearson".
+        name: Name of the procedure in the ledger and in certificates, such as ``"clopper_pearson"``.
+        title: Name of the procedure in words, such as "Clopper-Pearson".
         needs: What the interval is computed from: the exact ``"total"`` of the row values, their histogram in
             ``"cells"`` (`Cells`), that of the rows that stand ``"apart"``, sums of ``"groups"`` (`GroupSums`),
             ``"pairs"`` of numerator and denominator by row or ``"group_pairs"`` by group (`Pairs`), or a

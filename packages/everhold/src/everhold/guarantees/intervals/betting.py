@@ -416,8 +416,8 @@ class Prediction:
     """Prediction of the sealed units' spread from training units. Public.
 
     Attributes:
-        sizes: Shape (kinds,): sizes of training units.
-        residuals: Shape (kinds,): their values less what the training mean predicts.
+        sizes: Size of training units of each kind, shape (kinds,).
+        residuals: Value of training units of each kind less the value that the training mean predicts, shape (kinds,).
         counts: Number of training units of each kind, shape (kinds,).
         mean: Mean of the training values.
         excess: Amount by which splitting rows between grid points adds to the sum of squared residuals.

@@ -83,8 +83,8 @@ class ClaimUnits:
 
     Attributes:
         sums: Shape (units,): sums of ``(1 + gain) / 2``, each from 0 to its size.
-        sizes: Shape (units,): number of cases in each unit; 1 where a unit is a case or a run, and 0 where it is left
-            out, as a tie (Lemma N).
+        sizes: Number of cases in each unit, shape (units,). It is 1 if a unit is a case or a run, and 0 if the unit is
+            left out as a tie (Lemma N).
         largest: The largest size of all units of the suite, also of those that are not looked at yet.
         signs: True if units are independent, of one law, and each gain is -1, 0 or 1: then the exact sign test replaces
             the bet on a floor of 0. It is decided by public facts.
@@ -122,8 +122,9 @@ class RatioUnits:
     """Values of a claim about a ratio, unit by unit, in the order in which they are evaluated.
 
     Attributes:
-        sums: Shape (4, units): sums of the challenger's numerator, the other version's, and of both denominators.
-        sizes: Shape (units,): number of cases in each unit; 1 where a unit is a case or a run.
+        sums: Sums in each unit, shape (4, units): the challenger's numerator, the other version's numerator, and both
+            denominators in this order.
+        sizes: Number of cases in each unit, shape (units,). It is 1 if a unit is a case or a run.
         top: Range (low, high) of the numerator.
         lower: True if a lower ratio is better; False if a higher ratio is.
         largest: The largest size of all units of the suite.
@@ -158,7 +159,7 @@ class RatioUnits:
 
         Args:
             counts: Number of units of each kind, as for `JointBets`.
-            stakes: Shape (stakes,), from `stakes_for`.
+            stakes: Stakes of the bets, shape (stakes,), from `stakes_for`.
             most_floor: The largest losses are those of this floor; with it, a proof of a floor proves all lower floors.
         """
         own, other, below, below_other = self.sums
@@ -220,7 +221,7 @@ def log_capital(
     Args:
         units: Values of the claim.
         null: The mean that is bet against, in (0, 1).
-        stakes: Shape (stakes,), from `stakes_for`.
+        stakes: Stakes of the bets, shape (stakes,), from `stakes_for`.
         looks: Numbers of units after which the capital is returned.
 
     Examples:

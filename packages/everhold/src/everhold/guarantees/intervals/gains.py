@@ -82,7 +82,7 @@ def outcome_codes(values: NDArray[np.int64], unit: int) -> NDArray[np.int64]:
     """Return the code of each row's outcome, shape (rows,).
 
     Args:
-        values: Shape (rows,): row values ``code / 4`` in grid units.
+        values: Row values ``code / 4`` in grid units, shape (rows,).
         unit: Grid steps between 0 and 1.
     """
     return np.asarray((values * (_KINDS - 1) + unit // 2) // unit)
@@ -144,7 +144,7 @@ class OutcomeGain(OneSidedGain):
         """Return the pair of both models' outcomes on each row as one row value in grid units.
 
         Args:
-            challenger: Shape (rows,): codes of outcomes as values ``code / 4`` in grid units.
+            challenger: Outcomes of the challenger, shape (rows,), as values ``code / 4`` in grid units.
             champion: Outcomes of the champion, in the same form.
             unit: Grid steps between 0 and 1.
         """
@@ -275,7 +275,7 @@ def ends_of_segments(
 
     Args:
         counts: Shape (3,): number of rows of the label with d = -1, 0 and 1.
-        stakes: Shape (stakes,), with equal shares of the capital.
+        stakes: Stakes of the bets, shape (stakes,), with equal shares of the capital.
         gains: Above -1, shape (segments + 1,).
 
     Returns:
@@ -314,7 +314,8 @@ class SeenClasses:
 
     Attributes:
         pairs: For each class, the counts of pairs of outcomes of this class against all others.
-        labels: Shape (classes + 1,): rows by the class of their label; the last one is of no class.
+        labels: Number of rows by the class of their label, shape (classes + 1,); the last number is that of rows of no
+            class.
     """
 
     pairs: tuple[Cells, ...] = field(repr=False)
@@ -489,8 +490,8 @@ def likely_pairs(first: NDArray[np.bool_], second: NDArray[np.bool_], share: flo
     five are taken to have label 1.
 
     Args:
-        first: Shape (rows,): whether the first model says 1.
-        second: Outcomes of the second model, in the same form.
+        first: Predictions of the first model, shape (rows,): True for label 1.
+        second: Predictions of the second model, shape (rows,): True for label 1.
         share: Likely share of label 1; by default that of the predictions.
     """
     said = np.array([[np.count_nonzero((first == own) & (second == other)) for other in (0, 1)] for own in (0, 1)])

@@ -186,7 +186,7 @@ def groups_at_all_sizes(procedure: Procedure, *, sizes: tuple[tuple[int, float],
     Args:
         procedure: The interval procedure for the present rows.
         sizes: Pairs of a size and the number of sealed groups of that size.
-        largest: Rows that no group exceeds, of those that are sealed and of those that will arrive.
+        largest: Number of rows that no group exceeds, neither among the sealed rows nor among those that will arrive.
     """
     if isinstance(procedure, OfGroups):
         return replace(procedure, fixed_stakes=True, largest_group=largest)

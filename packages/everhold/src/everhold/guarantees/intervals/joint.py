@@ -73,8 +73,8 @@ class Units:
     """Independent units with sizes and values, counted by kind.
 
     Attributes:
-        sizes: Shape (kinds,): n_k; for ratios the denominators.
-        values: Shape (kinds,): Y_k in [0, n_k].
+        sizes: Size n_k of a unit of each kind, shape (kinds,); for ratios the denominators.
+        values: Value Y_k of a unit of each kind in [0, n_k], shape (kinds,).
         counts: Shape (kinds,): how many units are of the kind; lotteries make parts of units.
         largest: No unit can be larger, seen or not; public.
         public: True if the size of each unit is public; False if sizes are sealed.
@@ -198,7 +198,7 @@ class MovedBets:
 
     Attributes:
         bets: The bets without counts; the bets of a path share one loss.
-        start: Shape (paths, points, coordinates).
+        start: Points at f = 0, shape (paths, points, coordinates).
         direction: Direction in which the points move, of the same shape.
     """
 
@@ -239,7 +239,7 @@ class MovedBets:
         """Return the function from f in [-1, 1] to a lower bound of the log capital on all paths.
 
         Args:
-            counts: Shape (units,): how many units are alike.
+            counts: Number of equal units, shape (units,).
         """
         shares = self.bets.weights - doubt_of(counts.sum(), self._largest)
         still = least_in_cells((self._still @ counts + shares[:, :, 1:])[..., None])

@@ -40,9 +40,9 @@ def units_of(
     """Return units of numerators and denominators, equal ones merged, without units in which both are 0.
 
     Args:
-        numerators: Shape (units,), not negative.
-        denominators: Shape (units,): 1 for the mean of single rows.
-        counts: Shape (units,): how many units have each pair; None if each has one.
+        numerators: Numerator of each unit, not negative, shape (units,).
+        denominators: Denominator of each unit, shape (units,): 1 for the mean of single rows.
+        counts: Number of units with each pair, shape (units,); None if each pair is one unit.
         largest: Number of rows that no unit exceeds.
         public: True if denominators are public, as sizes of groups are.
     """

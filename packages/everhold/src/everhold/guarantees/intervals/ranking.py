@@ -43,7 +43,7 @@ class SeenScores:
     """Numbers in [0, 1] from which the interval of an AUC is made: block averages, or ranks of one class.
 
     Attributes:
-        units: Shape (units,): averages of blocks, or ranks.
+        units: Averages of blocks, or ranks, shape (units,).
         share: Rows of that class, as a share of all rows.
         failing: Share of rows on which a model fails, for each model whose scores are known.
     """
@@ -68,7 +68,7 @@ def block_averages(
     all rows take part, and sizes of blocks differ by one row at most.
 
     Args:
-        scores: Shape (rows,), no nan.
+        scores: Scores of the rows without nan, shape (rows,).
         positive: True for rows of the positive class, shape (rows,).
         order: Shape (rows,): a permutation that depends on no score and no place.
 
@@ -360,7 +360,7 @@ class SeenBlocks:
 
     @property
     def area(self) -> float:
-        """AUC of all pairs of rows of different groups, or 1/2 without such pairs."""
+        """AUC of all pairs of rows of different groups, or 1/2 if there are no such pairs."""
         return self.units.mean if self.units.total > 0.0 else 0.5
 
     @property
@@ -406,7 +406,7 @@ def seen_blocks(
     Args:
         models: Scores of one model or of two, shape (rows,), no nan.
         positive: True for rows of the positive class, shape (rows,).
-        groups: Shape (rows,): the group of each row, from 0.
+        groups: Group of each row as a number from 0, shape (rows,).
         order: Shape (rows,): a permutation that depends on no score, no label and no place.
         counting: Shape (rows,): True for rows that take part; None for all rows.
 

@@ -43,7 +43,7 @@ class SeenStrata:
 
     Attributes:
         rows: Number of rows of stratum 1 and of stratum 0.
-        counts: Number of rows with the property, in the same order.
+        counts: Number of rows with the property in each stratum, in the same order.
         weight: Share q of stratum 1 in the population, as counted in the pool.
     """
 

@@ -44,12 +44,12 @@ class SeenSurvival:
     """Numbers of rows at risk, events and survivors by interval of time, for each unit; or one unit for all rows.
 
     Attributes:
-        at_risk: Shape (intervals, units): rows at risk in each interval.
+        at_risk: Number of rows at risk in each interval, shape (intervals, units).
         events: Number of rows with the event in the interval, in the same shape.
         alive: Number of rows known to be alive at the end of the interval, in the same shape.
-        counts: Shape (units,): how many units are alike.
-        widths: Shape (intervals,): of the intervals as shares of the last edge, for the mean time up to it; None for
-            survival there.
+        counts: Number of equal units, shape (units,).
+        widths: Widths of the intervals as shares of the last edge, shape (intervals,), for the mean time up to this
+            edge; None for survival at the edge.
     """
 
     at_risk: Numbers = field(repr=False)

@@ -43,8 +43,8 @@ class SeenRules:
 
     Attributes:
         score: Recall of these rows at the largest allowed false positive rate.
-        hits: Shape (rules,): positive rows that a rule calls 1; rising.
-        alarms: Shape (rules,): negative rows that it calls 1; rising.
+        hits: Number of positive rows that each rule predicts as 1, rising, shape (rules,).
+        alarms: Number of negative rows that each rule predicts as 1, rising, shape (rules,).
     """
 
     score: float = field(repr=False)
@@ -66,7 +66,7 @@ def seen_rules(scores: NDArray[np.float64], positive: NDArray[np.bool_], rate: f
     """Count the rows predicted as 1 by each rule "the score is at least a threshold".
 
     Args:
-        scores: Shape (rows,), no nan.
+        scores: Scores of the rows without nan, shape (rows,).
         positive: True for rows of the positive class, shape (rows,).
         rate: r, the largest false positive rate.
 
@@ -180,7 +180,7 @@ class SeenLosses:
 
     Attributes:
         score: Median loss of the rows.
-        edges: Shape (edges,): the losses that occur, in [0, 1], rising.
+        edges: Losses that occur, in [0, 1] and rising, shape (edges,).
         up_to: Function from an edge to units, whose mean is the share of rows with at most this loss.
     """
 

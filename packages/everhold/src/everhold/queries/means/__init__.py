@@ -1,4 +1,4 @@
-"""Queries about means of row values, and about what follows from them.
+"""Queries about means of row values, and about numbers that are computed from such means.
 
 Read in this order:
 

@@ -1,4 +1,4 @@
-"""A mean that few rows are labelled for, with the help of a judge and a pool of judged rows (S18)."""
+"""The mean of a value that few rows are labelled with, helped by a judge and a pool of judged rows (S18)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class AssistedMean(Query[Answer]):
 
     Attributes:
         text: The condition or the number, such as a human label.
-        judge: What a judge says, known for the rows of the pool as well: a condition, a number or a text.
+        judge: The judge's value, which the rows of the pool have as well: a condition, a number or a text.
         pool: Name of a recorded pool, or SHA-256 of its rows.
         low: Value at which the number is clipped from below; None for a condition.
         high: Value at which it is clipped from above.
@@ -186,7 +186,7 @@ def _ends_of(label: BoundQuery, compiler: CompileContext, training: StoredRows) 
 
 
 def _bets(compiler: CompileContext, training: StoredRows, grid: NDArray[np.int64]) -> Betting | GroupBetting:
-    """Return bets on a mean, with stakes from these row values of the training rows."""
+    """Return bets on a mean, with stakes planned from the given row values of the training rows."""
     mechanism = compiler.mechanism
     column, unit = mechanism.dependence.unit_column, mechanism.unit
     if mechanism.dependence.independent:

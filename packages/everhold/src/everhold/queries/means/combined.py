@@ -1,4 +1,4 @@
-"""Means that are made of two row by row: differences, and ratios of a part to the whole that contains it.
+"""Means that combine two queries row by row: differences, and ratios of a part to the whole that contains it.
 
 A ratio ``sum E u / sum E v`` with ``0 <= u <= v <= 1`` in every row, such as a conditional mean, a precision or a rate
 of an arm, is one query where the mechanism holds a guess against what a bet on the ratio leaves possible. Where it
@@ -65,7 +65,7 @@ class CombinedQuery(RowwiseQuery):
         """
 
     def needed(self, schema: Schema) -> frozenset[str]:
-        """Return the columns in which a row must have a value to count: those of both queries."""
+        """Return the columns in which a row must have a value to count: those of the two queries together."""
         return self.first.needed(schema) | self.second.needed(schema)
 
     def tested(self, schema: Schema) -> frozenset[str]:
@@ -191,7 +191,7 @@ class ShareQuery(DerivedQuery):
             values other than 0 and 1.
         name: Name of the kind of parameter, with its article.
         shown: The query as people read it; None for that of its parts.
-        left_out: Note about rows without a value; None where the steward leaves none out.
+        left_out: Note about rows without a value; None if the steward leaves no rows out.
     """
 
     part: RowwiseQuery
@@ -204,7 +204,7 @@ class ShareQuery(DerivedQuery):
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
-        """Compile the ratio as one query if the mechanism takes it, else as two means."""
+        """Compile the ratio as one query if the mechanism takes ratios, else as two means."""
         asked = self.placed(compiler)
         if (bound := asked.as_one(compiler)) is not None:
             prepared = compiler.planner.ratio(bound, guess, tolerance)
@@ -237,7 +237,7 @@ class ShareQuery(DerivedQuery):
         )
 
     def as_one(self, compiler: CompileContext) -> BoundQuery | None:
-        """Return the ratio as one bound query, or None if the mechanism answers it only as two means.
+        """Return the ratio as one bound query, or None if the mechanism answers ratios only as two means.
 
         Raises:
             QueryRejected: If the ratio cannot be asked, or has no value in some training rows. Nothing is charged.
@@ -416,7 +416,7 @@ class BoundedMean(DerivedQuery):
 
     @classmethod
     def of(cls, asked: object, schema: Schema, given: object = None) -> BoundedMean | None:
-        """Return the query with bounds for missing values, or None if no column that it reads has that rule."""
+        """Return the query with bounds for missing values, or None if no column it reads has the rule ``"bounds"``."""
         if not (schema.missing and isinstance(asked, MeanQuery) and isinstance(given, MeanQuery | None)):
             return None
         columns = columns_needed(parse(asked.text, schema.columns), schema.missing, "bounds")

@@ -121,7 +121,7 @@ class Bins(JointMeans[Shares]):
 
 
 def _intervals(inside: str, bins: Sequence[object]) -> dict[str, str]:
-    """Return the condition of each bin, by its name, and of the values below and above all bins."""
+    """Return the condition of each bin by the bin's name, and the conditions of values below and above all bins."""
     edges = [float(edge) for edge in bins if isinstance(edge, (int, float))]
     first, last = edges[0], edges[-1]
     texts = {} if first == -math.inf else {f"below {first:g}": f"{inside} < {first!r}"}
@@ -255,7 +255,7 @@ class _Variable:
         return Node.of(Operation.CASE, Node.of(Operation.IS_NULL, self.root), Node.literal(-1.0), inside)
 
     def spread(self) -> tuple[ExpressionMean, ...]:
-        """Return the query for the mean of ``u (1 - u)``; none for a condition, for which it is 0."""
+        """Return the query for the mean of ``u (1 - u)``; None for a condition, for which this mean is 0."""
         if self.is_condition:
             return ()
         rest = Node.of(Operation.SUBTRACT, Node.literal(1.0), self.rescaled)
@@ -396,8 +396,8 @@ def _cell_covariances(a: Floats, b: Floats, product: Estimate) -> tuple[Floats, 
     least ``-min(a b, (1-a)(1-b))``.
 
     Args:
-        a: Shape (2, pieces, 1), ends of the mean of u.
-        b: Shape (2, 1, pieces), ends of the mean of v.
+        a: Ends of the pieces of the first mean's interval (the mean of u), shape (2, pieces, 1).
+        b: Ends of the pieces of the second mean's interval (the mean of v), shape (2, 1, pieces).
         product: The mean product on its own [0, 1] scale.
     """
     corners = np.stack([(2.0 * one - 1.0) * (2.0 * other - 1.0) for one in a for other in b])

@@ -52,7 +52,7 @@ def parsed(text: str, schema: Schema) -> Expression:
 
 
 def not_too_long(root: Node, what: str) -> Expression:
-    """Return a node as an expression, after checking its size. It was joined from several expressions.
+    """Return a node that was joined from several expressions as an expression, after checking its size.
 
     Args:
         root: The node that was joined from several expressions.
@@ -145,7 +145,7 @@ def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
 
 
 def only_zero_to_one(expression: Expression) -> bool:
-    """Return whether all results of an expression are numbers from 0 to 1 that are written in it."""
+    """Return whether an expression has only written numbers as its results, all from 0 to 1."""
     choices = {Operation.CASE, Operation.LEAST, Operation.GREATEST}
     inside: dict[Node, bool] = {}
     for node in expression.nodes:
@@ -230,7 +230,7 @@ def condition(where: str, schema: Schema) -> BoundQuery:
 
 
 def among(bound: BoundQuery, inside: BoundQuery | None, where: str | None, schema: Schema) -> BoundQuery:
-    """Return the query with a condition on rows as a part of its identity, or unchanged without one."""
+    """Return the query limited to rows that meet a condition, identified by the condition too; unchanged for None."""
     if inside is None:
         return bound
     reads = (*(bound.reads or schema.asked), *(inside.reads or schema.asked))

@@ -111,7 +111,7 @@ class Means(QueryPlan[Result]):
 
     @property
     def is_free(self) -> bool:
-        """Whether all means are members of declared families, so that they are free."""
+        """Whether all means are members of declared families, so that answers are free."""
         return not self.silent and all(mean.declared == mean.declared for mean in self.prepared)  # no nan
 
     @property
@@ -399,7 +399,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class BoundDerived:
-    """A derived query bound to a schema: the means it is made of, and the function from them to its value.
+    """A derived query bound to a schema: the means of its parts, and the function from the means to the query's value.
 
     Attributes:
         name: Name of the kind of parameter, with its article.
@@ -515,7 +515,7 @@ class JointMeans(Means[Result]):
         radii: Mapping[str, float | None],
         told: Mapping[str, tuple[float, float] | None],
     ) -> float | None:
-        """Return the largest distance from the value to an end of its interval, or None if a guess is missing."""
+        """Return the largest distance from the value to an end of the interval, or None if a guess is missing."""
         estimates = []
         for line, part in zip(self.asked, self.prepared, strict=True):
             entry, radius = known[line.fingerprint], radii.get(line.fingerprint)

@@ -66,8 +66,8 @@ class LabelQuery(RowwiseQuery):
     Attributes:
         predictions: One prediction per sealed row, in the order of the rows; a table of predictions with row ids; a
             fitted estimator; or, for accuracy, error and the Brier score, a rule.
-        training: Predictions for the training rows, for the guess; of an estimator those that it made out of fold, by
-            default its own; a rule needs none.
+        training: Predictions for the training rows, from which the guess is made. For an estimator, its predictions out
+            of fold; by default its own. A rule needs none.
         positive: The class that counts as label 1, where it is another one: all other classes are the rest.
         yes_no: True if every row value is 0 or 1.
     """
@@ -490,7 +490,7 @@ def naming(models: Sequence[Any], facts: Sequence[Mapping[str, str]]) -> Iterato
 
     Args:
         models: The models, as the analyst handed them in.
-        facts: What a tracker knows of each, or an empty list.
+        facts: Facts about each model that a tracker such as MLflow knows, or an empty list.
     """
     named = zip(models, facts, strict=False)
     token = _NAMES.set({id(model): known["name"][:_LONGEST_MODEL] for model, known in named if "name" in known})
@@ -566,8 +566,8 @@ def rule_is_right(text: str, schema: Schema) -> RowValue:
     """Return the row value that is true where a rule predicts the label. A condition predicts 1 or 0.
 
     Args:
-        text: Such as ``"dep_delay > 10"`` or ``"case when dep_delay > 10 then 2 else 0 end"``.
-        schema: With a label that is no text.
+        text: The rule, such as ``"dep_delay > 10"`` or ``"case when dep_delay > 10 then 2 else 0 end"``.
+        schema: Public facts about the rows, whose label is not a text.
 
     Raises:
         QueryRejected: If the rule cannot predict a label of this kind. Nothing is charged.
@@ -699,7 +699,7 @@ def _label(schema: Schema) -> Node:
 
 
 def _spelled(node: Node) -> list[Any]:
-    """Return the numbers that a rule has as its possible results, or an empty list if it computes them."""
+    """Return the numbers that are written in a rule as its results, or an empty list if the rule computes numbers."""
     if node.operation is Operation.NUMBER:
         return [node.value]
     if node.operation is not Operation.CASE:

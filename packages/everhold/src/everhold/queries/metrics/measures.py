@@ -121,7 +121,7 @@ class Measure:
         """Return notes about ranges at which labels, predictions or losses are clipped, with shares of rows outside.
 
         Args:
-            rows: Training rows; None where their predictions are not known.
+            rows: Training rows with predictions; None if their predictions are not known.
             labels: Labels of training rows, for the case that their predictions are not known.
             setting: The ranges at which numbers are clipped.
         """
@@ -168,7 +168,7 @@ class Measure:
         return 1.0
 
     def is_known(self, rows: Judged, seen: Any) -> bool:
-        """Return whether enough of these rows count to compute the metric from them."""
+        """Return whether enough of the given rows count, so that the metric can be computed from them."""
         return True
 
     def thinned(self, seen: Any, share: float) -> Any:
@@ -321,7 +321,7 @@ class RatesMeasure(PartsMeasure):
 
 
 def _with_rows(planned: SeenArms, rows: int) -> SeenArms:
-    """Return units to plan with, made up where public rows show nothing of a ratio: half of them, each right or not."""
+    """Return units to plan with: made-up ones, half right and half wrong, if public rows show nothing of a ratio."""
     if planned.treated.total > 0.0 and planned.control.total > 0.0:
         return planned
     even = Units(np.ones(2), np.array([0.0, 1.0]), np.full(2, max(rows, 4) / 4.0), planned.treated.largest)
@@ -430,7 +430,7 @@ class MedianMeasure(Measure):
 
 
 def average_of(metric: Metric, parts: Parts, **more: Any) -> PartsMeasure:
-    """Return the computation of a metric that is the average of its parts, none with a model's own denominator.
+    """Return the computation of a metric that is the average of its parts, whose denominators no model decides.
 
     Args:
         metric: The entry of the metric in the registry.
@@ -496,8 +496,8 @@ def exchanged(kept: Callable[[NDArray[np.float64], NDArray[np.float64]], float] 
     """Return a maker of predicted classes, correct except for some that are exchanged at random.
 
     Args:
-        kept: From labels and shares of the classes to the part of the number that remains if all are exchanged. None
-            for a correlation, of which nothing remains.
+        kept: Function from labels and shares of the classes to the part of the number that remains if all predictions
+            are exchanged. None for a correlation, of which nothing remains.
     """
 
     def likely(wanted: RowsWanted) -> Judged:
@@ -517,7 +517,8 @@ def with_errors(size: Callable[[float, NDArray[np.float64]], float]) -> Likely:
     """Return a maker of predicted numbers with normal errors.
 
     Args:
-        size: From the number that is told and the labels to the standard deviation of errors, in units of the labels.
+        size: Function from the requested value of the metric and the labels to the standard deviation of errors, in
+            units of the labels.
     """
 
     def likely(wanted: RowsWanted) -> Judged:

@@ -110,7 +110,7 @@ class Judge:
         """Return the metric on training rows in its own units, or nan if it is undefined there.
 
         Args:
-            outputs: Shape (rows,), as `outputs` gives them.
+            outputs: Predictions of the kind that `outputs` names, shape (rows,).
             labels: Labels of the training rows, of shape (rows,).
         """
         asked, table = self.query(outputs), {self.schema.label or "": np.asarray(labels)}
@@ -146,7 +146,8 @@ class CrossValidated:
     """A model fitted on all training rows, with the predictions and scores of cross-validation.
 
     Attributes:
-        outputs: Shape (rows,): predictions out of fold; None where some row was left out more or less often than once.
+        outputs: Predictions out of fold, shape (rows,); None if some row was left out of the fit more or less often
+            than once.
         scores: The metric of each fold, in its own units.
         sizes: Rows of each fold.
         fit_seconds: Seconds to fit each fold.
@@ -366,8 +367,8 @@ def evaluation(
         compiler: The compiler of the holdout.
         estimator: The estimator, which is fitted in place.
         metric: The metric, in a form that `metric_by` takes.
-        terms: With ``cv``, see `splits_of`; ``features``, see `open_rows`; and ``fit``, more arguments of the
-            estimator's ``fit``, see `cross_validate`.
+        terms: Keywords: ``cv``, as for `splits_of`; ``features``, as for `open_rows`; and ``fit``, more arguments of
+            the estimator's ``fit``, as for `cross_validate`.
         sliced: True if the query is asked about slices, so that the guess needs one prediction for each training row.
     """
     require_sklearn("evaluating an estimator")
@@ -588,7 +589,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _literal(value: Any) -> str:
-    """Return a value as it is written in expressions."""
+    """Return a value in the spelling of text expressions."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

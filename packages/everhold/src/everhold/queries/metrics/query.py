@@ -53,7 +53,8 @@ class MetricQuery(Query["Answer"]):
         models: Predictions of the model, or of both models.
         given: Numbers that define the metric, as far as the analyst gave them.
         where: A condition: the number of the rows that meet it. None for all rows.
-        weight: A number of each row, from 0 to the cap, that says how much it counts. None where all count alike.
+        weight: A number of each row, from 0 to the cap, that says how much the row counts. None if all rows count
+            alike.
         cap: The largest weight; larger ones of sealed rows count as this.
     """
 
@@ -413,7 +414,7 @@ def largest_group(mechanism: Mechanism, rows: Judged | None = None) -> float:
 
 
 def _title(metric: Metric, models: int) -> str:
-    """Return the name of a metric for messages, or that of a difference in it."""
+    """Return the name of a metric for messages; for two models, the name of the difference in the metric."""
     name = metric.title or metric.name
     return name if models == 1 else f"a difference of {name}s" if metric.title else f"a difference in {name}"
 

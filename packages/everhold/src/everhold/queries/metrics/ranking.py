@@ -175,7 +175,7 @@ def _counting(rows: Judged, values: NDArray[Number]) -> NDArray[Number]:
 
 
 def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenScores | SeenBlocks:
-    """Summarise one model, or the difference of two, by the units that the interval is made from.
+    """Summarise one model, or the difference of two, by the units from which the interval is made.
 
     Args:
         models: The same rows once for each model, with its scores, which are nan where the model fails.
@@ -236,8 +236,8 @@ def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int,
     rows, pairs with the missing rows count 1/2.
 
     Args:
-        scores: Shape (rows,), none of them nan.
-        labels: Shape (rows,); 1 is positive, anything else negative.
+        scores: Scores of the rows, shape (rows,), none of them nan.
+        labels: Labels of the rows, shape (rows,); 1 is positive, any other label is negative.
         positives: Number of positive rows that take part.
         negatives: Number of negative rows that take part.
 
@@ -267,8 +267,8 @@ def f1_of(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> f
     """Return ``2 TP / max(PP + AP, least)``, the F1 score unless the floor is needed.
 
     Args:
-        predictions: Shape (rows,); 1 is positive, anything else negative.
-        labels: Shape (rows,); 1 is positive, anything else negative.
+        predictions: Predicted labels, shape (rows,); 1 is positive, any other prediction is negative.
+        labels: Labels of the rows, shape (rows,); 1 is positive, any other label is negative.
         least: Floor on predicted and actual positives together.
 
     Examples:
@@ -303,7 +303,7 @@ class RankingQuery(StatisticQuery):
         model: The predictions, in a form that `LabelQuery` takes.
         numbers: Numbers from which the sensitivity follows, by name, such as counts of classes or a floor.
         sensitivity: Delta, proven (docs/theory, vectors and low sensitivity).
-        statistic: From predictions, labels and the numbers to the value.
+        statistic: Function from predictions, labels and the numbers to the value of the metric.
         tolerance: Half-width requested; None for the planned noise.
     """
 

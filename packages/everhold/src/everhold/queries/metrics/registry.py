@@ -38,7 +38,7 @@ def _signed(_: Setting) -> tuple[float, float]:
 
 
 def _cost(setting: Setting) -> tuple[float, float]:
-    """Return the ends of the scale of a loss for which lower is better: 0 and its clip."""
+    """Return the ends of the scale of a loss, which is better the lower it is: 0 and its clip."""
     return 0.0, setting.clip
 
 
@@ -70,18 +70,20 @@ class Metric:
         unbounded: Two flags: True if the metric can be below the scale that `ends` gives, and True if it can be above.
         mean: True if the metric is a mean over rows, so that engines and every mechanism answer it. The function of its
             name in `everhold.queries.metrics.row_scores` makes the query.
-        rate: Its name in a sentence, where it is a ratio of counts of outcomes, which all of these answer, too.
+        rate: Name of the metric in a sentence, such as ``"a recall"``, if it is a ratio of counts of outcomes, which
+            engines and every mechanism answer as well; else empty.
         like: A mean over rows that orders models alike: the name of a metric, or arguments of `everhold.risk`.
         one: Rows for which one model has an interval. Means have one for rows of every kind.
         slices: Largest number of models, 0 to 2, for which an interval is promised about some rows alone.
         two: Rows for which the difference of two models has an interval.
         gain: Rows for which a gate compares by it.
-        outcomes: By which of `everhold.guarantees.intervals.gains.GAINS` two models are compared, from the pairs
-            of outcomes of independent rows with labels 0 and 1; empty where they are not.
+        outcomes: Name in `everhold.guarantees.intervals.gains.GAINS` of the number by which two models are compared,
+            from the pairs of outcomes of independent rows with labels 0 and 1; empty if models are not compared by
+            outcomes.
         nearest: A metric by which two models are compared in its place.
         title: Name of the metric in queries as people read them; by default `name`.
         common: Name of the metric on boards; by default `name` without ``neg_`` and in words.
-        instead: What to ask of rows and mechanisms for which nothing is promised.
+        instead: Metrics to ask for instead, with rows and mechanisms for which this metric has no interval.
     """
 
     name: str

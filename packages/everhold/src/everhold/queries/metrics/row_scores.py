@@ -115,8 +115,8 @@ class OutcomeQuery(LabelQuery):
     Attributes:
         kind: Name of the query in descriptions, which says what is counted.
         title: The number as people read it.
-        values: Of true negatives, false positives, false negatives and true positives; all but the last add up to it,
-            or only the last is not 0.
+        values: The number that a true negative, a false positive, a false negative and a true positive have, in this
+            order. The first three add up to the fourth, or only the fourth is not 0.
         predictions: The predictions, in a form that `LabelQuery` takes.
         training: Predictions for the training rows, in a form that `LabelQuery` takes.
         positive: The positive class; None for label 1.
@@ -214,7 +214,8 @@ class LossQuery(LabelQuery):
         high: Losses above count as this, nan and rows on which a model or a loss fails, too; None for the largest
             possible one, where there is one.
         training: Predictions for the training rows, in a form that `LabelQuery` takes.
-        name: Functions of one name that do the same are one loss. Without a name every new object is a new query.
+        name: Name of a loss that is a function. Functions of one name that do the same are one loss. Without a name
+            every new object is a new query.
         positive: The positive class; None for label 1.
     """
 

@@ -33,7 +33,7 @@ class Setting:
         high: Largest label and prediction of a number; larger ones count as this.
         clip: Largest loss of a row; larger ones count as this.
         centre: Centre of the labels, on the scale [0, 1].
-        threshold: Probability from which on a row is treated as positive.
+        threshold: Least probability with which a row is treated as positive.
         floor: Errors are divided by no less than this, as shares of the label; 0 where they are not divided.
         share: Planned share of label 1.
         shares: Planned share of each class.
@@ -61,10 +61,10 @@ class Judged:
     Attributes:
         outputs: Shape (rows,), or (rows, classes) of probabilities; nan where a model fails.
         labels: Classes or numbers of the rows' labels, of shape (rows,).
-        groups: Shape (rows,): the group of each row, from 0; None where rows are independent.
+        groups: Group of each row as a number from 0, shape (rows,); None if rows are independent.
         counting: Shape (rows,): True for rows of the queried slice, or weights of rows in [0, 1]; None for
             all rows.
-        order: Shape (rows,): the order in which rows are assigned to blocks; None for any order.
+        order: Order in which rows are assigned to blocks, shape (rows,); None if any order will do.
     """
 
     outputs: Floats
@@ -84,7 +84,7 @@ class Sized:
         largest: Rows of the largest sealed group; 1 of independent rows.
         unlike: True if scores are known and the promise is about labels drawn anew on these rows.
         sliced: True if only some rows count, and how many is unknown.
-        counting: Planned number of sealed rows that count; None where all do.
+        counting: Planned number of sealed rows that count; None if all rows count.
         guess: The analyst's own, on the scale [0, 1].
     """
 
@@ -102,8 +102,8 @@ class RowPart(NamedTuple):
     """One part of a metric: a numerator, and for a ratio a denominator, in each row.
 
     Attributes:
-        numerators: Shape (rows,), in [0, 1].
-        denominators: Shape (rows,), in [0, 1]; None for a mean over all rows.
+        numerators: Numerator of each row in [0, 1], shape (rows,).
+        denominators: Denominator of each row in [0, 1], shape (rows,); None for a mean over all rows.
         how: ``"share"`` for a mean of 0 and 1; ``"mean"``; ``"ratio"`` of a part to the whole; ``"free"`` ratio.
         empty: Value of the part where no row counts.
     """
@@ -143,7 +143,7 @@ def rate_part(rows: Judged, number: float, rate: str) -> RowPart:
 
 
 def class_parts(rows: Judged, setting: Setting, *, rate: str) -> list[RowPart]:
-    """Return precision, recall or F1 of each class, as `rate_part` makes it."""
+    """Return precision, recall or F1 of each class, as parts that `rate_part` makes."""
     return [rate_part(rows, number, rate) for number in range(setting.classes)]
 
 
@@ -248,9 +248,10 @@ class PairedScores:
     """The parts from which the difference of two models in a metric is computed.
 
     Attributes:
-        parts: From the rows as either model predicts them, the setting and the reach of `OfParts.reach`, to the parts.
-        bounds: From the setting and the reach to the bounds of half of one more than the difference, whose unit is the
-            width of the score's range.
+        parts: Function from the rows with either model's predictions, the setting and the reach of `OfParts.reach` to
+            the parts.
+        bounds: Function from the setting and the reach to the bounds of ``(1 + difference) / 2``, where the difference
+            is in units of the width of the score's range.
         weights: Share of the level for each part; equal shares by default. A part that counts from either side has half
             of its share, so that the lower limit alone holds with half of the level (docs/theory/gates.md).
         only_below: True if differences may be larger than the range, so that there is no upper limit.
@@ -273,7 +274,7 @@ def part_by_part(parts: Parts, bounds: Bounds) -> PairedScores:
 
 
 def _stretched(bounds: Bounds, reach: float, low: Floats, high: Floats) -> tuple[float, float]:
-    """Return bounds of a difference, from bounds of the difference divided by its reach."""
+    """Return bounds of a difference, computed from bounds of the difference divided by its reach."""
     least, most = bounds(low, high)
     return (1.0 + reach * (2.0 * least - 1.0)) / 2.0, (1.0 + reach * (2.0 * most - 1.0)) / 2.0
 

@@ -49,7 +49,7 @@ def metric(
     """Build the query for a metric of predictions by its name in scikit-learn, with the sign that it has there.
 
     Args:
-        name: Such as ``"roc_auc"``, ``"f1_macro"`` or ``"neg_log_loss"``; all are in
+        name: Name of the metric, such as ``"roc_auc"``, ``"f1_macro"`` or ``"neg_log_loss"``; all names are in
             `everhold.queries.metrics.registry.METRICS`.
         predictions: What the score needs, one for each sealed row in the order of the rows: classes, probabilities of
             label 1, scores or numbers, shape (rows,); for ``"neg_log_loss"`` of several classes shape (rows, classes)
@@ -269,7 +269,8 @@ def as_metric(metric: Any) -> Any:
     """Return the name of the metric that a scikit-learn scorer or function stands for, or other values unchanged.
 
     Args:
-        metric: Such as ``get_scorer("roc_auc")``, ``make_scorer(fbeta_score, beta=1)`` or ``accuracy_score``.
+        metric: A scorer or a function of scikit-learn, such as ``get_scorer("roc_auc")``, ``make_scorer(fbeta_score,
+            beta=1)`` or ``accuracy_score``; other values are returned unchanged.
 
     Raises:
         QueryRejected: If the metric is one of scikit-learn for which everhold promises no interval. Nothing is charged.

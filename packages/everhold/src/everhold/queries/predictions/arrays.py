@@ -59,7 +59,8 @@ class PredictionTable:
         """Return the predictions, one for each row in the order of the rows.
 
         Args:
-            row_id: Name of the column of ids; None where rows have none, and the table has to be in order itself.
+            row_id: Name of the column of ids; None if the rows have no ids. The table then has to be in the order of
+                the rows.
             ids: Public ids of the rows, numbers or text, each once; not needed without a name.
             rows_are: The name of the rows in messages, "sealed" or "training".
             others: Reads the ids of further rows, whose predictions are left out.
@@ -199,8 +200,8 @@ def ids_refused(
     """Return the error about wrong ids, or None if all are right.
 
     Args:
-        found: How many no row has, how many are there more than once, and how many of the rows' are not there; with the
-            first ones of each.
+        found: Three pairs of a number and the first ids that it counts: ids that no row has, ids that are there more
+            than once, and ids of rows that are not there.
         name: The name of the table in messages.
         row_id: Name of the column of ids.
         rows: Number of rows for which predictions are needed.

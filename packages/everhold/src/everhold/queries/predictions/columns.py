@@ -39,7 +39,7 @@ class PredictionsFile(Mapping[str, "PredictionColumn"]):
 
     Args:
         path: Path of the file of predictions.
-        row_id: Name of the column of row ids; None where its lines are in the order of the rows.
+        row_id: Name of the column of row ids; None if the lines of the file are in the order of the rows.
 
     Raises:
         QueryRejected: If there is no such file, or the file has no column of this name. Nothing is charged.
@@ -95,7 +95,7 @@ class PredictionColumn:
             schema: The public facts about the rows.
             ids: Row ids in the order of the rows, as for `PredictionTable.in_order`.
             rows_are: Words for the rows in messages, as for `PredictionTable.in_order`.
-            span: Place of the rows among all sealed rows; None where they are all.
+            span: Place of the rows among all sealed rows; None if the query is about all sealed rows.
             check: Check of the predictions, as for `PredictionTable.in_order`. It also takes the name of the
                 predictions in messages.
 
@@ -114,7 +114,7 @@ class Placed:
     """The predictions of a file's column, in the order of the rows.
 
     Attributes:
-        values: Shape (rows,); masked where they are missing.
+        values: Predictions of the rows, shape (rows,); masked where they are missing.
         cache: File in which checked predictions wait; None to keep them in memory.
     """
 
@@ -125,7 +125,7 @@ class Placed:
     def until_asked(
         self, checked: NDArray[Any], against: Callable[[NDArray[Any], str], RowFunction], label: str
     ) -> RowFunction:
-        """Return the row function of checked predictions. With a cache they wait on disk."""
+        """Return the row function of checked predictions. If there is a cache, the predictions wait on disk."""
         if self.cache is None:
             return GivenValues(checked, against(checked, label))
         return KeptValues(self.cache.keep(checked), against, label)
@@ -219,7 +219,7 @@ class PredictionCache:
         weakref.finalize(self, self._file.close)
 
     def keep(self, array: NDArray[Any]) -> Callable[[], NDArray[Any]]:
-        """Write an array of numbers or texts to the file, and return a function that reads it again."""
+        """Write an array of numbers or texts to the cache file, and return a function that reads the array again."""
         if array.dtype.kind in "iu" and len(array):  # whole numbers take the smallest type that holds them
             small = np.result_type(*(np.min_scalar_type(int(end)) for end in (array.min(), array.max())))
             array = array.astype(small) if small.kind in "iu" else array
@@ -309,7 +309,7 @@ def read_together(queries: Sequence[Any], rows: RowStore | None, schema: Schema)
 
 
 def _columns_of(query: Any) -> Iterator[tuple[str, PredictionColumn | LocatedPredictions]]:
-    """Yield the predictions of a query and of its parts that are columns, each with the name of its argument."""
+    """Yield the columns of predictions that a query or its parts read, each with the name of its argument."""
     for role, value in parts_of(query):
         if isinstance(value, PredictionColumn | LocatedPredictions):
             yield role, value
@@ -338,10 +338,10 @@ def predictions_in(path: str | Path, *, row_id: str | None = None) -> Prediction
     r"""Open a CSV, TSV or Parquet file with thousands of columns of predictions, one model each, by name.
 
     Args:
-        path: The file; its columns are read when they are asked about, and those that are asked about together in one
-            reading.
-        row_id: Name of the column of row ids, the one that was named at creation; None where rows have none, and the
-            lines are in their order.
+        path: Path of the file. A column is read when it is asked about. Columns that are asked about together are read
+            in one pass.
+        row_id: Name of the column of row ids, the one that was named at creation; None if the rows have no ids. The
+            lines of the file then have to be in the order of the rows.
 
     Raises:
         QueryRejected: If there is no such file, or the file has no column of this name. Nothing is charged.

@@ -44,7 +44,7 @@ class Wanted:
     Attributes:
         rows: Number of sealed rows.
         training_rows: Number of training rows.
-        row_id: Name of the column of row ids; None where rows have none.
+        row_id: Name of the column of row ids; None if the rows have no ids.
         ids_are_text: True if ids are read as texts, in the way in which they are written.
         labels_are_text: True if all other columns are read as texts, in the way in which they are written.
         most_columns: Largest number of columns.

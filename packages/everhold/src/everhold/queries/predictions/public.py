@@ -85,7 +85,7 @@ def apart_procedure(
         schema: Public facts about the rows.
         labels: Labels of the training rows, where they are numbers.
         own_guess: True if the guess is the analyst's own; False if it is the training estimate.
-        guess: In units of a mean; None where there is none.
+        guess: The guess in units of a mean; None if there is no guess.
     """
     assert bound.pair is not None
     kind, differing = bound.pair.first.description, len(apart.rows)
@@ -178,7 +178,7 @@ def _range(
 
 
 def _likely_shares(pair: Pair, apart: Apart, schema: Schema, labels: Floats | None) -> Cells:
-    """Return a histogram of values to plan with, for the rows on which two arrays differ."""
+    """Return a histogram of likely values for planning, over the rows on which two arrays differ."""
     kind, first, second = pair.first.description, _given(pair.first), _given(pair.second)
     values_of = named_values(kind)
     assert first is not None
@@ -204,7 +204,7 @@ def _imagined(predictions: Floats, schema: Schema, labels: Floats | None, spread
     Args:
         predictions: Probabilities of label 1, or numbers; shape (rows,).
         schema: Public facts about the rows.
-        labels: Labels of the training rows; None where there are none.
+        labels: Labels of the training rows; None if there are no training rows.
         spread: Standard deviation of all predictions.
     """
     if schema.label_kind == "binary":

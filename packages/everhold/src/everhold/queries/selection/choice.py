@@ -1,4 +1,4 @@
-"""The choice of the best of many candidates: its value, and how much worse than the best of all it may be."""
+"""The choice of the best of many candidates, with its value and a limit of how much better any other can be."""
 
 from __future__ import annotations
 
@@ -63,9 +63,10 @@ class Choice(Paid):
         candidate: The candidate as people read it; None if refused.
         value: Value of the best candidate, rounded, in the candidates' units; None if refused.
         low: Lower end of the interval of its value. With several chosen ones it holds for each of them.
-        high: Upper end. With ``best="highest"`` no candidate at all has a higher value; with "lowest" the same is true
-            of `low`.
-        regret: How much worse than the best of all candidates each chosen one is, at most. None if refused.
+        high: Upper end of the interval. With ``best="highest"`` no candidate at all has a higher value. With
+            ``best="lowest"`` no candidate at all has a value below `low`.
+        regret: Upper limit, for each chosen candidate, of how much worse it is than the best of all candidates. None if
+            refused.
         indices: Positions of all chosen candidates, the best first.
         candidates: All chosen candidates as people read them, the best first.
     """
@@ -109,10 +110,10 @@ class ChoiceQuery(Query[Choice]):
     """A query for the best of several means or metrics, made by `choose`.
 
     Attributes:
-        candidates: Means in the same units; or anything, with a loss.
+        candidates: Means in the same units; or values of any kind, from which ``loss`` makes the queries.
         best: Which mean is best: ``"lowest"`` or ``"highest"``.
-        most: How many of the best are told, in their order.
-        loss: Function from a candidate to its query; None where candidates are queries.
+        most: Number of the best candidates that are told, in their order.
+        loss: Function from a candidate to its query; None if the candidates are queries.
     """
 
     candidates: Iterable[Any]
@@ -308,9 +309,9 @@ def choose(
             models, such as ``[metric("roc_auc", model) for model in models]`` or `at_thresholds`. With a loss anything
             else, such as the models themselves; `Choice.index` is a position among them.
         best: Which mean is best: ``"lowest"`` or ``"highest"``.
-        most: How many of the best are told, the best first.
-        loss: From a candidate to the query that is its loss, such as `error`, or
-            ``lambda cut: f"delay > {cut} and late = 0"``.
+        most: Number of the best candidates that are told, the best first.
+        loss: Function from a candidate to the query that is its loss, such as `error`, or ``lambda cut: f"delay > {cut}
+            and late = 0"``.
 
     Examples:
         >>> choose([10, 20, 30], loss=lambda cut: f"delay > {cut}").most

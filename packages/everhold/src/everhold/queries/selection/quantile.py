@@ -215,7 +215,7 @@ class QuantilePlan(OneEntry[Quantile]):
         return self._look(sealed, np.union1d(coarse, fine))
 
     def _look(self, sealed: StoredRows, edges: NDArray[np.int64]) -> _CountedUpTo:
-        """Count the sealed rows with values up to each of these edges. Secret."""
+        """Count the sealed rows whose value is at most each of the given edges. Secret."""
         prepared = [
             Prepared(
                 _up_to(self.text, self.edges[edge]).bound_to(self.compiler), -1, from_training=False,
@@ -268,7 +268,7 @@ class QuantilePlan(OneEntry[Quantile]):
         return max(self.level - low, high - self.level) + self.mechanism.rounding
 
     def _numbers(self, low: int, high: int) -> tuple[float, float, float]:
-        """Return the value, the lower end and the upper end for edges at these two positions."""
+        """Return the value and both ends of the interval, for the edges at two positions."""
         ends = np.concatenate([[-math.inf], self.edges, [math.inf]])
         middle = min(max((low + high) // 2, 0), len(self.edges) - 1)
         return float(self.edges[middle]), float(ends[low + 1]), float(ends[high + 1])
@@ -309,7 +309,8 @@ def quantile(
     Args:
         text: A column or an expression that is a number; missing values count as larger than all others.
         quantile: The level, in [0, 1]; 0.5 is the median.
-        low: Where equal bins begin; must not come from the sealed rows. Needed where no training rows show the values.
+        low: Lower end of the equal bins. It must not come from the sealed rows. It is needed if no training rows show
+            the values.
         high: End of the equal bins; must not come from the sealed rows.
         bins: Number of bins, all equally wide; 200 by default.
 

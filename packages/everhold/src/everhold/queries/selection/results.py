@@ -1,4 +1,4 @@
-"""Results with more than one number, plans with one ledger entry, and the candidates that they compare."""
+"""Results with more than one number, plans with one ledger entry, and the candidates of choices and scans."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class OneEntry(QueryPlan[Result]):
 
     @abstractmethod
     def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Result:
-        """Return the result for the ledger's answer, or for None if it was refused, with the fields of `Paid`."""
+        """Return the result, with the fields of `Paid`, for the ledger's answer; None stands for a refused query."""
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
@@ -243,7 +243,7 @@ class OneEntry(QueryPlan[Result]):
         return [self._bound] if self._is_member else []
 
     def declared_by(self, families: MemberLevels) -> Self:
-        """Return the plan at the level of the declared families that have it as a member, else unchanged."""
+        """Return the plan at the level of the declared families that have it as a member, or unchanged if none has."""
         if (nats := families.level_of(self._bound)) is None:
             return self
         member = replace(self, declared=nats, anew=True)
@@ -315,7 +315,7 @@ class OneEntry(QueryPlan[Result]):
         return 1.0 if not now or not then else round(then / now, 2)
 
     def usual(self, nats: float) -> float:
-        """Return the expected width if sealed rows are like training rows. By default it is `bound`."""
+        """Return the expected width if sealed rows are like training rows. By default it is the width `bound`."""
         return self.bound(nats)
 
     @abstractmethod
@@ -484,7 +484,7 @@ class SealedValues:
     Attributes:
         totals: Exact sums in grid units, shape (queries,).
         means: Mean of each query in [0, 1], shape (queries,).
-        seen: Summary that each procedure needs besides the mean; None where the mean is enough.
+        seen: Summary that each procedure needs besides the mean; None if the mean is enough.
     """
 
     totals: NDArray[np.int64]

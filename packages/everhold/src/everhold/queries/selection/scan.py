@@ -1,4 +1,4 @@
-"""Scans of many means against one threshold, for the first one above or for all of them."""
+"""Scans of many means against one threshold, for the first mean above it or for all means above it."""
 
 from __future__ import annotations
 
@@ -59,9 +59,11 @@ class _Above(Paid):
     """The common part of the results of scans: the threshold and the limits, which hold for the population.
 
     Attributes:
-        threshold: In the candidates' units.
-        low: Population values of candidates that were found above are at least this; None if refused.
-        high: Those of candidates that were found below are at most this; None if refused.
+        threshold: The threshold, in the candidates' units.
+        low: Lower limit of the means of all candidates that were found above the threshold; None if there are none, or
+            if the query was refused.
+        high: Upper limit of the means of all candidates that were found below the threshold; None if there are none, or
+            if the query was refused.
     """
 
     threshold: float
@@ -86,7 +88,7 @@ class FirstAbove(_Above):
 
     Attributes:
         index: Position of the candidate found; None if none was found or the query was refused.
-        found: True if a candidate above the threshold was found; None if the query was refused.
+        found: True if a candidate above the threshold was found, False if not; None if the query was refused.
         asked: The candidate that was found, as people read it; None if there is none.
     """
 
@@ -349,7 +351,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
 
 
 def _beyond(expected: float, found: float) -> tuple[float, float]:
-    """Return the distance of a limit from the threshold that is told, and ln(1 / prior) of its label."""
+    """Return the distance from the threshold to a limit, as it is told, and ln(1 / prior) of its label."""
     expected = max(expected, 2.0**-30)
     return Around(0.0, expected).released_above(max(found, expected))
 
@@ -373,7 +375,7 @@ def first_above(candidates: Iterable[Any], threshold: float) -> Any:
 
     Args:
         candidates: Means in the same units, in the order in which they are scanned.
-        threshold: In their units; must not come from the sealed rows.
+        threshold: The threshold, in the candidates' units. It must not come from the sealed rows.
 
     Examples:
         >>> first_above([f"delay > {cut}" for cut in (60, 30, 15)], threshold=0.2).threshold
@@ -388,8 +390,8 @@ def all_above(candidates: Iterable[Any], threshold: float) -> ScanQuery:
     No surprise is charged, and no value is told. Each candidate takes one of the planned queries.
 
     Args:
-        candidates: Means in the same units.
-        threshold: In their units; must not come from the sealed rows.
+        candidates: The means that are compared with the threshold, in the same units.
+        threshold: The threshold, in the candidates' units. It must not come from the sealed rows.
 
     Examples:
         >>> all_above(["delay > 60", "delay > 15"], threshold=0.1).first

@@ -174,7 +174,7 @@ class CountShares:
         return digest([repr(weight) for weight in self.first.tolist()])
 
     def _columns(self, rows: StoredRows) -> Mapping[str, Any]:
-        """Return the columns of these rows that the universe has."""
+        """Return the columns of the given rows that the universe has."""
         return rows.table([column.name for column in self.universe.columns])
 
     @cached_property

@@ -77,7 +77,7 @@ class _Found:
 
     Attributes:
         one: Number of the array of doubles, of codes of words, or of where a condition is true.
-        other: Number of the array of where a condition is false; the same as ``one`` for all other nodes.
+        other: Number of the array that says where a condition is false. For all other nodes it is the number ``one``.
         words: The words of a text.
     """
 
