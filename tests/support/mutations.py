@@ -1213,6 +1213,14 @@ MUTATIONS = [
     ),
     Mutation(
         "S18",
+        "rows of a pool are recognized once they are labelled",
+        "everhold/families/pool.py",
+        "zip(shared.items(), found, strict=False) if full}",
+        "zip(shared.items(), found, strict=False)}",
+        ("everhold/integration/queries/test_assisted.py",),
+    ),
+    Mutation(
+        "S18",
         "ids are equal whatever their type",
         "everhold/families/pool.py",
         "same_id(name) if named else as_value(name, kind)",

@@ -70,7 +70,7 @@ class PoolFamily(Family):
         with tempfile.TemporaryDirectory() as folder, spilling_into(Path(folder)) as connection:
             kinds = read_pool(connection, self.rows)
             _check_columns(connection, kinds, sorted(reads), schema)
-            known_by = _known_by(kinds, schema, group_by)
+            known_by = _known_by(connection, kinds, schema, group_by)
             _check_unsealed(connection, known_by, compiler)
             path = Path(folder) / "pool.parquet"
             connection.execute(f"COPY pool TO '{path}' (FORMAT parquet)")
@@ -181,7 +181,7 @@ class BoundPool(BoundFamily):
         content: SHA-256 of the rows of the pool, in any order.
         judges: One mean for each judge, or one for each of its verdicts but the commonest one, by `key_of_judge`.
         known_by: Columns by which rows of the pool are recognized among arriving rows: the row id, the group, or all
-            columns that the pool shares with the sealed rows.
+            columns that the pool shares with the sealed rows and that have a value in each row of the pool.
         hashes: Hash of the columns ``known_by`` in each row, to be kept beside the sealed rows; None once it is kept.
     """
 
@@ -346,12 +346,20 @@ def _hashes_file(folder: Path, content: str) -> Path:
     return folder / f"known-pool-{content[:32]}"
 
 
-def _known_by(kinds: Mapping[str, ColumnKind], schema: Schema, group_by: str | None) -> dict[str, ColumnKind]:
-    """Return the columns by which rows of a pool are recognized, with their kinds: group, row id, or all shared."""
+def _known_by(
+    connection: duckdb.DuckDBPyConnection, kinds: Mapping[str, ColumnKind], schema: Schema, group_by: str | None
+) -> dict[str, ColumnKind]:
+    """Return the columns by which rows of a pool are recognized, with their kinds: group, row id, or all shared.
+
+    Shared columns without a value in some row, such as that of the labels, do not count: they may be filled in later.
+    """
     named = group_by if group_by is not None else schema.row_id
     if named is not None and named in kinds:
         return {named: schema.columns[named]}
-    return {name: kind for name, kind in schema.asked.items() if kinds.get(name) is kind}
+    shared = {name: kind for name, kind in schema.asked.items() if kinds.get(name) is kind}
+    filled = ", ".join(f"count({quoted(name)}) = count(*)" for name in shared) or "NULL"
+    found = connection.execute(f"SELECT {filled} FROM pool").fetchall()[0]
+    return {name: kind for (name, kind), full in zip(shared.items(), found, strict=False) if full}
 
 
 def _names_rows(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: str | None) -> bool:

@@ -4,6 +4,7 @@ import warnings
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import everhold as eh
@@ -276,6 +277,19 @@ def test_some_rows_of_a_pool_among_new_rows_are_not_appended(tables, tmp_path):
         with pytest.raises(eh.HoldoutRejected, match="100 of the new rows are in a recorded pool"):
             study.append(mixed)
         study.append(kept["new"])
+
+
+def test_rows_of_a_pool_that_were_labelled_since_are_not_appended(tables, tmp_path):
+    """A pool may hold the column of the labels, without values."""
+    kept = {side: {n: c for n, c in table.items() if n != "id"} for side, table in tables.items()}
+    rows = pa.table({**unlabelled(kept["pool"]), "human": pa.nulls(POOL, pa.bool_())})
+    pool = eh.pool(rows, ["judge"])
+    with created(tmp_path, kept, declared={"pool": pool}, share=0.1, rows=eh.Rows(), **GROWS) as study:
+        with pytest.raises(eh.HoldoutRejected, match="100 of the new rows are in a recorded pool"):
+            study.append({name: column[:100] for name, column in kept["pool"].items()})
+        both = {name: np.append(kept["pool"][name], kept["holdout"][name]) for name in unlabelled(kept["pool"])}
+        with pytest.raises(eh.QueryRejected, match="is a sealed row"):
+            study.declare("other", eh.pool(pa.table({**both, "human": pa.nulls(POOL + ROWS, pa.bool_())}), ["judge"]))
 
 
 @pytest.mark.parametrize("kind", [float, str])
