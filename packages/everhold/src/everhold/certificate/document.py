@@ -286,7 +286,10 @@ def entering_numbers(mechanism: Mechanism, promise: Promise) -> dict[str, float]
 
 
 def privacy_facts(privacy: tuple[float, float] | None, *, simulation: bool) -> dict[str, float | None]:
-    """Return the privacy of single rows as epsilon and delta, None where none is promised or noise is predictable."""
+    """Return the privacy of single rows as epsilon and delta.
+
+    Both are None if no privacy is promised, or if ``simulation`` is True, because seeded noise can be predicted.
+    """
     if privacy is None or simulation or not math.isfinite(privacy[0]):
         return {"epsilon": None, "delta": None}
     return {"epsilon": float(privacy[0]), "delta": float(privacy[1])}
@@ -316,7 +319,10 @@ def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict
 
 
 def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, int]:
-    """Return the remaining budget by name, 0 for an unsealed study."""
+    """Return the remaining budget by name, 0 for an unsealed study.
+
+    ``closed`` is True if the study is unsealed, so that no budget is left.
+    """
     left = mechanism.remaining(state)
     return dict.fromkeys(left, 0) if closed else left
 

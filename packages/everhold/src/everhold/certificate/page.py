@@ -215,7 +215,7 @@ class Axis:
     """Axis that several intervals share.
 
     Attributes:
-        unit: What stands behind a tick.
+        unit: Text behind the number of each tick, such as a unit.
     """
 
     low: float

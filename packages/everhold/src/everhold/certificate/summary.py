@@ -171,7 +171,10 @@ def confirmed(fact: Mapping[str, Any]) -> bool:
 
 
 def summary_words(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, simulation: bool) -> dict[str, Any]:
-    """Return the texts of the first page by their position on the page."""
+    """Return the texts of the first page by their position on the page.
+
+    If ``simulation`` is True, the promise says that it is a simulation only.
+    """
     answers = facts["summary"]["answers"]
     before = "Simulation only: " if simulation else ""
     return {
@@ -270,7 +273,7 @@ def _listed(account: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield sentences on the population that the true values are of."""
+    """Yield sentences on the population whose true values the certificate is about."""
     answers = facts["summary"]["answers"]
     rows = rows_and_groups(facts)
     by_position = [fact["name"] for fact in answers if fact["by_position"]]

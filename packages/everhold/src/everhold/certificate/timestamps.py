@@ -121,7 +121,7 @@ def stamp_findings(stamp: Mapping[str, str], digest: bytes, roots: Sequence[Root
 
     Args:
         stamp: The stored time stamp, as `stamp_of` made it.
-        digest: What it should be about.
+        digest: Digest of the certificate, about which the token has to be.
         roots: Root certificates of authorities that are trusted; None to leave out the check of who signed the token.
 
     Raises:

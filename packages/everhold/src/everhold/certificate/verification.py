@@ -63,10 +63,10 @@ class CertificateReport(Display):
     Attributes:
         findings: Everything that is wrong, in plain words; empty if nothing is.
         certificate: The certificate; None if the file does not hold one.
-        notes: What the reader should know although it is not wrong.
+        notes: Facts that a reader should know although they are no faults.
         unchecked: What this version of everhold could not check, in plain words; empty if all was checked.
-        trusted_time: When it was signed, as a time-stamping authority states it that one of the given roots stands
-            behind; None without such a statement.
+        trusted_time: Time of the signature, stated by a time-stamping authority whose certificate leads to one of the
+            given roots; None if there is no such statement.
         promise: The promise in one sentence; None if there is no certificate, or its facts cannot be worded.
     """
 

@@ -283,7 +283,10 @@ def _assumed_of(engine: Mapping[str, Any] | None) -> list[str]:
 
 
 def promise_sentence(facts: Mapping[str, Any], *, simulation: bool) -> str:
-    """Return the promise in one sentence, from the facts about promise, rows and assumptions."""
+    """Return the promise in one sentence, from the facts about promise, rows and assumptions.
+
+    If ``simulation`` is True, the sentence says that it is a simulation only.
+    """
     promise, value, kind = facts["promise"], value_in_words(facts["rows"]), MECHANISMS[facts["mechanism"]["name"]]
     rows_are = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
     rows_are = MODELS[rows_are].rows_are if rows_are in MODELS else f"rows: {rows_are.replace('_', ' ')}"

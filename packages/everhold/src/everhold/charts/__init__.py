@@ -117,7 +117,7 @@ def coloured_lines(
         points: Points of the lines, each with the name of its line under ``by``. A line is drawn over the lines whose
             points come before.
         looks: Colour and dash of each line, by name, in the order of the legend.
-        labels: What the legend calls a line, as a Vega expression.
+        labels: Vega expression for the name of a line in the legend.
         covered: Names of lines that others cover; see `covered_lines`.
         legend_at: Side of the picture that has the legend. At the bottom the legend has a line for each name, so that
             it fits a narrow picture.

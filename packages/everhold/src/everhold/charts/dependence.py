@@ -48,9 +48,9 @@ class Portrait:
     """A chart of a dependence model with its title, caption and alternative text.
 
     Attributes:
-        title: What stands above it.
-        alt: What it shows, for those who do not see it.
-        caption: What stands below it.
+        title: Text above the chart.
+        alt: Description of the chart for readers who do not see it.
+        caption: Text below the chart.
     """
 
     title: str

@@ -39,11 +39,11 @@ class BlockVarianceTest:
     """The result of a test of how averages of blocks vary, with one entry for each outcome.
 
     Attributes:
-        p_values: Chance of as much where rows are worth what is promised, all lengths together; 1 where nothing can be
-            said, as of very rare outcomes. Shape (outcomes,).
+        p_values: Chance, over all block lengths together, of a variance as large as this if rows are worth what is
+            promised; 1 if nothing can be said, as for very rare outcomes. Shape (outcomes,).
         design_effects: Rows that are worth one, where this is clearest. Shape (outcomes,).
-        at_most: Upper ends for the design effect, from the longest blocks, too: groups of so many rows in a row
-            promise no more than these rows are worth. Shape (outcomes,).
+        at_most: Upper ends for the design effect, shape (outcomes,). The longest blocks count as well: groups of that
+            many consecutive rows promise no more than these rows are worth.
     """
 
     p_values: NDArray[np.float64]

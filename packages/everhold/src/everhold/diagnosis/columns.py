@@ -541,7 +541,7 @@ class Shared:
     Attributes:
         claimed: Sum of the squared unit totals.
         added: Amount that units with a common value add to this sum; about 0 if units are independent.
-        p_value: Chance of so much where units are independent.
+        p_value: Chance of an amount as large as this if units are independent.
     """
 
     claimed: float
@@ -560,7 +560,7 @@ class _Cells:
 
     Attributes:
         rows: Rows that lie in one of the cells, shape (some rows,).
-        of_row: The cell of each of these rows.
+        of_row: Number of the cell of each row that has a value.
         units: The unit of each cell, numbered from 0; shape (cells,).
         codes: The value of each cell, numbered from 0; shape (cells,).
         sizes: Rows of each cell.

@@ -201,7 +201,10 @@ def diagnose_rows(
     training: OpenRows, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False,
     whole: Callable[[ExaminedColumn, bool], OpenRows] | None = None,
 ) -> Diagnosis:  # fmt: skip
-    """Look for groups and series in training rows, and return the diagnosis. `whole` is as for `CheckInputs`."""
+    """Look for groups and series in training rows, and return the diagnosis. `whole` is as for `CheckInputs`.
+
+    If ``brief`` is True, no radius is computed but the one that a warning needs.
+    """
     promised, declared = _promised(mechanism, training), mechanism.dependence
     bets = mechanism.bets and declared.group_column is not None
     inputs = CheckInputs(training, whole or (lambda *_: training), label, declared, promised or 1.0, apart, bets)

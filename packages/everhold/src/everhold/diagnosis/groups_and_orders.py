@@ -427,9 +427,9 @@ class Finding(ABC):
 
     Attributes:
         column: Name of the column, or `everhold.diagnosis.columns.FILE_ORDER`.
-        role: ``"group"`` if rows with equal values may have been drawn together; ``"attribute"`` if there are so few
-            values, or so many rows of each that are hardly alike, that it rather describes rows; ``"series"`` if it may
-            put rows in order.
+        role: ``"group"`` if rows with equal values may have been drawn together. ``"series"`` if the column may put
+            rows in order. ``"attribute"`` if the column rather describes rows, because it has few values, or many rows
+            of each value that are hardly alike.
         outcome: Outcome in which rows resemble each other: a column, or one of the label's classes.
         of_label: True if the outcome is the label; False if it is another column.
         correlation: Correlation of two rows of one group (intra-class correlation, one-way analysis of variance), or of
@@ -578,7 +578,10 @@ class GroupFinding(Finding):
         return self.clear and (self.of_label or self.in_file or self.apart)
 
     def suggestion(self, *, shell: bool = False) -> str | None:
-        """Return the declaration of groups of the column, or None for an attribute."""
+        """Return the declaration of groups of the column, or None for an attribute.
+
+        If ``shell`` is True, it is spelled as an option of the command line, else as Python.
+        """
         return None if self.role == "attribute" else _groups_of(self.column, shell=shell)
 
     def claim(self, alike: str, advice: str | None, would: str) -> str:
@@ -612,7 +615,10 @@ class SeriesFinding(Finding):
         return 1.0 / max(self.design_effect, 1.0)
 
     def suggestion(self, *, shell: bool = False) -> str | None:
-        """Return the declaration of a fitted first-order series if that explains the finding, else of blocks."""
+        """Return the declaration of a fitted first-order series if that explains the finding, else of blocks.
+
+        If ``shell`` is True, it is spelled as an option of the command line, else as Python.
+        """
         if not self.first_order or self.column == FILE_ORDER:
             block = _groups_of("block", shell=shell)
             return f"{block}, a column that numbers blocks of at least {self.block or 1:,} rows in a row"

@@ -131,7 +131,7 @@ class DependenceMonitor:
 
         Args:
             training: The training rows on which the queries are evaluated.
-            bound: Queries that can be evaluated on them.
+            bound: Queries that can be evaluated on the training rows.
             unit: Grid steps between 0 and 1.
             plan: Number of planned queries; each has its share of the level.
             bets: One flag for each query: True if its interval procedure measures the spread of its values.
@@ -173,7 +173,7 @@ class DependenceMonitor:
 
         Args:
             training: The training rows on which the queries are evaluated.
-            bound: Queries that can be evaluated on them.
+            bound: Queries that can be evaluated on the training rows.
             unit: Grid steps between 0 and 1.
             plan: Number of planned queries; each has its share of the level.
             bets: One flag for each query: True if its interval procedure measures the spread of its values. By default
@@ -323,8 +323,8 @@ def columns_to_test(
     """Return the names of columns that order training rows, and of the first few that group them.
 
     Args:
-        rows: Training rows, or the first of them.
-        known: Columns that are none of these: the label, and declared ones.
+        rows: Training rows, or the first part of them.
+        known: Columns that are not tested: the label, and declared columns.
         whole_groups: Columns by which whole groups were put on one side. Others count where rows lie together.
     """
     orders = [

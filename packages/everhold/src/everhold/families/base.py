@@ -42,7 +42,10 @@ class Family(ABC):
         """
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """Return ln(1 / weight) of the least likely member, or None if it is not known before there are rows."""
+        """Return ln(1 / weight) of the least likely member, or None if it is not known before there are rows.
+
+        ``training`` is True if there will be training rows, without which some members are two queries.
+        """
         return None
 
 

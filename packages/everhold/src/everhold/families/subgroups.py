@@ -54,7 +54,10 @@ class SubgroupFamily(Family):
         )  # fmt: skip
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """Return ln(number of members), or None unless `values` has the categories of all columns."""
+        """Return ln(number of members), or None unless `values` has the categories of all columns.
+
+        Without training rows (``training`` is False) the mean within a subgroup is two members.
+        """
         columns, given, together = self.checked_columns(), self.checked_values(), self.checked_together()
         if given.keys() != set(columns):
             return None

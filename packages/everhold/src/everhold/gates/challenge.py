@@ -346,7 +346,7 @@ class Opening:
     Attributes:
         account: Public record of the gate, as it will be opened.
         shown: The first champion, in words.
-        look: Evaluates the champion where that is needed; returns the call that writes what is kept of it.
+        look: Function that evaluates the champion if the gate needs its values. It returns the call that stores them.
     """
 
     account: GateAccount

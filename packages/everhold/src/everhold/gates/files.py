@@ -94,7 +94,7 @@ def outcomes(
         runs: The runs in the file.
         missing: The gate's rule for crashed runs, from `everhold.gates.challenge.MISSING`. Unless crashed runs are
             refused, each crashed run is a row without numbers.
-        keep: Column that crashed runs have, too.
+        keep: Name of a column whose values crashed runs have as well.
 
     Raises:
         CaseRejected: If a run has no outcome, or is in the file twice. Nothing was charged.
@@ -169,7 +169,7 @@ class Columns:
                 columns.
         """
         if len(names) > _MOST_COLUMNS:
-            raise QueryRejected(f"{what} has {len(names):,} columns. Expected at most {_MOST_COLUMNS}.")
+            raise QueryRejected(f"{what} has {len(names):,} columns. Keep at most {_MOST_COLUMNS}.")
         for option, column in asdict(self).items():
             if column not in (None, *names) and (option, column) != ("run", RUN):
                 listed = ", ".join(map(brief, names[:20]))
@@ -211,12 +211,12 @@ def groups_in(results: Mapping[str, Sequence[Any]], column: str) -> dict[Any, An
         CaseRejected: If a case has no group, or its runs are in different groups.
     """
     if column not in results or column in (CASE, RUN):
-        raise QueryRejected(f"The results have no column {column!r} of clusters, but {', '.join(map(brief, results))}.")
+        raise QueryRejected(f"The results have no column {column!r}. Name one of {', '.join(map(brief, results))}.")
     groups: dict[Any, Any] = {}
     for case, group in zip(results[CASE], results[column], strict=True):
         if group is None or groups.setdefault(case, group) != group:
             told = "no group" if group is None else f"the groups {brief(groups[case])} and {brief(group)}"
-            raise CaseRejected(f"The case {brief(case)} has {told}. Expected one.", case=case, fault="broken")
+            raise CaseRejected(f"The case {brief(case)} has {told}. Give it one group.", case=case, fault="broken")
     return groups
 
 
@@ -301,7 +301,7 @@ def table_runs(content: bytes, _kind: str, columns: Columns) -> Iterator[CaseRun
             raise QueryRejected(f"The CSV file separates values by {wide!r}. Write commas, and points in numbers.")
     columns.check(names, "The CSV file")
     if doubled := [name for name, times in Counter(names).items() if times > 1]:
-        raise QueryRejected(f"The CSV file has the column {brief(doubled[0])} twice. Expected each column once.")
+        raise QueryRejected(f"The CSV file has the column {brief(doubled[0])} twice. Rename one of them.")
     for values in lines:
         if not values:
             continue

@@ -155,8 +155,8 @@ class Gate(SeesArrivals):
 
         Args:
             results: Results of the version on the cases, as for ``candidate`` in `challenge`.
-            margin: The version may be worse by so much, in the metric's units; a negative one asks for a gain. Guards
-                of the gate have their own slacks, and have to hold as well.
+            margin: The version may be worse by this much, in the metric's units. A negative margin asks for a gain.
+                Guards of the gate have their own slacks, and have to hold as well.
             challenger: Name of the version. A second check with the same name and margin has the same verdict and is
                 free.
             baseline: New results of the baseline, run after the version was finished; by default the stored ones.

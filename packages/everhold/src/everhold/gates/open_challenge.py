@@ -326,6 +326,8 @@ def open_challenge(
 ) -> OpenChallenge:
     """Open a challenge, or continue the challenger's open challenge.
 
+    If ``futility`` is True, the challenge may also end early because a promotion has become unlikely.
+
     Raises:
         QueryRejected: If a challenge by another version is open. Nothing was charged.
         BudgetExhausted: If no results could prove the claims any more, or the allotment is too small. Nothing was

@@ -68,7 +68,7 @@ class GateAccount:
         arrived: Arrival up to which the champion of a gate about rows has values.
         completions: Entries by which champions got values for rows that arrived.
         checks: How many of the challenges were checks against the baseline, which promote nothing.
-        marks: How many of these were charged.
+        marks: Number of these checks that were charged.
     """
 
     name: str
@@ -118,7 +118,10 @@ class GateAccount:
         )
 
     def checked(self, *, charged: bool) -> GateAccount:
-        """Return the account after one more answered check."""
+        """Return the account after one more answered check.
+
+        If ``charged`` is True, the check cost a surprise, and is counted with the marks.
+        """
         return replace(
             self, challenges=self.challenges + 1, checks=self.checks + 1, marks=self.marks + int(charged)
         )  # fmt: skip
@@ -565,7 +568,10 @@ class ModelStore:
         return Written(path, champion)
 
     def settle(self, written: Written, *, kept: bool) -> None:
-        """Rename a written file to its champion's name, or remove it if the challenger was not promoted."""
+        """Rename a written file to the name of its champion if ``kept`` is True, else remove it.
+
+        It is kept if the challenger was promoted.
+        """
         if kept:
             written.path.replace(self._path(written.champion.digest))
             self._unsettled.discard(written.path)

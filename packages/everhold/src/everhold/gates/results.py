@@ -123,7 +123,7 @@ class CaseSuite:
 
         Args:
             results: A table or a mapping; see the module.
-            cases: Only these ids, in this order; all of the suite by default.
+            cases: Ids of the only cases to return, in this order; by default all cases of the suite.
 
         Raises:
             CaseRejected: If a case is missing or unknown, or has another number of runs, no number, or a number outside

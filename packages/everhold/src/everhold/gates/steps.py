@@ -302,8 +302,8 @@ class ChallengeWorth(Display):
     Attributes:
         verdict: ``"yes"`` where the gain is enough, or the version has no fault on the open cases; ``"no"``; or
             ``"never"`` where these sealed cases would not prove even a version without a fault to be better.
-        gain: The gain on the open cases, in the units of the first metric. It is too high for a version that was chosen
-            by it.
+        gain: The gain on the open cases, in the units of the first metric. If the version was chosen by the open cases,
+            the gain is too high an estimate.
         needed_gain: The gain that the sealed cases prove in four of five such challenges.
         needed_cases: How many more sealed cases would prove the gain, or without a fault the best there can be; 0 with
             ``"yes"``, None where no number would.

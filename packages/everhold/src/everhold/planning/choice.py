@@ -212,7 +212,7 @@ class Way:
 
     Attributes:
         way: Name of the way to ask, such as declared, silent or steered.
-        when: When answers are told, or what the comparison is.
+        when: Words that say when answers are told in this way, or what the line is compared with.
         within: The half-width, as a part of [0, 1].
     """
 

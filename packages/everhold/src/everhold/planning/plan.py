@@ -392,7 +392,11 @@ class PublishedLine(Display):
 
 
 def line_of(name: str, request: PlanRequest, radius: float | None, *, at: float, with_rows: bool) -> PlanLine:
-    """Return the line of a mechanism, tuned for the request."""
+    """Return the line of a mechanism, tuned for the request.
+
+    ``with_rows`` is True if the number of rows is given. If it is False, the mechanism is tuned for the rows that the radius
+    needs.
+    """
     kind = MECHANISMS[name]
     line = PlanLine(name, kind.statement, kind.traits.adaptive, None, {})
     if radius is not None:
@@ -437,7 +441,10 @@ def _with_inverse(line: PlanLine, request: PlanRequest, radius: float, *, at: fl
 
 
 def published_line_of(name: str, request: PlanRequest, radius: float | None, *, with_rows: bool) -> PublishedLine:
-    """Return the plan's line for a published bound. For dependent rows its proof is incomplete (theory, erratum 5)."""
+    """Return the plan's line for a published bound. For dependent rows its proof is incomplete (theory, erratum 5).
+
+    ``with_rows`` is True if the number of rows is given. If it is False, the line has no radius.
+    """
     source = BOUNDS[name].source
     if name not in published_statements(request):
         return PublishedLine(name, source, note=_ONLY_INDEPENDENT)

@@ -333,7 +333,7 @@ def _sign_test_step(rows: int, differing: int, nats: float) -> float | None:
 
 
 def _check(rows: int, disagreement: float, challenges: int, promotions: int, confidence: float) -> None:
-    """Check the arguments of `least_step`."""
+    """Raise ValueError if an argument of `least_step` is outside its range."""
     for name, value, least, most in (
         ("rows", rows, 1, MOST_ROWS), ("challenges", challenges, 1, MOST_QUERIES),
         ("promotions", promotions, 0, MOST_QUERIES),

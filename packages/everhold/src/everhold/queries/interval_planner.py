@@ -174,7 +174,8 @@ class Prepared:
         estimate: The bare training estimate in grid units; -1 where there is none. The guess may have learned more.
         declared: ln(1 / level) of a member of a declared family (S10); nan for other queries.
         described: The event that a text has by its description (S10); None for other queries.
-        failing: The share of failing rows that is told with it; None for a query without models.
+        failing: Share of the rows on which the query's models fail, which is told with the answer; None for a query
+            without models.
         number: For a query about a number of all rows together, the function that takes the sealed rows and returns the
             number, as a share of its range, with what its procedure bets on. Secret. None for a mean of row values.
     """
@@ -315,7 +316,7 @@ class IntervalPlanner:
             guess: The analyst's own guess; None to guess from the training rows.
             known: Value of the query on the training rows as a share of its range; None if it is not known.
             procedure: The procedure that makes its interval.
-            number: Computes it on the sealed rows.
+            number: Function that computes the number on the sealed rows.
 
         Raises:
             QueryRejected: If the number cannot be asked of these rows. Nothing is charged.
@@ -429,7 +430,10 @@ class IntervalPlanner:
     def procedure_apart(
         self, bound: BoundQuery, *, own_guess: bool = True, guess: float | None = None
     ) -> Procedure:  # fmt: skip
-        """Return the procedure for a difference of two public arrays of predictions."""
+        """Return the procedure for a difference of two public arrays of predictions.
+
+        ``own_guess`` is True if the guess is the analyst's own, and False if it is the training estimate.
+        """
         if bound.pair is None or bound.pair.apart is None:
             raise TypeError(f"{bound.shown!r} is no difference of two arrays of predictions.")
         from everhold.queries.predictions.public import apart_procedure

@@ -163,7 +163,10 @@ class CompileContext(ABC):
     def prepare(
         self, queries: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None, *, together: bool = False
     ) -> list[Prepared]:
-        """Bind means to the rows and give each a guess and an interval procedure."""
+        """Bind means to the rows and give each a guess and an interval procedure.
+
+        ``together`` is True if the means are the parts of one query, and False if each is a query of its own.
+        """
 
     @abstractmethod
     def bind(self, query: RowwiseQuery | str) -> BoundQuery:
@@ -307,7 +310,7 @@ class Pricing:
 
         Args:
             mechanism: The mechanism that answers.
-            procedures: Procedures of their intervals; None for challenges, of which no interval is told.
+            procedures: Interval procedures of the means; None for challenges, whose intervals are not told.
             silent: True if no answer is told before the study is unsealed.
             keeping: Number of silent queries for which there has to be room afterwards, whatever the answers are.
             failing: True if the shares of rows on which models fail are told with the answers.

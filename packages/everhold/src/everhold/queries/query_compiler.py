@@ -131,7 +131,7 @@ class QueryCompiler(CompileContext):
 
         Args:
             queries: The queries to prepare, as objects or as texts.
-            guesses: One guess or None for each of them.
+            guesses: One guess, or None, for each query.
             together: True if the queries are the parts of one query; False if each is a query of its own.
             alone_each: True if each query is asked for itself, so that the steward's rules may leave rows without a
                 value out.

@@ -57,7 +57,8 @@ class JoinedColumn:
     """A column of predictions in the engine that holds the sealed rows, which a query joins to them.
 
     Attributes:
-        table: The table with the predictions, as the store of the sealed rows refers to it.
+        table: Name of the table with the predictions, in the form in which the store of the sealed rows refers to the
+            table.
         name: Name of the column in this table.
         kind: Kind of the predictions: numbers, texts or truth values, which are joined as numbers.
         alias: Name of the column after the join.
@@ -117,8 +118,8 @@ class Schema:
         row_id: Name of the column of row ids, if one was named. They are public: they say which rows are sealed.
         features_public: True if everybody may know all columns of the sealed rows but the label; False if the features
             are sealed, too.
-        classes: Classes that a prediction may name: those that were declared, or those of the training labels. Empty
-            where none is known; None for the labels 0 and 1, and for open labels, where any prediction is taken.
+        classes: Classes that a prediction may name: the declared ones, or those of the training labels. Empty if no
+            class is known. None for the labels 0 and 1, and for open labels, which accept any prediction.
         categories: Categories of each categorical column of the training rows, for estimators.
         stratified: Column by whose values the table was split, so that both parts have them in the same shares; None if
             rows were divided at random without such a column.
@@ -178,7 +179,8 @@ class BoundQuery:
             all rows its predictions, where they were handed in.
         yes_no: True if every row value is 0 or 1 by type. Any other value that code gives a sealed row is then rounded
             down.
-        pair: The two queries that it is made of row by row; it has no row values besides.
+        pair: The two queries from which this query is computed row by row; None for all others. A query with a pair has
+            no row values of its own.
         facts: Facts for the ledger entry that are no part of the query's identity.
         unbounded: Two flags: True if the number can be below the lower end of its scale, and True if it can be above
             the upper end. The ends are ``at_zero`` and ``at_one``.

@@ -110,7 +110,7 @@ def missing_rules(
         declared: The rule or rules that the steward declared.
         columns: Kind of each column that queries may read.
         lacking: Columns with a missing value in some row.
-        unseen: Columns of these that have a value in every training row.
+        unseen: Those of the columns ``lacking`` that have a value in every training row.
 
     Raises:
         HoldoutRejected: If a declared column does not exist, or cannot have the value that its rule names. Nothing was

@@ -158,7 +158,10 @@ class SeriesModel(DependenceModel):
         return self.groups is None
 
     def check_follows(self, structure: RowStructure, *, training: bool) -> None:
-        """Check that arriving rows continue the series after all earlier rows, with the same steps."""
+        """Check that arriving rows continue the series after all earlier rows, with the same steps.
+
+        ``training`` is True if the earlier rows are training rows, which only have to come before the arriving rows.
+        """
         if not self.one_series:
             return
         (check_training_before if training else check_follows)(self, structure)

@@ -77,7 +77,10 @@ class SeenArms:
         return replace(self, treated=self.treated.times(scale), control=self.control.times(scale))
 
     def ends(self, procedure: PartBets, nats: float, *, control: bool) -> Ends:
-        """Return both ends of the interval of one arm's mean, which hold for all values before rounding."""
+        """Return both ends of the interval of one arm's mean, which hold for all values before rounding.
+
+        The arm is the control arm if ``control`` is True, else the treated arm.
+        """
         units = _counting(self.control if control else self.treated)
         low, high = procedure.ends(units, nats)
         return low, high if self.rounded == 0.0 else procedure.ends(_raised(units, self.rounded), nats)[1]

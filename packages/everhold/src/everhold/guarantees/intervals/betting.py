@@ -236,7 +236,7 @@ class GroupBetting(OfGroups):
             sizes: Pairs of a size and the number of sealed groups of that size.
             at: The population's value p of the query, in [0, 1].
             alike: rho, the correlation of two rows of one group, in [0, 1].
-            training_rows: Number of training rows; their groups have such sizes, too.
+            training_rows: Number of training rows, whose groups are taken to have the same sizes.
         """
         size, number = np.array([size for size, _ in sizes]), np.array([number for _, number in sizes])
         root = np.sqrt((1.0 + (size - 1.0) * alike) / size)

@@ -56,7 +56,7 @@ class OrderedBetting(GroupBetting):
         return min(max(expected, _INSIDE), 1.0 - _INSIDE)
 
     def farthest_end(self, seen: Any, nats: float, *, upper: bool, known: float | None) -> float | None:
-        """Return one end of the interval, or None if it lies no farther out than ``known``."""
+        """Return the upper or the lower end of the interval, or None if that end lies no farther out than ``known``."""
         units, stake = self._units(seen), self._stake(nats, upper=upper)
         if upper:
             end = _upper_end(units, self.centre, stake, side_of(nats))
@@ -105,7 +105,7 @@ def _upper_end(units: Units, centre: float, stake: float, nats: float, *, tolera
 
 
 def betting_on(*, in_order: bool) -> type[GroupBetting]:
-    """Return `OrderedBetting` for units in order with unknown dependence, or `GroupBetting` for independent units."""
+    """Return `OrderedBetting` if units are in order with unknown dependence, else `GroupBetting` for independent units."""
     return OrderedBetting if in_order else GroupBetting
 
 

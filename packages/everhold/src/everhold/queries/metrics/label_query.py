@@ -456,7 +456,11 @@ def dealt_by(mechanism: Mechanism, *, known: bool) -> Literal["blocks", "ranks",
 
 
 def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
-    """Raise QueryRejected if the metric's proof needs random class shares, or rows, that the split has fixed."""
+    """Raise QueryRejected if the metric's proof needs random class shares, or rows, that the split has fixed.
+
+    ``by_rank`` is True for a proof that needs random labels, as for known scores: a split by the label fixes their shares.
+    It is False for a proof that needs random rows: a split by any other column fixes shares of rows.
+    """
     if schema.stratified is None or (schema.stratified == schema.label) is not by_rank:
         return
     raise QueryRejected(
@@ -467,7 +471,10 @@ def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
 
 
 def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed: bool) -> Any:
-    """Return features in the form in which the estimator was fitted: a data frame or a plain matrix."""
+    """Return features in the form in which the estimator was fitted: a data frame or a plain matrix.
+
+    It is a pandas data frame if ``framed`` is True, else a matrix.
+    """
     if not framed:
         return np.column_stack([table[name] for name in features])
     import pandas as pd  # the extra [sklearn]; needed to fit on a data frame

@@ -194,7 +194,7 @@ class PartsMeasure(Measure):
     Attributes:
         parts: Function from rows and the setting to the parts.
         bounds: Function from the setting to the bounds of the score on the scale [0, 1].
-        weights: Function from the setting to each part's share of the level; by default all alike.
+        weights: Function from the setting to each part's share of the level; by default all shares are equal.
         compared: Parts of the difference of two models; None if a difference has no interval.
         of_classes: Function from the number of independent rows to bets on the gain in each class, for gates.
     """

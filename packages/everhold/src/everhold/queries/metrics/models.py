@@ -324,7 +324,7 @@ class SliceAnswers(Display, Mapping[tuple[Any, ...], Answer]):
 
     Attributes:
         by: Names of the columns whose values define the slices.
-        answers: The answer of each slice, by the values of these columns.
+        answers: Answer of each slice, by the values of the columns in ``by``.
     """
 
     by: tuple[str, ...]

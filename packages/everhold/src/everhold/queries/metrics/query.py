@@ -443,6 +443,8 @@ def check_kind(metric: Metric, mechanism: Mechanism, *, models: int = 1) -> None
 def check_compared(metric: Metric, *, weighted: bool = False) -> None:
     """Check that two models can be compared by the metric.
 
+    If ``weighted`` is True, the message says that rows have weights.
+
     Raises:
         QueryRejected: If the metric cannot compare two models. Nothing is charged.
     """

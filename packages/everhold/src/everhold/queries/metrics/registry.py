@@ -76,7 +76,7 @@ class Metric:
         one: Rows for which one model has an interval. Means have one for rows of every kind.
         slices: Largest number of models, 0 to 2, for which an interval is promised about some rows alone.
         two: Rows for which the difference of two models has an interval.
-        gain: Rows for which a gate compares by it.
+        gain: Rows for which a gate compares versions by the metric.
         outcomes: Name in `everhold.guarantees.intervals.gains.GAINS` of the number by which two models are compared,
             from the pairs of outcomes of independent rows with labels 0 and 1; empty if models are not compared by
             outcomes.

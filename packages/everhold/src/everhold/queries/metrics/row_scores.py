@@ -136,7 +136,7 @@ class OutcomeQuery(LabelQuery):
         """Build the query whose row values are ``code / 4``, where the codes number `gains.OUTCOMES`.
 
         Args:
-            score: The metric that is compared by them.
+            score: Name of the metric by which the models are compared.
             predictions: The predictions, in a form that `LabelQuery` takes.
             training: Predictions for the training rows, in a form that `LabelQuery` takes.
             positive: The class that counts as positive.
@@ -661,7 +661,8 @@ class BoundRows:
 
     Attributes:
         given: The predictions or the model as passed.
-        bound: A query with the identity of the predictions and functions from a table to them.
+        bound: Query with the identity of the predictions, and with functions from a table to the predictions of its
+            rows.
         width: Shape of the prediction of one row.
     """
 

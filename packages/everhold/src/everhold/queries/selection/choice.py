@@ -62,7 +62,8 @@ class Choice(Paid):
         index: Position of the best candidate; None if the query was refused.
         candidate: The candidate as people read it; None if refused.
         value: Value of the best candidate, rounded, in the candidates' units; None if refused.
-        low: Lower end of the interval of its value. With several chosen ones it holds for each of them.
+        low: Lower end of the interval of the chosen candidate's value. If several candidates are chosen, it holds for
+            each of them.
         high: Upper end of the interval. With ``best="highest"`` no candidate at all has a higher value. With
             ``best="lowest"`` no candidate at all has a value below `low`.
         regret: Upper limit, for each chosen candidate, of how much worse it is than the best of all candidates. None if
@@ -405,7 +406,10 @@ class CandidatePairs:
         return best
 
     def expected(self, pairs: PairsOfOne, goodness: NDArray[np.float64], nats: float, *, lowest: bool) -> float:
-        """Return the expected value of `largest`, judged by the best other candidate on training rows."""
+        """Return the expected value of `largest`, judged by the best other candidate on training rows.
+
+        ``lowest`` is True if lower values are better.
+        """
         others = np.delete(goodness, pairs.one)
         if np.all(np.isnan(others)):
             return math.inf
