@@ -240,7 +240,7 @@ _stamped = _object({
 
 
 def misshapen(document: object) -> Iterator[str]:
-    """Yield reasons why plain data does not have the form of a certificate, none if it does."""
+    """Yield the reasons why plain data do not have the form of a certificate, or nothing if they have it."""
     if not isinstance(document, dict) or FORMAT_FIELD not in document:
         yield "this is not a certificate of everhold"
         return
@@ -267,7 +267,7 @@ def misshapen(document: object) -> Iterator[str]:
 
 
 class Malformed(Exception):
-    """Error for a file that is no certificate. Its message quotes at most one name from the file."""
+    """Error for a file that is not a certificate. Its message quotes at most one name from the file."""
 
 
 def read_document(path: Path | str) -> tuple[Any, str | None]:

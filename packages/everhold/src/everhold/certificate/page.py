@@ -225,7 +225,7 @@ class Axis:
 
     @classmethod
     def over(cls, ends: Sequence[float], *, unit: str) -> Axis:
-        """Build an axis over all of these numbers, with room on both sides."""
+        """Build an axis over all of the given numbers, with room on both sides."""
         low, high = min(ends), max(ends)
         width = (high - low) or max(abs(high), 1.0) * 0.1
         low, high = low - _MARGIN * width, high + _MARGIN * width

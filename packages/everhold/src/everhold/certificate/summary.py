@@ -267,7 +267,7 @@ def _asked(account: Mapping[str, Any], chosen: int) -> str:
 
 
 def _listed(account: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence that all queries are listed, nothing if they are not."""
+    """Yield a sentence that all queries are listed, or nothing if they are not listed."""
     if account.get("queries"):
         yield "All of them are listed further down, with their answers."
 

@@ -117,7 +117,7 @@ def stamp_of(timestamp: Timestamper, digest: bytes) -> dict[str, str]:
 
 
 def stamp_findings(stamp: Mapping[str, str], digest: bytes, roots: Sequence[Root] | None) -> list[str]:
-    """Return the faults of a stored token in words, none if it fits the digest and, with roots, is trusted.
+    """Return the faults of a stored token in words; no fault if it is about the digest and the roots trust it.
 
     Args:
         stamp: The stored time stamp, as `stamp_of` made it.

@@ -313,7 +313,7 @@ def promise_sentence(facts: Mapping[str, Any], *, simulation: bool) -> str:
 
 
 def _said_of_shares(said: str, rows: Mapping[str, Any]) -> list[str]:
-    """Return a sentence about a stratified split in a list, empty if it does not apply."""
+    """Return a list with a sentence about a stratified split, or an empty list if the sentence does not apply."""
     return [said.format(column=rows["stratified"])] if "stratified" in rows and rows["features"] != "public" else []
 
 
@@ -346,7 +346,7 @@ def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mappin
 
 
 def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
-    """Return assumptions about predictions given by row position, empty if no query used such predictions."""
+    """Return assumptions about predictions by row position, or an empty list if no query used such predictions."""
     if not by_position or rows["features"] == "public":
         return []
     were = "was" if by_position == 1 else "were"

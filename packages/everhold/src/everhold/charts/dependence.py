@@ -1,4 +1,4 @@
-"""Charts of dependent rows: what a model says of them, influence by distance, radius by correlation.
+"""Charts of dependent rows: a description of a model, influence by distance, and radius by correlation.
 
 They need the extra ``[plots]``; `everhold.charts.save_chart` saves them.
 """
@@ -237,7 +237,7 @@ def _radii(request: PlanRequest, chain: DependenceModel) -> dict[str, float]:
 
 
 def _worth(rows: int, ratio: float, *, own: bool) -> list[alt.Chart]:
-    """Return a vertical rule and its label, at the correlation for which rows are worth fewer effective rows."""
+    """Return a vertical rule and its label, at the correlation for which rows are worth ``rows / ratio`` rows."""
     import altair as alt
 
     at = max((ratio - 1.0) / (ratio + 1.0), 0.0)

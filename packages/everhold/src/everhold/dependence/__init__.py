@@ -34,7 +34,7 @@ __all__ = [
 
 
 def _wrong_with(kind: str, model: Any) -> str:
-    """Return a text about a fault of an extension's model class, empty if it has none."""
+    """Return in words what is wrong with an extension's model class, or an empty text if nothing is."""
     if not (isinstance(model, type) and issubclass(model, DependenceModel)):
         return "it is no subclass of everhold.dependence.DependenceModel."
     if inspect.isabstract(model):

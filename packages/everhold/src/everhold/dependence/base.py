@@ -210,7 +210,7 @@ class DependenceModel(ABC):
 
     @property
     def unit_counts(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of unit size and number of units, empty if the rows have no units of known sizes."""
+        """Pairs of unit size and number of units; empty if the rows have no units of known sizes."""
         return ()
 
     @property
@@ -274,7 +274,7 @@ class DependenceModel(ABC):
         return None
 
     def independent_sets(self) -> Mapping[int, int] | None:
-        """Return the number of mutually independent sets of rows by size, None if unknown."""
+        """Return the number of mutually independent sets of rows by size, or None if it is not known."""
         return None
 
 

@@ -139,7 +139,7 @@ def _block_variance(
 def _joined_blocks(
     sizes: bytes, kind: str
 ) -> tuple[float, NDArray[np.float64], NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
-    """Return what depends on the sizes of the shortest blocks alone, for all lengths of blocks.
+    """Return the numbers that depend on the sizes of the shortest blocks alone, for all lengths of blocks.
 
     Each length joins two blocks of the one before; of an odd number the last stays alone.
 

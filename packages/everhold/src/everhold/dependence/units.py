@@ -93,7 +93,7 @@ class RowUnits(DependenceModel):
         return self.counts
 
     def with_rows(self, rows: int, units: Mapping[int, int]) -> Self:
-        """Return the model with units of these sizes and the same column."""
+        """Return the model with units of the given sizes and the same column."""
         return self.of_counts(units, column=self.column)
 
     def sized(self, structure: RowStructure) -> Self:

@@ -726,7 +726,7 @@ def _nested_traces(sums: NDArray[np.float64], codes: NDArray[np.int64]) -> tuple
 
 
 def _tail(seen: float, variance: float, third: float) -> float:
-    """Return the probability of at least `seen` for a shifted gamma variable of mean 0, with these cumulants."""
+    """Return the probability of at least `seen` for a shifted gamma variable of mean 0, with the given cumulants."""
     if not variance > 0.0:
         return 1.0
     spread = math.sqrt(variance)

@@ -1,4 +1,4 @@
-"""The diagnosis of dependence: what the training rows show, and what the promise would be if it is right."""
+"""The diagnosis of dependence: what the training rows show, and the radius if what they show is right."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def diagnose_rows(
 
 
 def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
-    """Return the design effect that the declaration allows, None if nothing is promised for this model."""
+    """Return the design effect that the declaration allows, or None if the model promises nothing about averages."""
     declared = mechanism.dependence
     if declared.assumes_no_law:
         return None
@@ -249,7 +249,7 @@ def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
 
 
 def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
-    """Return the mechanism's radius for the dependence that was found, None if it cannot answer for such rows."""
+    """Return the mechanism's radius for the dependence that was found, or None if it cannot serve such rows."""
     try:
         tuned = tuned_mechanism(mechanism.name, replace(PlanRequest.of(mechanism), dependence=found.model))
     except ValueError:

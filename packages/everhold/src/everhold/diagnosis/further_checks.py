@@ -141,7 +141,7 @@ class PlaceFinding(SeriesFinding):
 
     @property
     def model(self) -> DependenceModel:
-        """The model to declare: groups of as many neighbours as are surely worth one row."""
+        """The model to declare: groups of so many neighbours that each group is worth at least one row."""
         return Groups(self.block or 1)
 
     @property
@@ -163,7 +163,7 @@ class PlaceFinding(SeriesFinding):
 
 
 def places(inputs: CheckInputs) -> Iterator[PlaceFinding]:
-    """Yield one finding for each pair of coordinate columns, about the label or, without one, other columns."""
+    """Yield one finding for each pair of coordinate columns, about the label or, if there is none, other columns."""
     for first, second in _pairs(inputs.rows, inputs.label):
         present = (first.ranks >= 0) & (second.ranks >= 0)
         order = _along_the_curve(first.ranks, second.ranks)

@@ -139,7 +139,7 @@ def _groups(inputs: CheckInputs) -> Iterator[Finding]:
 
 
 def repeats(column: ExaminedColumn) -> bool:
-    """Return whether groups of equal values are large enough to make rows worth less, by their squared sizes."""
+    """Return whether groups of equal values are large enough, by their squared sizes, to make rows worth less."""
     sizes = np.bincount(column.ranks[column.ranks >= 0])
     alone = int(np.count_nonzero(column.ranks < 0))
     return len(sizes) >= 2 and float(np.sum(sizes**2)) + alone >= LESS_WORTH * len(column.ranks)

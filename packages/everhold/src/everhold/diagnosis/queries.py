@@ -1,4 +1,4 @@
-"""Test, before any charge, whether one query's values on training rows are worth as many rows as is promised."""
+"""Test, before any charge, whether rows are worth as much for a query as is promised, by its training values."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ class DependenceMonitor:
                 yield replace(told, groups=column)
 
     def _finding(self, shared: Shared, level: float, bets: bool) -> QueryWorth | None:
-        """Return the finding on variance that units share, None if chance or the interval procedure explains it."""
+        """Return the finding on variance that units share, or None if chance or the interval procedure explains it."""
         measured = bets and self.units is not None
         promised = shared.claimed / self.rows if measured else self.rows_for_one or 1.0
         effect = (shared.claimed + shared.added) / self.rows

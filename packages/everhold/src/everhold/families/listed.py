@@ -31,7 +31,7 @@ _TRIED = 10.0  # ln(1 / level) at which a member is tried
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedFamily(Family):
-    """A list of queries with their weights, which is declared before any of them is asked. It is made by `listed`."""
+    """A list of queries with their weights, which is declared before any of the queries is asked. `listed` makes it."""
 
     queries: Sequence[Query[Any] | str]
     weights: Sequence[float] | None = None
@@ -132,7 +132,9 @@ def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[An
     _check_kind(query).check(compiler)
     plan = _compiled(query, compiler)
     if not plan.members:
-        raise QueryRejected("It takes places among the queries that are not declared. List what it is made of.")
+        raise QueryRejected(
+            "It takes places among the queries that are not declared. List the queries of which it is made."
+        )
     if compiler.families.first_rows and any(member.by_position for member in plan.members):
         raise QueryRejected(
             "Its predictions are about the rows that are sealed now, and more will arrive. List a model."

@@ -47,7 +47,7 @@ _TRIES, _JUST_BELOW = 60, 0.999  # for the lower limit of a verdict's chance
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolFamily(Family):
-    """A table of unlabelled rows and the judges that were run on them, before it is bound to a holdout."""
+    """A table of unlabelled rows, and the judges whose verdicts are in it, before it is bound to a holdout."""
 
     rows: RowSource
     judges: Sequence[str | MeanQuery]
@@ -363,7 +363,7 @@ def _known_by(
 
 
 def _names_rows(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: str | None) -> bool:
-    """Return whether rows are recognized by a column that names them or their groups, and not by all that they hold."""
+    """Return True if rows are recognized by a column of ids or groups, False if by all their values together."""
     return next(iter(known_by), None) in (group_by, schema.row_id)
 
 

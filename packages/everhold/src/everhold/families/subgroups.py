@@ -232,7 +232,7 @@ class BoundSubgroups(BoundFamily):
 
 
 def _known(of: MeanQuery, schema: Schema) -> frozenset[Node]:
-    """Return the conditions that a row has all values which the text needs, or none if no rows are left out."""
+    """Return the conditions that a row has all values which the text needs; none if no rows are left out."""
     needed = of.needed(schema)
     return _parts(parsed(have_values(needed), schema).root) if needed else frozenset()
 

@@ -122,7 +122,7 @@ class OpenCases:
         opened = set(self.ids)
         sealed = {case: runs for case, runs in runs_by_case(results).items() if case not in opened}
         if not sealed:
-            raise QueryRejected("These results are of open cases alone. A challenge needs results of the sealed cases.")
+            raise QueryRejected("These results are of open cases alone. Pass results of all sealed cases.")
         return sealed
 
     def open_part(self, suite: CaseSuite, results: Any) -> NDArray[np.float64] | None:
@@ -208,7 +208,7 @@ class CaseEvidence(Evidence[CaseVersion]):
     def version(
         self, given: Any, *, challenger: str | None = None, champion: Any = None, baseline: Any = None
     ) -> CaseVersion:  # fmt: skip
-        """Return a challenger with its results as an array, after checking them."""
+        """Return a challenger with its results as an array, after checking both."""
         named = self.identity_of(f"run {secrets.token_hex(4)}" if challenger is None else challenger)
         opened = self.open_cases
         results = self.units.suite.values(opened.sealed_part(given))
@@ -491,7 +491,7 @@ def interim_label(looks: int) -> int:
 
 
 def another_is_open(gate: str, opened: Opened, analyst: str | None) -> QueryRejected:
-    """Return the error that a gate has an open challenge. Its name is told only to its owner and the steward."""
+    """Return the error that a gate has an open challenge. Only its owner and the steward are told its name."""
     if not opened.belongs_to(analyst):
         return QueryRejected(
             f"A challenge of another analyst is open at gate {gate!r}. Try again when it has ended, or ask the steward "

@@ -1,4 +1,4 @@
-"""A challenge: is the challenger proved to be better than the champion? It is told in one word.
+"""A challenge: is the challenger proved to be better than the champion? The verdict is one word.
 
 The answer is *promoted*, if what is claimed is proved at the level of the query, or *kept*, which promises nothing. No
 value is told, so a kept challenge is free and a promotion costs one surprise (docs/theory, the gate). A challenge is
@@ -271,7 +271,7 @@ def next_nats(mechanism: Mechanism, state: State) -> float:
 
 
 def act(public: dict[str, Any], shown: str, identity: dict[str, Any] | None = None) -> EntryDraft:
-    """Return the ledger entry of an act at a gate, such as its opening. By default all its facts identify it."""
+    """Return the ledger entry of an act at a gate, such as an opening. By default all its facts identify the act."""
     return EntryDraft(digest(public if identity is None else identity), {**public, "shown": shown[:MOST_SHOWN]})
 
 
@@ -395,7 +395,7 @@ class Evidence(ABC, Generic[Handed]):
             return make(self.executor.ledger.head())
 
     def verdict_of_champion(self, gate: GateAccount, champion: Version) -> Verdict:
-        """Return the stored verdict on the present champion; if it is the first one, "kept"."""
+        """Return the stored verdict on the present champion, or the verdict "kept" if it is the first champion."""
         executor = self.executor
         result = ExecutionResult([], executor.remaining(executor.ledger.latest().state), executor.promise.statement,
                                  executor.analyst)  # fmt: skip
@@ -408,11 +408,11 @@ class Evidence(ABC, Generic[Handed]):
 
     @abstractmethod
     def over(self, executor: QueryExecutor) -> Self:
-        """Return the same evidence with another executor, such as one for rows that have arrived."""
+        """Return the same evidence with another executor, such as an executor for rows that have arrived."""
 
     @property
     def size(self) -> str:
-        """The amount of evidence in words, such as cases and runs; empty for rows."""
+        """The amount of evidence in words, such as cases and runs; an empty text for rows."""
         return ""
 
     @abstractmethod

@@ -141,7 +141,7 @@ class Check(ClaimChallenge):
 
     @property
     def described(self) -> dict[str, Any]:
-        """The margin, and the verdict that is free."""
+        """Public description of the check: its margin, and the verdict that is free."""
         return {CHECK: {"margin": self.margin, "free": self.free}}
 
     def identity(self) -> dict[str, Any]:
@@ -357,7 +357,7 @@ _MEANING = {
 
 
 def _interval(low: float | None, high: float | None) -> str:
-    """Return the proved difference in words. Nothing beyond it is told."""
+    """Return the proved bounds of a difference in words. Nothing that was not proved is told."""
     if low is None:
         return "nothing is told" if high is None else f"{at_most(high)} or less"
     return f"more than {at_least(low)}" + ("" if high is None else f", and at most {at_most(high)}")

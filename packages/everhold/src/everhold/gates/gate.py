@@ -319,7 +319,7 @@ class Gate(SeesArrivals):
         return self._cases.left(gate)
 
     def check_addition(self, baseline: Any) -> None:
-        """Raise QueryRejected unless cases can be added to the suite with these results of the baseline.
+        """Raise QueryRejected unless cases can be added to the suite with the given results of the baseline.
 
         Args:
             baseline: Results of the baseline on the added cases; None if there are none.
@@ -380,7 +380,7 @@ class Gate(SeesArrivals):
         return cast("CaseEvidence", self._evidence)
 
     def _fitting(self, **given: Any) -> dict[str, Any]:
-        """Return the arguments that are not None, after checking that this kind of gate takes them.
+        """Return the arguments that are not None, after checking that this kind of gate takes all of them.
 
         Raises:
             QueryRejected: If an argument belongs to the other kind of gate.

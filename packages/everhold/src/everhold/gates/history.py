@@ -1,4 +1,4 @@
-"""The champions of gates one after the other, with what is proved of each and what was spent. All public."""
+"""The champions of gates in order, what is proved of each champion, and what was spent. All of it is public."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class OpenChallenge:
         return [case for case, lacks in zip(cases, np.isnan(part[0, :, 0, 0]), strict=True) if lacks]
 
     def _batch(self, opened: Opened) -> tuple[list[Any], NDArray[np.float64]]:
-        """Return the latest batch of cases, and the results reported on them, with nan where none is.
+        """Return the latest batch of cases, and the results reported on its cases, with nan for a missing result.
 
         The results have the shape (3, cases, runs, metrics), for challenger, champion and baseline.
         """
@@ -226,7 +226,7 @@ class OpenChallenge:
         return self._verdict
 
     def _opened(self, head: Head) -> Opened | None:
-        """Return the ledger's record of this challenge, or None if it is not open.
+        """Return the ledger's record of this challenge, or None if the challenge is not open.
 
         Raises:
             QueryRejected: If another analyst opened the challenge.

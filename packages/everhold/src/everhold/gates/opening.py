@@ -129,7 +129,8 @@ class CaseRules:
             )
         if not all(0.0 < as_float(slack) < width[name] for name, slack in not_worse.items()):
             raise QueryRejected(
-                "A guard in not_worse= has a slack that is not above 0 and within the range of its metric. Change it."
+                "A guard in not_worse= has a slack outside the range of its metric. Pass a number above 0 "
+                "within this range."
             )
         if self.missing not in MISSING or (self.missing != "refuse" and ratios):
             raise QueryRejected(

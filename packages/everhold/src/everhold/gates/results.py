@@ -34,7 +34,7 @@ _MOST_NAMED = 3  # cases that a message names
 
 @dataclass(frozen=True, slots=True)
 class CaseSuite:
-    """Cases of a gate and the claims about them. All but the ids is public.
+    """Cases of a gate and the claims about them. All of it is public except the ids of the cases.
 
     Attributes:
         ids: Case ids in the order of the sealed rows.
@@ -145,7 +145,7 @@ class CaseSuite:
         return found
 
     def _lacks(self, run: Any, metric: CaseMetric) -> bool:
-        """Return whether a run has no result in a metric, and that is no error."""
+        """Return whether a run has no result in a metric, in a gate for which this is not an error."""
         if self.missing == "refuse":
             return False
         numbers = [run.get(name, 0.0) if isinstance(run, Mapping) else run for name in metric.columns]

@@ -162,7 +162,7 @@ def plan_cases(
 
 
 def step_with_power(*, cases: int, runs: int, nats: float, disagreement: float, new_runs: bool) -> float | None:
-    """Return about the smallest gain that is promoted with a probability of 80 %, or None if there is none.
+    """Return about the smallest gain that is promoted with a probability of 80 %, or None if no gain is.
 
     Args:
         cases: Number of cases, which are independent of each other.
@@ -297,7 +297,7 @@ _GAINS = np.arange(0.005, 1.0, 0.005).tolist()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChallengeWorth(Display):
-    """Forecast from the open cases of whether a challenge is worth one of the planned queries.
+    """Forecast, made from the open cases, of whether a challenge is worth one of the planned queries.
 
     Attributes:
         verdict: ``"yes"`` where the gain is enough, or the version has no fault on the open cases; ``"no"``; or

@@ -61,7 +61,7 @@ def run_chunks(runs: int) -> list[slice]:
 
 @dataclass(frozen=True, slots=True)
 class UnitPlan:
-    """The units of a suite: cases or groups of cases. It computes what they can prove.
+    """The units of a suite: cases or groups of cases. The plan computes what results on the units can prove.
 
     Attributes:
         groups: Shape (cases,): unit of each case, from 0.

@@ -1,4 +1,4 @@
-"""Chooses the mechanism for rows that are about to be sealed, and checks that its promise is worth having."""
+"""Choice of the mechanism for rows that are about to be sealed, and a check that its promise is worth having."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def bound_mechanism(mechanism: Mechanism, structure: RowStructure, dependence: D
 
 
 def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceModel:
-    """Return a dependence model with facts such as group sizes read from the rows."""
+    """Return a dependence model with facts that are read from the rows, such as group sizes."""
     require_listed(dependence)
     return dependence.bind(structure)
 
 
 def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | None = None) -> None:
-    """Raise HoldoutRejected if the promise is useless even for good guesses, unless that is allowed.
+    """Raise HoldoutRejected if the promise is useless even for good guesses, unless ``allow_vacuous`` is True.
 
     Args:
         mechanism: The mechanism, bound to the rows.
@@ -144,14 +144,14 @@ def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
 
 
 def _planned_anew(mechanism: Mechanism, name: str, queries: int) -> Mechanism | None:
-    """Return the mechanism of a name planned for the same rows and another number of queries, None if impossible."""
+    """Return the named mechanism, planned for the same rows and another number of queries, or None if impossible."""
     request = PlanRequest.of(mechanism).with_queries(queries)
     made = tuned_for(name, request)
     return None if isinstance(made, str) else made
 
 
 def _surprises_of(mechanism: Mechanism) -> dict[str, int]:
-    """Return the planned surprises as a keyword argument, empty if they are the default number."""
+    """Return the planned surprises as a keyword argument in a dict, which is empty for the default number."""
     surprises = mechanism.planned_surprises
     return {} if surprises in (None, planned_surprises(None, mechanism.queries)) else {"surprises": surprises}
 
@@ -172,7 +172,7 @@ def _more_rows(mechanism: Mechanism, alike: float | None) -> str:
 
 
 def _rows_needed(mechanism: Mechanism, alike: float | None) -> int | None:
-    """Return the number of rows for which the same plan gives a useful radius, None if unknown.
+    """Return the number of rows for which the same plan gives a useful radius, or None if it is not known.
 
     Rows come in groups like those of the sealed rows, where there are groups. Other models are bound to these rows.
     """

@@ -133,7 +133,7 @@ def radius_of(name: str, request: PlanRequest, *, at: float | None = None) -> fl
 
 
 def rows_needed_by(name: str, request: PlanRequest, radius: float, *, at: float | None = None) -> int | None:
-    """Return the smallest number of rows with which one mechanism reaches the radius, or None if it is too large."""
+    """Return the smallest number of rows with which one mechanism reaches the radius, or None if no holdout can."""
     radius_at = lru_cache(maxsize=None)(lambda rows: radius_of(name, request.with_rows(rows), at=at))
     return smallest_within(radius_at, radius, least=1, most=MOST_ROWS)
 
@@ -155,7 +155,7 @@ def published_statements(request: PlanRequest) -> tuple[str, ...]:
 
 
 def published_rows_needed(name: str, request: PlanRequest, radius: float) -> int | None:
-    """Return the number of rows for which a published bound reaches the radius, None if it never does.
+    """Return the number of rows for which a published bound reaches the radius, or None if it never does.
 
     What rounding rows to the grid costs comes off the radius, as it does for the mechanisms.
     """
@@ -175,7 +175,7 @@ def published_bound(name: str, request: PlanRequest) -> PublishedBound:
 
 
 def _for_dependent(statement: PublishedStatement) -> tuple[Callable[..., PublishedBound], ...]:
-    """Return the functions of a published bound for dependent rows. Raise ValueError if it has none."""
+    """Return the functions of a published bound for dependent rows. Raise ValueError if the bound has none."""
     if statement.dependent is None:
         raise ValueError(
             f"{statement.name} says nothing of dependent rows. Choose another one of published_statements(...)."
@@ -353,7 +353,7 @@ class PublishedStatement(Protocol):
 
 
 def _check(name: str, statement: Any) -> str:
-    """Return a text about a fault of an extension's published bound, empty if it has none."""
+    """Return in words what is wrong with an extension's published bound, or an empty text if nothing is."""
     lacking = [
         part for part in ("source", "colour", "radius", "rows_needed", "dependent") if not hasattr(statement, part)
     ]

@@ -316,7 +316,7 @@ def plan(
 def _steps(
     request: PlanRequest, lines: tuple[PlanLine, ...], disagreement: float | None, *, with_rows: bool
 ) -> Steps | None:
-    """Return the smallest gains that a gate can prove with the rows of the request, or None if it is not defined."""
+    """Return the smallest gains that a gate can prove with the rows of the request, or None if they are not defined."""
     tuned = [line.tuned for line in lines if has_public_levels(line.tuned)]
     if disagreement is None or not request.dependence.independent or not tuned:
         return None
@@ -394,8 +394,8 @@ class PublishedLine(Display):
 def line_of(name: str, request: PlanRequest, radius: float | None, *, at: float, with_rows: bool) -> PlanLine:
     """Return the line of a mechanism, tuned for the request.
 
-    ``with_rows`` is True if the number of rows is given. If it is False, the mechanism is tuned for the rows that the radius
-    needs.
+    ``with_rows`` is True if the number of rows is given. If it is False, the mechanism is tuned for the rows that the
+    radius needs.
     """
     kind = MECHANISMS[name]
     line = PlanLine(name, kind.statement, kind.traits.adaptive, None, {})

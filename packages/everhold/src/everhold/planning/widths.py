@@ -215,7 +215,7 @@ def vacuous_in_words(mechanism: Mechanism, alike: float | None = None) -> str:
 
 
 def sealed_units(dependence: DependenceModel) -> str:
-    """Return "groups" if the declared rows come in groups, else "rows": what must be added for narrower answers."""
+    """Return "groups" if the declared rows come in groups, else "rows", as the unit to add for narrower answers."""
     return "groups" if dependence.in_groups else "rows"
 
 
@@ -260,7 +260,7 @@ def least_step(
     confidence: float = 0.95,
     public: bool = True,
 ) -> float | None:
-    """Return the least observed gain in accuracy that a gate without a margin promotes, or None if none is.
+    """Return the least observed gain in accuracy that a gate without a margin promotes, or None if it promotes no gain.
 
     It is the gate's own procedure at its own level: that of the last planned challenge. Rows are independent.
 
@@ -316,7 +316,7 @@ def step_at(*, rows: int, disagreement: float, nats: float, public: bool) -> flo
 
 
 def _sign_test_step(rows: int, differing: int, nats: float) -> float | None:
-    """Return the least gain that the sign test can prove, None if it can prove none with these rows."""
+    """Return the least gain that the sign test can prove, or None if it can prove no gain with these rows."""
     test = SignTest(rows=rows, training=rows, differing=differing)
 
     def seen(wins: int) -> bool:

@@ -221,7 +221,7 @@ _DETAILS = {
 
 
 def _wrong_with(name: str, kind: Any) -> str:
-    """Return what makes an extension's kind of query unusable, in words, or an empty text."""
+    """Return in words why an extension's kind of query cannot be used, or an empty text if it can be used."""
     if any(name == own.name for own in _OWN):
         return "everhold has a kind of query with that name itself."
     if not isinstance(kind, Kind):
@@ -266,7 +266,7 @@ class Kinds(Sequence[Kind]):
         return self.own.get(name) or self.extensions.get(name)
 
     def missing(self, name: str) -> str:
-        """Return advice how to install a kind of query that is not there, or an empty text."""
+        """Return advice how to install a kind of query that is missing, or an empty text if it cannot be installed."""
         extra = extra_for(self.extensions.group, name)
         return f"Install it: pip install 'everhold[{extra}]'" if extra else ""
 

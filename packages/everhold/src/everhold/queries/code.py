@@ -221,7 +221,7 @@ class _Content:
         return _joined("array", described, np.ascontiguousarray(array).tobytes())
 
     def _of_class(self, thing: type) -> bytes:
-        """Return the SHA-256 of a class: of its name if it is installed, else of its bases and entries."""
+        """Return the SHA-256 of a class: of its name if the class is installed, else of its bases and entries."""
         name = thing.__qualname__.encode()
         if is_installed(thing.__module__) and _is_found(thing):
             return _joined("class", *_reference(thing.__module__), name)

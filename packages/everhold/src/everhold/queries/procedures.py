@@ -307,7 +307,7 @@ def _without_value(bound: BoundQuery, incomplete: Collection[str], within: Node 
 
 
 def _says_what_counts(name: str) -> str:
-    """Return advice for a query that has no value in rows where this column has none."""
+    """Return advice for a query that has no value in rows without a value in one column."""
     column = quoted(name)
     return (
         f"Ask only about rows with a value, as with given={brief(f'{column} is not null')}, or write what counts "

@@ -294,7 +294,7 @@ class QueryCompiler(CompileContext):
 
 
 def _not_silent(mechanism: Mechanism) -> QueryRejected:
-    """Return the error about a query that is not silent, of a mechanism that answers at the end only."""
+    """Return the error that a query is not silent, for a mechanism that answers at the end only."""
     return QueryRejected(
         f"The mechanism {mechanism.name} answers only when the study is unsealed. Pass silent=True (--silent) to "
         "register the query."
@@ -302,7 +302,7 @@ def _not_silent(mechanism: Mechanism) -> QueryRejected:
 
 
 def _no_query(thing: object) -> QueryRejected:
-    """Return the error about an object that is not a query, or not a mean of row values."""
+    """Return the error about an object that is not a query, or about a query that is not a mean of row values."""
     if isinstance(thing, Query):
         return QueryRejected(
             f"{name_of(thing)} is made of several queries here, or has a price of its own, so it cannot be asked "
@@ -328,7 +328,7 @@ def _guesses_of(queries: Sequence[object], guesses: Sequence[float | None] | Non
 
 
 def _check_listed(what: str, values: object) -> None:
-    """Raise QueryRejected unless the value is a list, such as one query or one guess would not be."""
+    """Raise QueryRejected unless the value is a list. A single query or guess is refused."""
     listed = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.ndim == 1)
     if isinstance(values, (str, bytes)) or not listed:
         raise QueryRejected(f"The {what} are {brief(values)}. Pass a list with one of them for each query.")

@@ -106,7 +106,7 @@ class Statistic:
     claimed: bool = False
 
     def clips(self, training_rows: int) -> list[Clip]:
-        """Return the note about clipping to a claimed range, or an empty list without one."""
+        """Return the note about clipping to the analyst's range, or an empty list if the analyst gave no range."""
         if not self.claimed:
             return []
         value = self.trained(np.arange(training_rows)) if self.trained is not None and training_rows else None

@@ -54,7 +54,7 @@ class LocatedPredictions(ABC):
 
 @dataclass(frozen=True, slots=True)
 class JoinedColumn:
-    """A column of predictions in the engine that holds the sealed rows, which a query joins to them.
+    """A column of predictions in the engine that holds the sealed rows. A query joins the column to the sealed rows.
 
     Attributes:
         table: Name of the table with the predictions, in the form in which the store of the sealed rows refers to the

@@ -89,7 +89,7 @@ def models_in(description: Any) -> tuple[str, ...]:
 
 
 def failing_in_words(description: Any, *, training_rows: int, classes: bool) -> str:
-    """Describe what is known about rows on which a query's models fail. The text is empty without models.
+    """Describe what is known about rows on which a query's models fail. The text is empty if the query runs no model.
 
     Args:
         description: The public description of the query.

@@ -1,4 +1,4 @@
-"""Models as a tracker knows them, such as a registered version of MLflow or a trial of Optuna."""
+"""Facts about models that a tracker keeps, such as a registered version in MLflow or a trial of Optuna."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NamedModel: TypeAlias = str | Mapping[str, str]
 
 
 def tracked(models: Sequence[NamedModel], *, count: int | None = None) -> list[dict[str, str]]:
-    """Return the facts about models as the ledger keeps them, after checking them.
+    """Return the facts about models in the form in which the ledger keeps them, after checking them.
 
     Args:
         models: One entry for each model.
@@ -47,7 +47,7 @@ def tracked(models: Sequence[NamedModel], *, count: int | None = None) -> list[d
 
 
 def check_tracked(models: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return the facts about models as the ledger keeps them, in one order, after checking them.
+    """Return the facts about models in the form and order in which the ledger keeps them, after checking them.
 
     Raises:
         QueryRejected: If a model has no facts, facts of unknown names, or facts that cannot be printed. Nothing was
@@ -82,7 +82,7 @@ def _is_sound(fact: object) -> bool:
 
 
 def tracked_in_words(description: Mapping[str, Any]) -> str:
-    """Return the models of an entry's description in words, empty if no tracker is named.
+    """Return the models of an entry's description in words, or an empty text if no tracker is named.
 
     Examples:
         >>> tracked_in_words({"models": [{"name": "churn", "version": "4", "run": "7f3a"}]})

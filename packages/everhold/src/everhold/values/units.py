@@ -215,14 +215,14 @@ class MeanUnits:
         return [float(self.at_zero), float(self.at_one), self.measure, float(self.rounded_up), [*self.unbounded]]
 
     def turned(self) -> MeanUnits | None:
-        """Return the units of the opposite number, such as an error for an accuracy, or None without an opposite."""
+        """Return the units of the opposite number, such as an error for an accuracy, or None if there is none."""
         measure = mirrored(self.measure)
         return None if measure is None else replace(self, at_zero=self.at_one, at_one=self.at_zero, measure=measure)
 
     def in_units(
         self, value: float | None, low: float | None, high: float | None, *, row_step: float
     ) -> tuple[float | None, float | None, float | None]:
-        """Convert a mean and its interval to the analyst's units, with None for numbers that are not told.
+        """Convert a mean and its interval to the analyst's units. A number that is not told stays None.
 
         An interval can be told without a value.
         """

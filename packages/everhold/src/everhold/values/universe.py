@@ -165,7 +165,7 @@ class BinnedColumn(Column):
         return (*(f"[{low:g}, {high:g})" for low, high in bins), OTHER)
 
     def codes(self, values: ArrayLike) -> NDArray[np.int64]:
-        """Return the bin of each number, or the last code for a value that is in no bin."""
+        """Return the bin of each number, or the last code for a value that lies in no bin."""
         numbers = _numbers(values)
         bins = np.searchsorted(np.asarray(self.edges, dtype=np.float64), numbers, side="right") - 1
         inside = (numbers >= self.edges[0]) & (numbers < self.edges[-1])
@@ -185,14 +185,14 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _numbers(values: Any) -> NDArray[np.float64]:
-    """Return values as floats, nan for what is no number."""
+    """Return values as floats, with nan for a value that is not a number."""
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biuf":
         return values.astype(np.float64)
     return np.array([_number(value) for value in _listed(values)], dtype=np.float64)
 
 
 def _number(value: Any) -> float:
-    """Return a value as a float, or nan if it is no number."""
+    """Return a value as a float, or nan if the value is not a number."""
     try:
         return float(value)
     except (TypeError, ValueError, ArithmeticError):
@@ -329,7 +329,7 @@ class Universe:
 
 
 def _column(rows: Any, name: str) -> Any:
-    """Return a column of a table or dict, or raise ValueError if there is none with this name."""
+    """Return a column of a table or dict, or raise ValueError if no column has this name."""
     try:
         return rows[name]
     except (KeyError, IndexError, LookupError) as missing:

@@ -145,8 +145,8 @@ class StepTail:
 def mean_tail(coupling: Coupling, longest: int, *, backward: bool, worst: bool = False) -> StepTail:
     """Return the tail of the meeting time up to ``longest`` steps, over all pairs of states or of the worst kind.
 
-    If ``backward`` is True, steps go backwards in time. If ``worst`` is True, the tail is that of the worst kind of pairs of
-    states, else the average over all kinds.
+    If ``backward`` is True, steps go backwards in time. If ``worst`` is True, the tail is that of the worst kind of
+    pairs of states, else the average over all pairs.
     """
     table = meeting_tails(coupling, power_of_two(longest))
     fine, coarse = (table.backward, table.coarse_backward) if backward else (table.forward, table.coarse_forward)

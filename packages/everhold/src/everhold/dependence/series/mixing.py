@@ -44,7 +44,7 @@ class Chain:
 
     @cached_property
     def fault(self) -> str | None:
-        """Text that says why the chain does not forget its first state, None if it does."""
+        """Text that says why the chain does not forget its first state, or None if the chain forgets it."""
         steps = self.transition > 0
         connected = _many_steps(steps | np.eye(self.states, dtype=bool), self.states)
         if not connected.all():

@@ -320,7 +320,7 @@ def least_by_tail(units: int, floor: float, nats: float) -> float:
 
 
 def least_gain(claim: GateClaim, best: ClaimUnits, nats: float, *, step: float = 0.0) -> float:
-    """Return the smallest mean gain of all results that prove a claim, above 1 if none do.
+    """Return the smallest mean gain of all results that prove a claim; a number above 1 if no results prove it.
 
     Results that are spread over the units as evenly as they can be prove the most of all with one mean: the factor of
     every bet is log-concave in the gain of a unit, the most even signs are wins without a loss, and the binomial tail

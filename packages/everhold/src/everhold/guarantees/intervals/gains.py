@@ -454,7 +454,7 @@ class GainDifference(OutcomeGain):
         return low, 1.0 - least
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """Return the interval around the guess that is as wide as for outcomes like those planned."""
+        """Return the interval around the guess that is as wide as for outcomes like the planned ones."""
         below, above = _ends_around(self.score, self.rows, self.planned, nats)
         return max(guess - below, 0.0), min(guess + above, 1.0)
 

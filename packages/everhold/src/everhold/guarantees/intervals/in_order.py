@@ -105,7 +105,7 @@ def _upper_end(units: Units, centre: float, stake: float, nats: float, *, tolera
 
 
 def betting_on(*, in_order: bool) -> type[GroupBetting]:
-    """Return `OrderedBetting` if units are in order with unknown dependence, else `GroupBetting` for independent units."""
+    """Return `OrderedBetting` for units in order with unknown dependence if ``in_order``, else `GroupBetting`."""
     return OrderedBetting if in_order else GroupBetting
 
 

@@ -340,7 +340,7 @@ def difference_from_ranks(
 
 
 def _single(values: NDArray[np.float64], count: float = 1.0) -> Units:
-    """Return units of size 1 with these values, each counted ``count`` times."""
+    """Return the given values as units of size 1, each counted ``count`` times."""
     ones = np.ones(len(values))
     return Units(ones, np.asarray(np.clip(values, 0.0, 1.0), dtype=np.float64), count * ones, 1.0)
 

@@ -238,7 +238,7 @@ class MedianOfLosses(OfScore):
 
 
 def _last(counts: NDArray[np.int64], allowed: Callable[[int], bool]) -> int:
-    """Return the index of the last count that is allowed, or -1 if none is. All allowed counts come first."""
+    """Return the index of the last allowed count, or -1 if no count is allowed. All allowed counts come first."""
     low, high = -1, len(counts)
     while high - low > 1:
         middle = (low + high) // 2

@@ -118,7 +118,7 @@ class ContrastQuery(Query["Answer"]):
         return self.compile_apart(compiler, guess=guess, tolerance=tolerance) if one is None else one
 
     def _with_bounds(self, compiler: CompileContext) -> list[BoundedMean]:
-        """Return the mean of each arm with bounds for missing values, or none if no rule requires bounds."""
+        """Return the mean of each arm with bounds for missing values, or an empty list if no rule requires bounds."""
         schema = compiler.schema
         arms = (
             [BoundedMean.of(share.part, schema, share.whole) for share in self.parts(schema)] if schema.missing else []
@@ -245,7 +245,7 @@ def has_value(column: str, value: Value, schema: Schema) -> str:
 
 
 def _number(value: Value) -> float:
-    """Return a value as a number, or nan if it is none."""
+    """Return a value as a number, or nan if the value is not a number."""
     try:
         return float(value)
     except (ValueError, TypeError):

@@ -116,7 +116,7 @@ class Means(QueryPlan[Result]):
 
     @property
     def members(self) -> Sequence[BoundQuery]:  # type: ignore[override]
-        """The bound queries of all means if they are members of declared families, else none."""
+        """The bound queries of all means if all of them are members of declared families, else an empty list."""
         return [mean.bound for mean in self.prepared] if self.is_free else []
 
     @cached_property

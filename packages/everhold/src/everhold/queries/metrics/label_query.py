@@ -408,7 +408,7 @@ def _in_order(
     predictions: Any, schema: Schema, ids: Callable[[], Sequence[Any]], check: Callable[..., None], *, rows_are: str,
     span: RowSpan | None = None,
 ) -> Any:  # fmt: skip
-    """Return predictions in the order of the rows with these ids."""
+    """Return predictions in the order of the rows with the given ids."""
     if isinstance(predictions, PredictionColumn):
         return predictions.placed(schema, ids(), rows_are=rows_are, span=span, check=check)
     table, others = prediction_table(predictions), tuple if span is None else span.ids
@@ -458,8 +458,8 @@ def dealt_by(mechanism: Mechanism, *, known: bool) -> Literal["blocks", "ranks",
 def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
     """Raise QueryRejected if the metric's proof needs random class shares, or rows, that the split has fixed.
 
-    ``by_rank`` is True for a proof that needs random labels, as for known scores: a split by the label fixes their shares.
-    It is False for a proof that needs random rows: a split by any other column fixes shares of rows.
+    ``by_rank`` is True for a proof that needs random labels, as for known scores: a split by the label fixes shares of
+    labels. It is False for a proof that needs random rows: a split by any other column fixes shares of rows.
     """
     if schema.stratified is None or (schema.stratified == schema.label) is not by_rank:
         return
@@ -493,7 +493,7 @@ _NAMES: ContextVar[Mapping[int, str]] = ContextVar("names of models", default={}
 
 @contextmanager
 def naming(models: Sequence[Any], facts: Sequence[Mapping[str, str]]) -> Iterator[None]:
-    """Context in which queries about these models are shown with the names that the analyst gave them.
+    """Return a context in which queries about the models are shown with the names that the analyst gave them.
 
     Args:
         models: The models, as the analyst handed them in.
@@ -532,7 +532,7 @@ def _named(predictions: Any, otherwise: str) -> tuple[Any, str]:
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of Python objects as an array of numbers or texts if they are all of one kind."""
+    """Return an array of Python objects as an array of numbers or texts, if all objects are of one kind."""
     if array.dtype.kind not in "OT":
         return array
     items = array.tolist()

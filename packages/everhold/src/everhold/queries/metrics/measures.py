@@ -344,7 +344,7 @@ def _shares(weights: Sequence[float] | None, parts: int) -> tuple[float, ...]:
 
 
 def _seen(parts: Sequence[RowPart], rows: Judged, bounds: Bounds, largest: float) -> SeenParts:
-    """Return each part's value on these rows and its sums in each independent unit, a row or a group of rows."""
+    """Return the value of each part on the given rows, and its sums in each independent unit (a row or a group)."""
     units, means = [], []
     for row_part in parts:
         part = row_part.among(rows.counting)

@@ -94,7 +94,7 @@ class MetricQuery(Query["Answer"]):
         return mean if self.positive is None else replace(mean, positive=self.positive)  # type: ignore[type-var]
 
     def share(self) -> ShareQuery | None:
-        """Return the query as a ratio of two means, which every mechanism answers, or None if it is not one."""
+        """Return the query as a ratio of two means, which every mechanism answers, or None if it is not a ratio."""
         of_some = self.metric.mean and self.where is not None
         if len(self.models) > 1 or self.weight is not None or not (self.metric.rate or of_some):
             return None
@@ -408,7 +408,7 @@ def _coded(kind: Metric, labels: NDArray[Any], classes: Sequence[str | float] | 
 
 
 def largest_group(mechanism: Mechanism, rows: Judged | None = None) -> float:
-    """Return the number of rows of the largest group, declared or among these rows; 1 for independent rows."""
+    """Return the size of the largest group, declared or among the given rows; 1 for independent rows."""
     declared = float(mechanism.dependence.largest_unit)
     return declared if rows is None or rows.groups is None else max(declared, float(np.bincount(rows.groups).max()))
 

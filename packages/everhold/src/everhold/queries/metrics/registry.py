@@ -216,7 +216,7 @@ REFUSED_FUNCTIONS: Mapping[str, str] = {"fbeta_score": "f1", "average_precision_
 
 
 def _wrong_with(name: str, metric: Any) -> str:
-    """Return what makes an extension's metric unusable, in words, or an empty text if it is usable."""
+    """Return in words why an extension's metric cannot be used, or an empty text if it can be used."""
     if not isinstance(metric, Metric):
         return "It is no everhold.queries.metrics.registry.Metric."
     if metric.name != name:

@@ -632,7 +632,7 @@ def _of_each_class(model: Any, features: Any, classes: tuple[str | float, ...] |
 
 
 def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[np.float64]:
-    """Return probabilities of all classes, shape (rows, classes), after checking them."""
+    """Return probabilities of all classes, shape (rows, classes), after checking the predictions."""
     check_known(schema)
     count = len(schema.label_classes or ())
     try:

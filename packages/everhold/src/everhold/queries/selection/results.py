@@ -239,7 +239,7 @@ class OneEntry(QueryPlan[Result]):
 
     @property
     def members(self) -> Sequence[BoundQuery]:  # type: ignore[override]
-        """The query if it is a member of a declared family, else none."""
+        """The query, in a list, if it is a member of a declared family; else an empty list."""
         return [self._bound] if self._is_member else []
 
     def declared_by(self, families: MemberLevels) -> Self:
@@ -299,7 +299,7 @@ class OneEntry(QueryPlan[Result]):
         )
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Return the expected and the largest width, or the width of the stored answer if it is repeated."""
+        """Return the expected and the largest width of a new answer, or the width of the stored answer for a repeat."""
         if (entry := stored[0]) is not None:
             within = most = self.released_width(entry.answer)
         else:

@@ -189,7 +189,7 @@ class CountShares:
         )
 
     def summed(self, rows: StoredRows, needs: Any) -> SealedValues:
-        """Return each count over these rows, with summaries for its interval. Secret for sealed rows."""
+        """Return each count over the given rows, with summaries for its interval. Secret for sealed rows."""
         unit, cells = self.mechanism.unit, self.universe.cells_of(self._columns(rows))
         group_by = self.mechanism.dependence.group_column
         found = [
@@ -368,7 +368,7 @@ def check_universe(universe: object) -> None:
 
 
 def check_universe_columns(universe: Universe, schema: Schema) -> None:
-    """Raise QueryRejected if the rows lack a column of the universe, or it cannot have such values."""
+    """Raise QueryRejected if the rows lack a column of the universe, or a column cannot have its listed values."""
     check_universe(universe)
     for column in universe.columns:
         kind = schema.asked.get(column.name)

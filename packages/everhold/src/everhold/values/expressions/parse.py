@@ -407,7 +407,7 @@ Columns: TypeAlias = Mapping[str, ColumnKind]
 
 
 def rejected(problem: str, advice: str) -> QueryRejected:
-    """Return a QueryRejected of two sentences, what is wrong and what to do. Parts have no full stop."""
+    """Return a QueryRejected of two sentences, what is wrong and what to do. Pass both without their full stops."""
     said = ". ".join(part[:1].upper() + part[1:] for part in (problem, advice))
     return QueryRejected(said if said.endswith("?") else f"{said}.")
 
@@ -418,7 +418,7 @@ def shown_text(text: str) -> str:
 
 
 def _words(text: str, tokens: Sequence[Token]) -> list[str]:
-    """Return the lower-case text of each token. Comments and text that is in no token are refused."""
+    """Return the lower-case text of each token. Comments, and text that belongs to no token, are refused."""
     words, end = [], 0
     for token in tokens:
         if token.comments or text[end : token.start].strip(_SPACE):
@@ -525,7 +525,7 @@ def quoted_name(name: str) -> str:
 
 
 def how_to_write(text: str, columns: Columns) -> str:
-    """Return the advice for a text that is no expression: names to put in double quotes, or an example."""
+    """Return advice for a text that is not an expression: names to put in double quotes, or an example."""
     bare = re.sub(r"'[^']*'|\"[^\"]*\"", " ", text).casefold()
     for name in columns:
         keyword = name.lower() in _PLAIN

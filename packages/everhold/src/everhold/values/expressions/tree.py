@@ -263,7 +263,7 @@ class Expression:
         return tuple(sorted(str(node.value) for node in self.nodes if node.operation is Operation.COLUMN))
 
     def canonical(self) -> str:
-        """A JSON text that is equal for all spellings of the expression. It identifies it in the ledger."""
+        """A JSON text that is equal for all spellings of the expression. It identifies the expression in the ledger."""
         places: dict[Node, int] = {}
         listed = []
         for node in self.nodes:
