@@ -52,8 +52,8 @@ class Competition(Display):
             `everhold.risk` by name, such as ``{"loss": "absolute", "high": 60}``. Unless leaders are told, also a score
             of `everhold.metric` that a column of predictions has, such as ``"f1_macro"``, ``"roc_auc"`` or
             ``{"score": "r2", "low": 0, "high": 60}``.
-        teams: Most teams.
-        submissions: Most submissions of one team.
+        teams: Largest number of teams.
+        submissions: Largest number of submissions of one team.
         surprises_per_team: Most surprises that telling one team may cost; None for the share that `share` states, and
             with ``"none"``, where nothing is told.
         public: With ``"score"``: share of the rows, or of their groups, that public scores are about, at most one half.
@@ -216,7 +216,9 @@ class Competition(Display):
 
     @property
     def _limits(self) -> str:
-        """The range of labels that a score is limited to, as a text to be put after its name."""
+        """The range of labels that a score is limited to, as a text that follows the score's name. Empty without a
+        range.
+        """
         _, given = self.score or ("", {})
         if not {"low", "high"} <= given.keys():
             return ""
@@ -270,7 +272,7 @@ class Competition(Display):
         """Return the name of the mechanism that answers, and the number of queries for which it is planned.
 
         Args:
-            mechanism: The one that was asked for.
+            mechanism: Mechanism that the caller requested. None for the mechanism that belongs to the feedback.
             queries: Ignored: the number follows from the teams and their submissions.
 
         Raises:
@@ -330,7 +332,7 @@ class Competition(Display):
         That is when all submissions were told, and teams caused all surprises that their shares and the budget allow.
 
         Args:
-            mechanism: Of the rows of the final board.
+            mechanism: Mechanism of the rows of the final board.
             at: The population's value of a share, such as an accuracy.
         """
         if mechanism.planned_surprises is None or not has_public_levels(mechanism):
@@ -411,8 +413,8 @@ class PublicTerms:
     """Terms of a competition's public rows, which are sealed as a separate holdout.
 
     Attributes:
-        terms: Of the competition.
-        of: Name of the holdout with the rows of the final board.
+        terms: Terms of the competition.
+        of: Name of the holdout whose rows decide the final board.
     """
 
     terms: Competition

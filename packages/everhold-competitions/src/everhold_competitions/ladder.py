@@ -245,9 +245,9 @@ class Ladder(Mechanism):
         """Return the logarithm of one over the failure probability that is assigned to each submission.
 
         Args:
-            asked: Its number, from 1.
-            released: New bests before it.
-            labels: What their labels cost, in nats, where teams have ladders of their own.
+            asked: Number of the submission, counted from 1.
+            released: Number of new bests before the submission.
+            labels: Cost of the labels of these new bests, in nats, if teams have ladders of their own.
         """
         if self.teams > 1:
             tree = QueryTree(queries=self.queries)

@@ -54,12 +54,13 @@ class RankingRow:
     """One line of a leaderboard: a team with its rank, score, interval and number of submissions.
 
     Attributes:
-        score: Of its final submission on the sealed rows, in the metric's units. Before the end the released value,
-            and None where none was told: of a confirmed guess only the interval is.
+        score: Score of the team's final submission on the sealed rows, in the metric's units. Before the end it is the
+            released value, or None if no value was released: of a confirmed guess only the interval is told.
         low: Lower end of the interval that holds for the promised value.
-        high: Upper end.
+        high: Upper end of that interval.
         rank: One more than the number of teams that are proved to be better; None where nothing is known.
-        worst_rank: Number of all teams less those that are proved to be worse; None where nothing is known.
+        worst_rank: Number of all teams minus the number of teams that are proved to be worse. None if nothing is
+            known.
         public_rank: On a final board, the rank by public scores when submissions ended; None without public rows.
     """
 
@@ -93,11 +94,11 @@ class Comparison:
     """Interval for the difference between the final submissions of two teams, and which team is proved better.
 
     Attributes:
-        first: A team.
-        second: Another one.
+        first: Name of the first team.
+        second: Name of the second team.
         difference: The first one's score minus the second one's.
         low: Lower end of the interval of the difference.
-        high: Upper end.
+        high: Upper end of that interval.
         better: The team that is proved to be better; None for a tie.
     """
 
@@ -117,14 +118,15 @@ class Leaderboard(Display):
         higher_is_better: Whether a larger score is a better one.
         feedback: What submissions are told before the end.
         final: Whether the study is unsealed, so that nothing changes any more.
-        comparisons: Pairs of teams, once it is final.
+        comparisons: Comparisons of pairs of teams. Empty until the board is final.
         confidence: Probability with which all intervals and all ranks hold together.
-        statement: The statement that they rest on.
+        statement: Number of the statement in the theory pages that proves the intervals and ranks.
         about: What scores are about, where that is not the population.
-        disqualified: Why teams are not on the board, by team.
+        disqualified: Reason of each disqualification, by team. These teams are not on the board.
         deadline: Time after which no submission is received, if there is one.
         rules: What teams are told of the competition.
-        public: Of a competition with public rows, what is said of them: holdout, rows, step and confidence.
+        public: Facts about the public rows of the competition: holdout, rows, step and confidence. None without public
+            rows.
         shown: How people are shown the metric: name, unit, range, and whether numbers are turned to be positive.
     """
 

@@ -51,14 +51,14 @@ class CompetitionPlan(Display):
     """Widths of a planned competition for each feedback, returned by `plan_competition`.
 
     Attributes:
-        rows: Sealed rows.
-        teams: Teams, whose true scores are spaced evenly.
-        submissions: Submissions of each.
-        spacing: Distance of the true scores of two neighbours.
-        disagreement: Share of the rows on which the files of two teams differ, at least.
+        rows: Number of sealed rows.
+        teams: Number of teams. Their true scores are spaced evenly.
+        submissions: Number of submissions of each team.
+        spacing: Distance between the true scores of two neighbours in the ranking.
+        disagreement: Least share of the rows on which the files of two teams differ.
         confidence: Probability that all intervals hold at once.
-        asked: Number of the line that was asked for.
-        metric: By which files are ranked.
+        asked: Number of the line that answers the caller's request.
+        metric: Metric by which files are ranked.
         made_up: Whether widths are those of boards of made-up files, and not known beforehand as for shares.
         lines: One dictionary for each feedback: feedback, public_rows, final_rows, the half-widths public_within and
             public_later around .9 or of the best made-up file, final_within, the least gap that is told apart, and the
@@ -139,18 +139,19 @@ def plan_competition(
 
     Args:
         rows: Sealed rows, public ones included.
-        teams: As for `everhold.Competition`; so are submissions, metric, feedback and public.
-        submissions: Of each team.
-        metric: As for `everhold.Competition`. Numbers need their range.
-        feedback: What is asked for.
-        public: Share of public rows that is asked for.
+        teams: Number of teams.
+        submissions: Number of submissions of each team.
+        metric: Metric of `everhold.Competition`. A metric of numbers needs its range.
+        feedback: Feedback that the caller requests.
+        public: Share of public rows that the caller requests.
         spacing: Distance of the true scores of neighbours, by default 0.5 % of the metric's scale.
         disagreement: Share of the rows on which files differ at least; with made-up files 1 less the correlation of
             the errors of two files.
         confidence: Probability that all intervals hold at once.
-        surprises: As for `everhold.Holdout.create`.
-        spread: Of a metric of numbers: standard deviation of the best file's errors, in units of the label.
-        positives: Of a metric of classes or scores: share of the labels that are 1.
+        surprises: Planned number of surprises, as in `everhold.Holdout.create`.
+        spread: Standard deviation of the errors of the best file, in units of the label. Used for a metric of numbers
+            only.
+        positives: Share of the labels that are 1. Used for a metric of classes or scores only.
 
     Raises:
         ValueError: If a number cannot be used or is missing.
@@ -203,7 +204,11 @@ def _line(
     terms: Competition, rows: int, spacing: float, disagreement: float, confidence: float, surprises: int | None, *,
     strict: bool,
 ) -> dict[str, Any] | None:  # fmt: skip
-    """Return the widths of one competition plan. If its rows are too few, return None, or raise if ``strict``."""
+    """Return the widths of one competition plan. If its rows are too few, return None, or raise if ``strict``.
+
+    Args:
+        strict: Whether to raise an error if the rows are too few. If not, None is returned.
+    """
     final_rows = round((1.0 - (terms.public or 0.0)) * rows)
     try:
         final = terms.adjust(_tuned(*terms.plan(None, 0), final_rows, confidence, surprises))
@@ -243,7 +248,7 @@ def made_up_files(
     The same every time. Classes and scores are about labels 0 and 1.
 
     Args:
-        terms: Of the competition, which say what files hold.
+        terms: Terms of the competition, which say what a file contains.
         rows: Number of rows.
         spread: Standard deviation of the best file's errors of numbers.
         positives: Share of the labels that are 1.
@@ -275,6 +280,9 @@ def _tried(
     """Return the widths of one competition plan, read from the boards of a competition that is held with made-up files.
 
     If its rows are too few, return None, or raise if ``strict``.
+
+    Args:
+        strict: Whether to raise an error if the rows are too few. If not, None is returned.
     """
     labels, predictions = made_up_files(terms, rows, **files)
     with TemporaryDirectory() as folder, warnings_collected():

@@ -43,13 +43,13 @@ _OPENED: WeakKeyDictionary[RowStore, QueryExecutor] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class PublicScores:
-    """The public rows of a competition at work.
+    """The public rows of a competition, opened for scoring.
 
     Attributes:
-        executor: Their holdout.
-        final: The holdout of the rows of the final board.
-        competition: What was fixed when the rows were sealed.
-        is_public: Of each row of the whole, in its order, whether it is public; shape (rows,).
+        executor: Executor of the holdout with the public rows.
+        final: Executor of the holdout with the rows of the final board.
+        competition: Terms that were fixed when the rows were sealed.
+        is_public: For each row, in the order in which all rows were sealed, whether it is public, shape (rows,).
     """
 
     executor: QueryExecutor
@@ -62,13 +62,13 @@ class PublicScores:
         """Open the public rows that were dealt with the rows of the final board.
 
         Args:
-            final: The holdout of the rows of the final board.
-            folder: Its private folder.
-            competition: What was fixed when the rows were sealed.
+            final: Executor of the holdout with the rows of the final board.
+            folder: Private folder of that holdout.
+            competition: Terms that were fixed when the rows were sealed.
 
         Raises:
-            HoldoutNotFound: If their holdout is gone.
-            IntegrityError: If their files are missing or altered.
+            HoldoutNotFound: If the holdout with the public rows is gone.
+            IntegrityError: If the files of the public rows are missing or altered.
         """
         executor = _OPENED.get(final.sealed)
         if executor is None:
@@ -102,10 +102,11 @@ class PublicScores:
         """Return the predictions for the public rows, and for those of the final board.
 
         Args:
-            predictions: For all rows: a table with their ids, in any order; or in the order in which they were sealed.
+            predictions: Predictions for all rows, public and final. A table with row ids may be in any order. An array
+                must be in the order in which the rows were sealed.
 
         Raises:
-            QueryRejected: If they are not one for each row. Nothing was received or charged.
+            QueryRejected: If there is not exactly one prediction for each row. Nothing was received or charged.
         """
         rows, row_id = len(self.is_public), self.final.schema.row_id
         table = prediction_table(predictions)
@@ -129,7 +130,7 @@ class PublicScores:
         return sides
 
     def _check(self, predictions: Any) -> None:
-        """Check predictions for all rows before they are split, so that a message names the row as it was handed in."""
+        """Check predictions for all rows before they are split, so that a message names the row of the team's file."""
         self.scoring.rows(predictions).check_lines(predictions, schema=self.executor.schema)
 
     def _ids(self, row_id: str) -> list[Any]:
@@ -141,9 +142,9 @@ class PublicScores:
         """Answer a submission with its team's public score, the best so far, and the interval of this submission.
 
         Args:
-            team: Who handed it in.
-            predictions: For the public rows.
-            predicted: SHA-256 of those for the rows of the final board, by which the submission is known.
+            team: Name of the team that submits.
+            predictions: Predictions for the public rows.
+            predicted: SHA-256 of the predictions for the rows of the final board, which identifies the submission.
         """
         standing = self.scores().get(team)
         ready = self.executor.compiler.compile(

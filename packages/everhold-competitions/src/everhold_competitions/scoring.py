@@ -40,11 +40,12 @@ class Entered:
     """Predictions of a submission that passed all checks, with their SHA-256.
 
     Attributes:
-        digest: Their SHA-256.
-        predictions: In the order of the rows.
-        candidate: The same, as a gate compares it; None where the metric is no mean of row values.
-        public: Predictions for the public rows, where there are some.
-        public_digest: Their SHA-256; empty where there are none.
+        digest: SHA-256 of the predictions.
+        predictions: Predictions in the order of the rows.
+        candidate: Predictions in the form in which a gate compares them. None if the metric is not a mean of row
+            values.
+        public: Predictions for the public rows. None without public rows.
+        public_digest: SHA-256 of the predictions for the public rows. Empty without public rows.
     """
 
     digest: str

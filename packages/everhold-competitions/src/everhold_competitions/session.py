@@ -299,8 +299,8 @@ class CompetitionSession:
         process ends in between, the same submission again is told what it was not.
 
         Args:
-            predictions: As the metric takes them: an array, or a table with row ids.
-            team: Who hands it in.
+            predictions: Predictions in the form that the metric takes: an array, or a table with row ids.
+            team: Name of the team that submits.
             guess: With ``"score"``: the team's own guess of the score; by default what it was told last.
             training: Predictions for the training rows, where there are some.
 
@@ -456,7 +456,7 @@ class CompetitionSession:
 
     @property
     def rows(self) -> int:
-        """Number of rows that a submission has predictions for."""
+        """Number of predictions that a submission must have, one for each row."""
         return self.executor.schema.rows if self.public is None else len(self.public.is_public)
 
     def left(self, team: Team | None) -> int:

@@ -31,7 +31,7 @@ class Submission(Display):
     Attributes:
         feedback: What the host chose that submissions are told: ``"none"``, ``"leader"`` or ``"score"``.
         number: How many submissions of the team were received, with this one.
-        left: How many more it may hand in.
+        left: Number of submissions that the team may still make.
         surprises_left: How many more surprises the team may cause before it is told nothing more; None without a limit.
         final: Whether this is the one that stands for the team at the end, unless it hands in another.
         repeated: Whether it was the team's latest one already; then nothing new was received.
@@ -107,9 +107,9 @@ class FormatReport(Display):
     Attributes:
         rows: Predictions, one for each sealed row.
         joined_by: The column of row ids; None if they are in the order of the rows.
-        metric: What they would be held against the labels by.
+        metric: Metric by which the predictions would be scored.
         values: How often each predicted class occurs; or least, mean and greatest of numbers.
-        left: How many submissions it may still hand in.
+        left: Number of submissions that the team may still make.
         surprises_left: How many more surprises it may cause; None without a limit.
     """
 

@@ -28,9 +28,9 @@ def surprises_left(accounts: Accounts, team: str, share: int | None) -> int | No
     """Return the number of further surprises that a team may cause, or None without a limit.
 
     Args:
-        accounts: What the ledger keeps.
-        team: Its name.
-        share: Most surprises of a team without an allotment; None without a limit.
+        accounts: Accounts that the ledger keeps.
+        team: Name of the team.
+        share: Largest number of surprises of a team without an allotment. None if there is no limit.
     """
     part, known = accounts.parts.get(team), accounts.of(Submissions).teams.get(team)
     if part is not None:  # the steward's own limit replaces the share

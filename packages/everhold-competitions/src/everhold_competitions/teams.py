@@ -132,8 +132,13 @@ class Submissions(LedgerExtension):
     def receive(self, team: str, predictions: str, *, final: bool, public: str = "") -> None:
         """Record a submission of a team, which is final if it is the team's first or `final` is True.
 
+        Args:
+            team: Name of the team.
+            predictions: SHA-256 of the predictions.
+            final: Whether the submission replaces the team's final one.
+
         Raises:
-            ValueError: If no more are received.
+            ValueError: If submissions have ended.
         """
         if self.closed:
             raise ValueError("a submission was received after the end")
@@ -161,7 +166,7 @@ class Submissions(LedgerExtension):
         Args:
             told_of: The answer's `TOLD_OF`: the team, and the SHA-256 of the predictions.
             charged: Surprises that the answer cost.
-            promoted: Whether the predictions lead from now on; then they are the team's final ones.
+            promoted: Whether the predictions take the lead. If so, they become the team's final ones.
 
         Raises:
             ValueError: If no such submission was received.

@@ -235,10 +235,10 @@ class EngineConnection(ABC):
     Attributes:
         title: The engine's name in sentences.
         install: Instruction that installs its package.
-        address: Of the engine; may hold credentials.
-        opened: What is open; None if nothing is.
-        is_mine: True if everhold opens it and closes it.
-        running: What runs now.
+        address: Address of the engine. It may contain credentials.
+        opened: The open connection. None if there is none.
+        is_mine: Whether everhold opens the connection, and so closes it.
+        running: The statement that runs now.
     """
 
     title: ClassVar[str]

@@ -199,7 +199,7 @@ def _address(where: str | os.PathLike[str]) -> str:
 
 
 def _address_of(client: Any) -> str:
-    """Return the address of a client that was handed in, without its password."""
+    """Return the address, without a password, of a client that the caller passed."""
     if str(getattr(client, "uri", "")).startswith("chdb:"):
         return "chdb://" + ("" if client.path == ":memory:" else str(Path(client.path).resolve()))
     found = urlsplit(getattr(client, "url", ""))

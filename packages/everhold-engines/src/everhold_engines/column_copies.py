@@ -211,12 +211,12 @@ class ColumnCopies:
         """Copy columns of a table into a view.
 
         Args:
-            view: How it is called.
-            names: The columns.
-            which: What stands after FROM and the table.
-            rows: About how many rows will come.
-            select: What the statement begins with.
-            side: Whose table it is; by default that of the view's name.
+            view: Name of the new view.
+            names: Names of the columns to copy.
+            which: SQL that follows FROM and the table, to choose rows.
+            rows: Expected number of rows, for the progress line.
+            select: First words of the statement.
+            side: Name of the table that is copied. The default is the name of the view.
         """
         engine = self.sides[side or view].engine
         dialect = engine.dialect
@@ -250,10 +250,10 @@ def share_of_values(dialect: Dialect, column: str, kind: ColumnKind, share: floa
     A value is drawn by digits from the middle of its SHA-256, where splits by a hash do not look.
 
     Args:
-        dialect: Of the engine.
+        dialect: Dialect of the engine.
         column: The column of the table.
-        kind: What it holds.
-        share: Of the values, below 1.
+        kind: Kind of the column's values.
+        share: Requested share of the column's values, below 1.
 
     Examples:
         >>> from everhold_engines.sql.dialects import SPARK

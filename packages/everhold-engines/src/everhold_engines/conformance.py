@@ -123,7 +123,7 @@ class Conformance(Display):
     """Result of a conformance test: what was tested, and all disagreements.
 
     Attributes:
-        findings: Those that differ.
+        findings: Expressions whose result in the engine differs from the rules.
     """
 
     engine: str

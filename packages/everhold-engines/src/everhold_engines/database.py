@@ -315,7 +315,7 @@ class PostgresTable(StoredTable[PostgresConnection]):
 
 
 def _is_unbounded(data_type: str) -> bool:
-    """Return whether a type has decimals that no double is near to."""
+    """Return whether a type has decimals that are too large or too fine for a double."""
     if data_type == "numeric":
         return True
     found = re.fullmatch(r"numeric\((\d+),(-?\d+)\)", data_type)
@@ -395,10 +395,11 @@ class Database(Remote):
     """A table or view of a database as an engine.
 
     Args:
-        where: An address of SQLAlchemy, such as ``"postgresql://user@host/database"``, which may hold a password, or an
-            engine of SQLAlchemy, which stays the caller's.
-        table: Its name, with its schema where that is not the first of the search path: ``"study.flights"``.
-        max_seconds: Limit for each statement.
+        where: A URL of SQLAlchemy, such as ``"postgresql://user@host/database"``, which may hold a password, or an
+            engine of SQLAlchemy, which everhold does not close.
+        table: Name of the table, such as ``"study.flights"``. The schema may be left out if it is the first of the
+            search path.
+        max_seconds: Largest number of seconds for one statement.
         **arrives: ``arrived`` and ``until`` of a table to which rows arrive, as for `Remote`.
 
     Raises:

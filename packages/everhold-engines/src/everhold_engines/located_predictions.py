@@ -36,9 +36,9 @@ class Predictions(LocatedPredictions):
     """A column of predictions in a table of the engine, which queries take in place of an array.
 
     Args:
-        table: Its name, as the engine has it.
+        table: Name of the table in the engine.
         column: The column of predictions.
-        row_id: Its column of row ids; by default it has the name that it has among the sealed rows.
+        row_id: Column of row ids in that table. The default is the name of the sealed rows' column of row ids.
 
     Examples:
         >>> Predictions("predictions", "model_17").row_id is None

@@ -36,9 +36,9 @@ class IdFaults:
     """Counts and examples of wrong row ids in a table of predictions.
 
     Attributes:
-        unknown: Those that no row has.
-        doubled: Those that are there more than once.
-        lacking: Those of rows that are not there.
+        unknown: Ids that are in the table but not among the sealed rows: their number, with examples.
+        doubled: Ids that are in the table more than once: their number, with examples.
+        lacking: Ids of sealed rows that are not in the table: their number, with examples.
     """
 
     empty: int
@@ -52,11 +52,11 @@ class JoinedTable:
     """A table of predictions in the engine of the sealed rows, joined by row id.
 
     Attributes:
-        engine: On that table.
-        sealed: The engine on the sealed rows.
+        engine: Engine on the table of predictions.
+        sealed: Engine on the table of the sealed rows.
         row_id: Column of ids of the sealed rows.
-        own_id: That of the table.
-        kinds: What its columns hold, by name.
+        own_id: Column of row ids in the table of predictions.
+        kinds: Kind of each column of predictions, by name.
     """
 
     engine: Engine
@@ -239,14 +239,14 @@ def evaluate_with_predictions(
     """Evaluate queries of which some read predictions in tables, in as few statements as the engine allows.
 
     Args:
-        sealed: The rows.
-        engine: Where they are.
-        on: The same rows where an engine has them with other columns beside them.
-        queries: As for `RowStore.evaluate`, like the others.
-        needs: See there.
-        parts: See there.
-        group_by: See there.
-        unit: See there.
+        sealed: The sealed rows.
+        engine: Engine that holds the sealed rows.
+        on: Function that returns the same rows with columns of predictions joined to them.
+        queries: Queries, as for `RowStore.evaluate`.
+        needs: Statistics that the interval procedure of each query needs.
+        parts: Number of parts of the rows, for each of which totals are returned.
+        group_by: Column whose equal values make a group. None if no query needs groups.
+        unit: Grid steps between 0 and 1.
 
     Raises:
         EverholdError: If a table of predictions was changed since the query was prepared. Nothing is charged.

@@ -118,7 +118,8 @@ class StoredTable(ABC, Generic[Way]):
         """Return the kind that a type of the engine has in expressions."""
 
     def guarded(self, column: str, data_type: str) -> str | None:
-        """Return SQL to read a column by, where plain values could fail or compare differently, else None."""
+        """Return the SQL that reads a column safely if its plain values could fail or compare differently, else None.
+        """
         return None
 
     @abstractmethod
@@ -170,7 +171,11 @@ class StoredTable(ABC, Generic[Way]):
         return found
 
     def hidden(self, *, missing: bool = False) -> AbstractContextManager[None]:
-        """Return a context that replaces errors of the engine by everhold's errors."""
+        """Return a context that replaces errors of the engine by everhold's errors.
+
+        Args:
+            missing: Whether an error may mean that the table does not exist, and is then said so.
+        """
         return self.connection.hidden(self.name, missing=missing)
 
 
@@ -178,9 +183,10 @@ class TableWindow:
     """The rows of a table that are read, with a check for changes since their digest was computed.
 
     Args:
-        stored: The table.
-        watermark: Window of the rows that are read; None for all.
-        parts: The same rows in windows whose digests are known; a change is looked for in each of them.
+        stored: The stored table.
+        watermark: Window of the rows that are read. None for all rows.
+        parts: Windows that together have the same rows and whose digests are known. Each of them is checked for a
+            change.
     """
 
     def __init__(
@@ -285,9 +291,10 @@ class Remote(Sealable):
     """Engine for a table that others may change. A digest of all rows or a snapshot detects changes.
 
     Args:
-        stored: The table.
-        arrived: Column that says when a row arrived, for a table to which rows arrive; None for one that stays.
-        until: Time up to which rows are sealed, such as ``"2026-12-01"``; rows of that time are not.
+        stored: The stored table.
+        arrived: Column with the time at which a row arrived, for a table that receives rows. None for a table that
+            stays the same.
+        until: Time before which rows are sealed, such as ``"2026-12-01"``. Rows of exactly that time are not sealed.
     """
 
     most_expressions: ClassVar[int] = 64
@@ -338,9 +345,10 @@ class Remote(Sealable):
         """Return the rows of a window of the same table.
 
         Args:
-            since: First time; None for all before.
-            until: End, which is no part of it.
-            parts: The same rows in windows whose digests are known; a change is looked for in each of them.
+            since: First time of the window. None if the window has no beginning.
+            until: End of the window. Rows of exactly that time are not in the window.
+            parts: Windows that together have the same rows and whose digests are known. Each of them is checked for a
+                change.
         """
         assert self.watermark is not None
         return copy.copy(self)._read_at(self.stored, Watermark(self.watermark.column, since, until), parts)

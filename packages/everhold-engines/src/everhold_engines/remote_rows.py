@@ -62,9 +62,9 @@ class EngineCounts:
     """Counts, groups and pairs of row values, computed by an engine.
 
     Attributes:
-        source: What stands after FROM.
+        source: SQL that follows FROM.
         unit: Grid steps between 0 and 1.
-        dialect: The engine's.
+        dialect: SQL dialect of the engine.
     """
 
     fetch: Fetch
@@ -196,7 +196,7 @@ class RemoteRows(EvaluatedRows):
 
     Args:
         engine: The table, and what runs statements about it.
-        schema: As for `EvaluatedRows`; its column of row ids puts the rows in order.
+        schema: Schema of the rows, as for `EvaluatedRows`. Its column of row ids gives their order.
         windows: Windows in which the rows arrived, where they are several; they put the rows in order first.
         **facts: As for `EvaluatedRows`.
     """

@@ -156,10 +156,10 @@ def rows_copied(training: TableSide, sealed: Engine, declared: DependenceModel |
     """Return which rows of a training table to copy, as SQL that follows FROM and the table.
 
     Args:
-        training: The table.
+        training: The table of the training rows.
         sealed: The table of the sealed rows.
-        declared: How rows depend on each other, as far as it was declared.
-        row_id: Column that names rows, and puts those that are copied in order.
+        declared: Declared dependence between rows. None if none was declared.
+        row_id: Column of row ids, which also gives the order of the copied rows. None if rows have no ids.
 
     Raises:
         HoldoutRejected: If groups are so large that no sample has whole ones.
@@ -272,11 +272,11 @@ def copied_table(
     """Return a context that checks a table and writes its training rows to an existing, private folder.
 
     Args:
-        folder: Where the training file goes, and what checks need, until they are done.
+        folder: Folder for the training file, and for the temporary files of the checks.
         engine: The table whose rows are sealed.
         request: The training rows, and what is declared. Training rows of a table are copied as the declared dependence
             requires, and such a table may have any number of them.
-        key: The steward's, for the fingerprint.
+        key: Key of the steward, for the fingerprint.
 
     Yields:
         What is known of the rows, and the place to which more of them can be brought.
@@ -398,7 +398,13 @@ def _write_training(folder: Path, training: RowSource, columns: dict[str, Column
 
 
 def _check_apart(copies: ColumnCopies, *, row_id: str | None, equal_rows: bool) -> None:
-    """Check that no sealed row is a training row, by ids and by content."""
+    """Check that no sealed row is a training row, by ids and by content.
+
+    Args:
+        copies: Copies of columns of both tables.
+        row_id: Column of row ids. None if rows have no ids.
+        equal_rows: Whether equal rows are permitted. If so, contents are not compared.
+    """
     alike = None
     if "training" in copies.sides and not copies.all_whole:
         alike = distinguishing_column(copies.connection, copies.comparable, row_id=row_id)
@@ -416,7 +422,7 @@ def check_public(facts: dict[str, Any]) -> None:
     """Raise HoldoutRejected if facts for the ledger seem to contain credentials.
 
     Raises:
-        HoldoutRejected: If they seem to. The message quotes nothing of them.
+        HoldoutRejected: If a fact seems to contain credentials. The message quotes none of the facts.
     """
     if any(isinstance(value, str) and _SECRET.search(value) for value in facts.values()):
         raise HoldoutRejected(

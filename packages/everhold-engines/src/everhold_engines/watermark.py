@@ -122,8 +122,8 @@ def window_numbers(windows: Sequence[Watermark], dialect: Dialect) -> list[str]:
     """Return SQL for the number of the window in which a row arrived, empty for a single window.
 
     Args:
-        windows: Windows of one table, which follow each other.
-        dialect: The engine's.
+        windows: Successive windows of one table.
+        dialect: SQL dialect of the engine.
     """
     tests = [
         f"WHEN {dialect.column(window.column)} < {dialect.literal(str(window.until))} THEN {number}"
@@ -136,11 +136,11 @@ def check_parts(parts: Sequence[tuple[Any, str]], key: StewardKey) -> None:
     """Check the fingerprints of several windows of a table. The engine reads all their rows.
 
     Args:
-        parts: Each as its engine and its fingerprint.
-        key: The steward's.
+        parts: For each window its engine and its fingerprint.
+        key: Key of the steward.
 
     Raises:
-        IntegrityError: If one is not. Nothing was changed or charged.
+        IntegrityError: If a fingerprint differs. Nothing was changed or charged.
     """
     with progress("checking the table", len(parts)) as line:
         for number, (engine, fingerprint) in enumerate(parts, 1):
@@ -159,9 +159,9 @@ def arriving_rows(part: Any, before: Any, schema: Schema, training_ids: set[Any]
     Args:
         part: The engine on the window.
         before: The engine on all earlier windows.
-        schema: Of the holdout.
+        schema: Schema of the holdout.
         training_ids: Row ids of training rows, as texts.
-        key: The steward's.
+        key: Key of the steward.
 
     Raises:
         HoldoutRejected: If the rows do not fit. Nothing was changed.

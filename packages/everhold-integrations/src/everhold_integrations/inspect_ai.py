@@ -81,7 +81,7 @@ def sealed_accuracy(
 
     Args:
         name: Name of the holdout; it has row ids and a ``label``, the target.
-        storage: Of the holdout, as for `Holdout.open`.
+        storage: Storage of the holdout, as for `Holdout.open`.
         answer: From a sample's state to the answer, in the form of the targets. Correct means equal to the target. If
             targets are numbers, an answer that is not a number is wrong.
         guess: The expected accuracy, if there are no open cases.
@@ -161,9 +161,10 @@ def answers_of(log: EvalLog, holdout: Holdout, *, opened: bool = False) -> Mappi
     """Return the model's answers in an evaluation log as a table by case id.
 
     Args:
-        log: Of an evaluation with `sealed_accuracy`, with its samples.
+        log: Log of an evaluation with `sealed_accuracy`, including its samples.
         holdout: The holdout of its cases.
-        opened: Take the answers to the open cases, for the guess.
+        opened: Whether to return the answers to the open cases, from which a guess is made. If not, those to the
+            sealed cases.
 
     Raises:
         QueryRejected: If the log has no samples that `sealed_accuracy` scored.

@@ -49,10 +49,10 @@ def log_answer(answer: Answer, name: str, *, step: int | None = None, run_id: st
     or silent answer has no value and logs none.
 
     Args:
-        answer: From `Holdout.ask`.
-        name: Of the metric.
-        step: Of the metrics, for a run with many answers; 0 by default.
-        run_id: The run; by default the active one, or a new one.
+        answer: Answer from `Holdout.ask`.
+        name: Name of the metric.
+        step: Step of the metrics, for a run with many answers. The default is 0.
+        run_id: Id of the run. The default is the active run, or a new run if none is active.
 
     Returns:
         The metrics as they were logged.
@@ -136,13 +136,13 @@ def compare_versions(
 
     Args:
         first: Address of a model, such as ``"models:/churn/4"``.
-        second: The same.
+        second: Address of the other model.
         holdout: Name of the holdout.
-        storage: As for `Holdout.open`, also the address of a service.
+        storage: Storage of the holdout, as for `Holdout.open`, or the address of a service.
         metric: ``"accuracy"``, ``"error"`` or ``"brier"``.
         margin: By how much the first model may be worse and still be called not worse.
-        rows: As for `HoldoutEvaluator`.
-        guess: Of the difference.
+        rows: Rows to predict, as for `HoldoutEvaluator`.
+        guess: Guess of the difference.
 
     Returns:
         The answer, or with a margin a `MarginVerdict`, see `Holdout.compare`.

@@ -183,7 +183,7 @@ class SealedObjective:
 
         Args:
             study: A finished study of one objective.
-            best: Most trials.
+            best: Largest number of trials to release.
             query: From a trial to the query that it asked, if models were stored and need not be fitted again.
 
         Raises:

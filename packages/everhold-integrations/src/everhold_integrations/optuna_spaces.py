@@ -24,10 +24,10 @@ def declared_space(
 
     Args:
         estimator: An unfitted estimator of scikit-learn.
-        distributions: By parameter: whole numbers, categories, and numbers with a step.
-        seed: Of every ``random_state`` that neither the estimator nor the space names.
-        metric: See `everhold.grid`.
-        features: Columns to fit on.
+        distributions: Distribution of each parameter: whole numbers, categories, or numbers with a step.
+        seed: Seed for every ``random_state`` that neither the estimator nor the space sets.
+        metric: Name of the metric, as for `everhold.grid`.
+        features: Columns that the models are fitted to. The default is the one of `everhold.grid`.
 
     Raises:
         QueryRejected: If a parameter has no steps.

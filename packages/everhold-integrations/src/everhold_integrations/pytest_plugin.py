@@ -67,7 +67,7 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], str, str, dict[str, Any]]] = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options."""
+    """Add everhold's command-line options to pytest."""
     group = parser.getgroup("everhold", "gates about sealed cases")
     for name, said in _ACTS.items():
         group.addoption(f"--everhold-{name}", metavar="NAME", help=said)

@@ -30,10 +30,11 @@ class ResultFormat:
     """A file format of results, with its reader.
 
     Attributes:
-        name: Of the tool or form.
-        kind: Ending of its files.
+        name: Name of the tool or form that writes the files.
+        kind: Ending of the files, with its dot.
         read: From the content to runs. Of JSON the content is the document, of JSONL its lines by their numbers.
-        marks: Names that its JSON document, or each JSONL line, has; what tells it from others of its ending.
+        marks: Names that the JSON document or each JSONL line must have. They distinguish the format from others of
+            the same ending.
     """
 
     name: str
@@ -46,13 +47,13 @@ def runs_of(content: bytes, kind: str, columns: Columns) -> Iterable[CaseRun]:
     """Return the runs in a file of a given format.
 
     Args:
-        content: Of the file.
-        kind: Its ending.
-        columns: Of tables, which columns say what.
+        content: Content of the file.
+        kind: Ending of the file, with its dot.
+        columns: Roles of the columns, for tables.
 
     Raises:
         QueryRejected: If no format has this ending and these marks.
-        ValueError: If it is not well-formed.
+        ValueError: If the content is not well-formed.
     """
     found: Any = content
     names: set[str] = set()

@@ -28,7 +28,7 @@ class ClimbPoint:
     """One point of the chart of a climb.
 
     Attributes:
-        panel: Title of the panel it belongs to.
+        panel: Title of the panel in which the point is drawn.
         reported: Score that the analyst was told; None if refused.
         low: Lower end of the stated interval; None without one.
         high: Upper end; None without one.
@@ -243,7 +243,8 @@ def quilts_chart(shown: MarkovQuiltMechanism | ActiveQuilt, row: int | None = No
 
     Args:
         shown: A mechanism on a chain, or one of its quilts.
-        row: A row of the mechanism, from 0 on; one of those that need most noise if it is left out.
+        row: Position of a row of the mechanism, counted from 0. If it is left out, one of the rows that need most
+            noise is shown.
     """
     import altair as alt
 

@@ -59,11 +59,11 @@ class Results(Display):
     Attributes:
         source: The paper and figure that it follows.
         about: What was done.
-        repetitions: Of each setting.
+        repetitions: Number of repetitions of each setting.
         rows: All measured rows; each carries its setting, its repetition and the seed of its task.
         summary: The lines that are printed.
         findings: What it had to show, and whether it does.
-        pictures: That were drawn; None without the extra ``[plots]``.
+        pictures: Pictures that were drawn. None if the extra ``[plots]`` is not installed.
     """
 
     experiment: str
@@ -172,7 +172,7 @@ def report_page(documents: Sequence[Mapping[str, Any]], output: Path) -> str:
     """Return the report as one HTML page.
 
     Args:
-        documents: Of each experiment, as `Results.to_dict` returns it.
+        documents: One document for each experiment, as `Results.to_dict` returns it.
         output: The folder with their pictures.
     """
     contents = "".join(
@@ -374,7 +374,7 @@ class RunCheckpoint:
 
     Attributes:
         path: The file; runs with another fingerprint have another one.
-        fingerprint: As `fingerprint_of` computes it; every line carries it.
+        fingerprint: Fingerprint of the parameters from `fingerprint_of`, which every line carries.
     """
 
     path: Path
@@ -463,9 +463,9 @@ def run(
     Args:
         experiment: What is run.
         output: The folder; it is made if it does not exist.
-        repetitions: Of each setting; by default as many as the experiment says.
+        repetitions: Number of repetitions of each setting. The default is the experiment's own number.
         jobs: Processes; by default one for each core.
-        seed: Of everything, from 0 to 2^63 - 1; the same seed gives the same rows with any number of jobs.
+        seed: Seed of the whole run, from 0 to 2^63 - 1. The same seed gives the same rows with any number of jobs.
         progress: Called with the finished tasks and all tasks.
 
     Raises:

@@ -25,11 +25,11 @@ class ServiceTimes:
     """Seconds that a query takes.
 
     Attributes:
-        process: Of a service process, for each query.
-        passing: Of the engine, for each pass.
-        looking: Of the engine, for each query of a pass.
-        committing: Of the ledger, for each transaction.
-        recording: Of the ledger, for each query of a transaction.
+        process: Seconds of a service process for each query.
+        passing: Seconds of the engine for each pass over the rows.
+        looking: Seconds of the engine for each query of a pass.
+        committing: Seconds of the ledger for each transaction.
+        recording: Seconds of the ledger for each query of a transaction.
     """
 
     process: float
@@ -46,7 +46,7 @@ class Served:
     Attributes:
         answered: Answers a second, from the first query to the last answer.
         median: Seconds from a query to its answer.
-        slow: The same of the slowest hundredth.
+        slow: Waiting time that 99 of 100 queries stay below.
         batch: Queries of a pass, on average.
         busy: Shares of time in which processes, engines and ledger were at work.
     """
@@ -78,7 +78,7 @@ def served(
         times: What queries take.
         rate: Queries a second.
         seconds: How long queries come.
-        seed: Of their times.
+        seed: Seed of the arrival times.
         **service: ``processes`` of the service, one core each; ``engines``, the passes that run at the same time;
             ``window``, the seconds for which the first query of a pass waits for others; ``most`` queries of a
             pass.

@@ -813,7 +813,7 @@ def _beyond(above: Floats, level: float) -> Floats:
 
 
 def _far_tail(first: int, gap: float, level: float, times: int) -> float:
-    """Return the log of the sum from its first term on, where the table's weights underflow."""
+    """Return the log of the sum that starts at the term `first`, where the table's weights underflow."""
     table = _table(level, times)
     way = np.arange(table.last, first, dtype=np.float64)
     log_first = table.log_unit + table.log_last + float(np.sum(np.log((times - way) / (way + 1)) + level))

@@ -83,9 +83,9 @@ def wrong_side_exceedance(*, distance: float, tail: float, answer_scale: float, 
     Args:
         distance: T - x, from the excess to the threshold.
         tail: t(x), see `laplace_pair_tail`. A tail is not convex, so on a grid it is taken one step earlier.
-        answer_scale: s2.
-        queries: m.
-        surprises: B.
+        answer_scale: Scale s2 of the noise on a released answer.
+        queries: Planned number m of queries.
+        surprises: Planned number B of surprises.
 
     Raises:
         ValueError: If the distance is below the answer's scale: the bound needs it.
@@ -147,7 +147,7 @@ def exponential_exceedance(*, alpha: float, scale: float, candidates: int) -> fl
     Args:
         alpha: Regret that is not counted, at least 0.
         scale: ``b = 2 Delta / epsilon``, in the units of the loss.
-        candidates: R.
+        candidates: Number R of candidates, of which one is chosen.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -215,7 +215,7 @@ class LeakageBound:
 
     Attributes:
         epsilon: The eps that attains it.
-        delta: leak(eps).
+        delta: ``leak(eps)``, which `total` divides by beta.
         bias: tanh(eps / 4).
         total: bias + leak(eps) / beta.
     """

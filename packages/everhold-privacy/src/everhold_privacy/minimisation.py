@@ -96,12 +96,13 @@ def minimise(
     length is reported before the step is asked. The step size adapts to the answers, and any step size is valid.
 
     Args:
-        holdout: With the mechanism ``"privacy_budget"``; plan at least `steps` queries.
+        holdout: A holdout that was created with the mechanism ``"privacy_budget"``, planned for at least `steps`
+            queries.
         derivative: From a table (columns by name, NumPy arrays) and a parameter to each row's gradient, shape
             (rows, dimension); as the function of `gradient` it looks at each row alone.
         start: Centre of the ball, shape (dimension,), chosen without the sealed rows.
         radius: Euclidean radius of the ball.
-        steps: Gradients to ask for, at least 1.
+        steps: Number of gradients to ask for, at least 1.
         **step: As for `gradient`. ``clip``: largest length of a row's gradient, in units of the loss per unit of the
             parameter. ``tolerance``: Euclidean half-width requested in each gradient; by default the planned noise.
             ``name``: with a name, equal steps are repeated queries and free. ``columns``: columns that the derivative

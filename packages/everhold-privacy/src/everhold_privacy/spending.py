@@ -30,13 +30,14 @@ class Spending(Display):
     Attributes:
         delta: The delta at which every epsilon is stated.
         answers: Answers so far.
-        epsilon: Of any answers that may not spend more than these have, whatever leads to them; None where no secret
-            noise is added. It is that of a limit, set where spending stands now; a limit that was chosen after answers
-            had been seen, out of k possible ones, holds at k times delta (theory, budget).
-        epsilon_if_fixed: Of the same answers if their kinds and prices had been fixed before the first one, by privacy
-            loss distributions; smaller, and not valid for prices that were chosen on the way. None where that makes no
-            difference, or without the extra ``[accounting]``.
-        epsilon_planned: Of the whole budget; None where no noise is added.
+        epsilon: Bound on the privacy loss of any adaptively chosen answers that spend no more than these answers did.
+            None if no secret noise is added. It is that of a limit, set where spending stands now; a limit that was
+            chosen after answers had been seen, out of k possible ones, holds at k times delta (theory, budget).
+        epsilon_if_fixed: Privacy loss of the same answers if their kinds and prices had been fixed before the first
+            one, by privacy loss distributions. It is smaller than `epsilon`, and not valid if a price was chosen after
+            an answer was seen. None if it makes no difference that they are fixed, or if the extra ``[accounting]`` is
+            not installed.
+        epsilon_planned: Privacy loss once the whole budget is spent. None if no secret noise is added.
     """
 
     delta: float
@@ -66,9 +67,9 @@ def spending(
 
     Args:
         mechanism: The mechanism that answered.
-        state: Its state.
-        entries: What the ledger holds.
-        delta: In (0, 1).
+        state: Current state of that mechanism.
+        entries: Entries of the holdout's ledger.
+        delta: Delta at which every epsilon is stated, in (0, 1).
         simulated: Whether the noise can be predicted; then nothing is private.
 
     Raises:

@@ -195,7 +195,7 @@ class Synthesizer(ABC):
 
         Args:
             histogram: How many sealed rows lie in each cell, shape (cells,).
-            noise: Where randomness comes from.
+            noise: Source of randomness.
 
         Raises:
             ValueError: If the histogram is not one of `rows` rows; nothing was drawn.
@@ -469,7 +469,7 @@ class MWEM(Synthesizer):
     choices miss the worst query by: `sampling` turns that into the r of S1.
 
     Attributes:
-        rounds: T.
+        rounds: Number T of rounds.
         choice_epsilon: Privacy loss of each choice; one row moves the error of a query by one unit.
         scale: Scale of the Gaussian noise of each measurement, in the units of a mean.
 
@@ -508,8 +508,8 @@ class MWEM(Synthesizer):
 
         Args:
             rho: Zero-concentrated privacy loss of the whole run.
-            rounds: T.
-            rows: n.
+            rounds: Number T of rounds.
+            rows: Number n of sealed rows.
             **others: As in the constructor.
         """
         if not 0.0 < rho < math.inf:

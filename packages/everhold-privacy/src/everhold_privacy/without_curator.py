@@ -126,7 +126,7 @@ class RandomisedResponse:
         frequencies. No transfer theorem is needed, because reports of independent people are independent.
 
         Args:
-            reports: Shape (people,).
+            reports: The people's reports as class numbers, shape (people,).
             confidence: 1 - beta, with which all intervals hold together.
         """
         counts = np.bincount(np.asarray(reports, dtype=np.int64), minlength=self.classes)
@@ -223,7 +223,7 @@ class ContinualCounter:
         """Return the state after an arrival, and the noisy count of all arrivals so far.
 
         Args:
-            state: Before.
+            state: State before the arrival.
             value: 0 or 1, or any whole number that one person moves by at most 1.
             noise: Source of the noise.
 
@@ -285,9 +285,9 @@ def published_counting_error(horizon: int, *, epsilon: float, failure: float) ->
     """Return the error of a count by Chan, Shi and Song 2011, Lemma 2.8, with one Laplace variable for each level.
 
     Args:
-        horizon: T.
-        epsilon: Of all counts.
-        failure: Probability that the count is further off.
+        horizon: Largest number T of arrivals.
+        epsilon: Privacy loss of all counts together.
+        failure: Probability that the error of a count exceeds the returned value.
 
     Examples:
         >>> round(published_counting_error(1_000, epsilon=1.0, failure=0.05))

@@ -41,10 +41,10 @@ def noted(request: Request, act: str | None = None, *, holdout: str | None = Non
 
     Args:
         request: Whose act it is.
-        act: Such as ``"ask"``; by default method and route.
-        holdout: Where the route does not name it.
-        facts: Such as ``outcome="holdout"`` or ``query="9f86..."``; short, without data, and without secrets. What
-            is None is left out.
+        act: Name of the act, such as ``"ask"``. The default is made of method and route.
+        holdout: Name of the holdout, for a route that does not name it.
+        facts: Short facts such as ``outcome="holdout"`` or ``query="9f86..."``, without data and without secrets. A
+            fact that is None is left out.
     """
     said = request.scope["state"].setdefault("act", {})
     said.update({name: value for name, value in (("act", act), ("holdout", holdout)) if value is not None})

@@ -84,12 +84,14 @@ def connect(
     """Return a holdout whose operations are performed by a service, started with ``everhold serve``.
 
     Args:
-        address: Such as ``"https://holdout.example"``; by default the environment variable ``EVERHOLD_URL``.
-        name: Of the holdout.
-        token: Such as ``"eh_..."``, from the steward; by default the environment variable ``EVERHOLD_TOKEN``, which is
-            sent to the service of ``EVERHOLD_URL`` only, if that is set. It says on whose behalf is asked, and is sent
-            to this address alone, never shown and never pickled.
-        insecure: Send the token without TLS to another machine than this one; also ``EVERHOLD_INSECURE=1``.
+        address: URL of the service, such as ``"https://holdout.example"``. The default is the environment variable
+            ``EVERHOLD_URL``.
+        name: Name of the holdout.
+        token: Token from the steward, such as ``"eh_..."``, which says for whom is asked. The default is the
+            environment variable ``EVERHOLD_TOKEN``. If ``EVERHOLD_URL`` is set, that token is sent to the service of
+            ``EVERHOLD_URL`` only. A token is sent to this address alone, never shown and never pickled.
+        insecure: Whether to send the token without TLS to a machine other than this one. ``EVERHOLD_INSECURE=1`` does
+            the same.
         timeout: Seconds to wait for a response. A query that got none is asked again, which is free.
         transport: How httpx sends requests; for tests.
 
@@ -121,10 +123,11 @@ def create(
 
     Args:
         connection: To the service.
-        name: Of the holdout.
+        name: Name of the new holdout.
         holdout: The rows to seal, as for `Holdout.create`. A file stays where it is: put it away.
-        training: Open rows.
-        settings: As for `Holdout.create`; those that are None are left out. An API knows them by their flat names.
+        training: Training rows, which are not sealed.
+        settings: Settings of `Holdout.create`. Those that are None are left out. An API knows them by their flat
+            names.
 
     Raises:
         HoldoutRejected: If the rows cannot be sealed. Nothing was created.
@@ -161,7 +164,7 @@ class HttpTransport:
 
     Args:
         connection: To the service.
-        name: Of the holdout.
+        name: Name of the holdout.
     """
 
     session = None  # the rows are elsewhere
@@ -307,11 +310,11 @@ def open_gate(transport: HttpTransport, metric: Any, *, champion: Any, name: str
     """Return a gate of a service. With a champion, which stewards may name, a new gate is opened.
 
     Args:
-        transport: Of the holdout.
+        transport: Transport to the holdout.
         metric: A name such as ``"roc_auc"``; or a loss or a score with its range, as ``functools.partial(eh.risk,
             loss="absolute", high=60)`` or ``functools.partial(eh.metric, "r2", low=0, high=60)``.
         champion: The first one; None for a gate that is there.
-        name: Of the gate.
+        name: Name of the gate.
         **terms: As for `everhold.Holdout.gate`; ``better`` and ``any_of`` make a gate about cases.
 
     Raises:
@@ -358,7 +361,7 @@ class RemoteGate:
         self, candidate: Any, *, training: Any = None, challenger: str | None = None, champion: Any = None,
         baseline: Any = None, strict: bool = False,
     ) -> Verdict:  # fmt: skip
-        """Challenge the champion with a rule, predictions or results of cases, see `Gate.challenge`."""
+        """Challenge the champion with a rule, predictions or results of cases, as in `Gate.challenge`."""
         if not self.about_cases:
             return self._transport.perform(
                 ChallengeChampion(gate=self.name, candidate=candidate, training=training, strict=strict)
@@ -372,7 +375,7 @@ class RemoteGate:
         self, results: Any, *, margin: float = 0.0, challenger: str | None = None, baseline: Any = None,
         strict: bool = False,
     ) -> CheckVerdict:  # fmt: skip
-        """Check results against the baseline of a gate about cases: not worse, a regression, or undecided."""
+        """Compare results with the baseline of a gate about cases: not worse, a regression, or undecided."""
         return self._transport.perform(CheckVersion(
             gate=self.name, results=results, margin=margin, challenger=_named(challenger), baseline=baseline,
             strict=strict,
@@ -419,6 +422,11 @@ class RemoteGate:
         """Open a challenge that is decided as early as possible.
 
         It costs two queries, and a surprise for a promotion.
+
+        Args:
+            challenger: Name of the version that challenges the champion.
+            batch: Number of cases of a batch. The default is a quarter of all.
+            futility: Whether the challenge may also end early because a promotion has become unlikely.
         """
         self._transport.perform(StartChallenge(gate=self.name, challenger=challenger, batch=batch, futility=futility))
         return RemoteOpenChallenge(self, challenger)
@@ -472,7 +480,7 @@ def metric_of(metric: Any) -> Any:
 
 
 def check_strict(answer: Any, strict: bool) -> None:
-    """Raise `BudgetExhausted` if an answer was refused and `strict` is True."""
+    """Raise `BudgetExhausted` if `strict` is True and the answer was refused."""
     if not (strict and answer.refused):
         return
     refused = getattr(answer, "first_refused", answer)

@@ -68,8 +68,8 @@ class Metrics:
 
         Args:
             holdouts: The open ones by name.
-            databases: Where they are, and the service's own.
-            threads: How many work on requests.
+            databases: Databases of the open holdouts, and the service's own.
+            threads: Number of threads that work on requests.
         """
         self._threads.set(threads)
         self._writers.set(sum(map(len, {line for database in databases for line in database.lines()})))

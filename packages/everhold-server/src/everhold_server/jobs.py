@@ -57,11 +57,11 @@ class Job(Display):
     """A long operation that runs in its own process, with its progress.
 
     Attributes:
-        id: Of the job.
-        holdout: Of which it is.
-        verb: Of the operation.
-        by: Who asked for it.
-        made: When.
+        id: Id of the job.
+        holdout: Name of the holdout on which the operation works.
+        verb: Verb of the operation, as in its route.
+        by: Name of the principal who asked for the operation.
+        made: Time at which the job was made.
         what: What is being done, in words.
         done: How much of it is done.
         total: How much there is to do; None where it is not counted.

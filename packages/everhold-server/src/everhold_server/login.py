@@ -142,12 +142,13 @@ def _begun(request: Request, way: OpenIDSignIn) -> Response:
 
 
 def _welcome(request: Request, way: SignIn, person: Person) -> Response:
-    """Return a page that opens a session of a person and leads on.
+    """Return a page that opens a session for a person, and then opens the next page.
 
     It is no redirect: the visitor comes from another site, and a browser would follow a redirect without the cookie.
 
     Raises:
-        SignInRefused: If the person may not come in. What earlier groups gave has ended then.
+        SignInRefused: If the person may not come in. Any rights that an earlier sign-in gave by a group have then
+            ended.
         QueryRejected: If the person's name cannot be used.
     """
     token_store: TokenStore = request.app.state.token_store
@@ -180,7 +181,13 @@ def _of(request: Request) -> Sessions:
 
 
 def _refused(request: Request, why: str, *, form: bool = True, status: int = 401) -> Response:
-    """Return the login page with a reason, the same for every kind of wrong token or link."""
+    """Return the login page with a reason, the same for every kind of wrong token or link.
+
+    Args:
+        why: Reason in words.
+        form: Whether the page has the form for a token.
+        status: HTTP status of the page.
+    """
     failures: RateLimiter = request.app.state.failures
     noted(request, "login", outcome="refused")
     wait = failures.take(client_of(request.scope)) if failures.size else 0.0

@@ -55,9 +55,9 @@ class RateLimiter:
     """Token buckets, one for each name, that are full at first and refill within a period.
 
     Args:
-        size: Of each; 0 for one without end.
+        size: Number of tokens in a full bucket. 0 means that there is no limit.
         clock: Seconds that never go back.
-        period: Seconds in which an empty one is filled.
+        period: Seconds in which an empty bucket becomes full.
 
     Examples:
         >>> buckets = RateLimiter(2, clock=lambda: 0.0)

@@ -128,11 +128,11 @@ class Planners:
         """Return the plan for a study, from memory if the same one was made before.
 
         Args:
-            request: On whose behalf; when its client hangs up, the work ends.
-            study: As for `everhold_server.plan_worker.answer`.
+            request: Request for the plan. If its client disconnects, the work ends.
+            study: Description of the study, in the form that `everhold_server.plan_worker.answer` takes.
 
         Returns:
-            See there.
+            The plan, in the form that `everhold_server.plan_worker.answer` returns.
 
         Raises:
             TooMany: If the token has too many plans in line.

@@ -32,7 +32,7 @@ class PostgreSQL(LedgerDatabase):
     anything is read, so a writer sees all that those before it wrote.
 
     Args:
-        address: Where it is; may hold a password.
+        address: URL of the database. It may hold a password.
         patience: Seconds to wait for another writer, and for the server to answer.
     """
 

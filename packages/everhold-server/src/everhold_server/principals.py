@@ -33,7 +33,7 @@ class Principal:
         role: What they may do.
         name: Who they are; an analyst asks, and spends, under this name.
         holdouts: The holdouts that they may see; None for all.
-        token: The public part of the token that they came with, or that their session was opened with.
+        token: Public part of the token that the sender used, or with which the sender's session was opened.
         session: Identifier of the browser session; None for a program.
         account: The public part of the token whose limits this one shares; empty for its own.
     """

@@ -43,8 +43,8 @@ def problem(status: int, name: str, detail: str, /, **facts: Any) -> JSONRespons
     """Return a response with a problem document of RFC 9457.
 
     Args:
-        status: Of the response.
-        name: Of the error, such as ``"QueryRejected"``.
+        status: HTTP status of the response.
+        name: Name of the error, such as ``"QueryRejected"``.
         detail: What was wrong, what was expected, what to do.
         facts: Public facts about it.
     """

@@ -65,7 +65,7 @@ class Listening:
 
     Attributes:
         port: Port; 0 for a free one.
-        proxies: Addresses of proxies that say where a request came from.
+        proxies: Addresses of the trusted proxies, which report a client's address.
     """
 
     host: str = "127.0.0.1"
@@ -77,12 +77,12 @@ def check_reachable(settings: Settings, listening: Listening, *, plain: bool) ->
     """Check the service's address, and reject plain HTTP where tokens would travel unencrypted.
 
     Args:
-        settings: With the address.
-        listening: Where it is to listen.
-        plain: Whether the operator says that plain HTTP is all right.
+        settings: Settings of the service, with its public address.
+        listening: Address on which the service is going to listen.
+        plain: Whether the operator permits plain HTTP.
 
     Raises:
-        ValueError: If others reach it and not by TLS, or the address is none.
+        ValueError: If other machines can reach the service without TLS, or if the address is not a URL.
     """
     parts = urlsplit(settings.address)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:

@@ -16,21 +16,28 @@ class Settings:
 
     Attributes:
         storage: URL of the storage; it may hold a password, and is not shown.
-        address: Under which it is reached from outside, without a path, such as ``"https://holdout.example"``.
-        other_hosts: Further names, with a port if there is one, that requests may be meant for.
-        most_bytes: Of a body in parts, which goes to disk; more is refused while it is read.
-        most_bytes_in_memory: Of any other body.
-        patience: Seconds for which a body may stand still, and after which it has to have come at `slowest` on average.
-        slowest: Bytes a second.
-        requests_a_minute: Of one token; 0 for as many as it likes. So many may come at once.
-        strangers_a_minute: The same for each client address that comes without a token or session.
-        failures_a_minute: Wrong tokens from one client address, until the sender is told to come later.
-        sealings_an_hour: Of one token, whether or not they succeed; 0 for as many as it likes.
-        answers_wait_for: Seconds; answers of unsafe methods leave at a multiple of this, counted from their request, so
-            that the time which they took tells less. 0 for at once.
-        open_metrics: Whether `/metrics` is told to this machine without a token. Not behind a proxy on this machine,
-            through which everybody comes from here.
-        sign_in: How people come in with an account of their organisation; None for tokens and links alone.
+        address: URL under which the service is reached from outside, without a path, such as
+            ``"https://holdout.example"``.
+        other_hosts: Additional host names that requests may be addressed to, with a port if there is one.
+        most_bytes: Largest size, in bytes, of a body in parts, which is written to disk. A larger body is refused
+            while it is read.
+        most_bytes_in_memory: Largest size, in bytes, of any other body.
+        patience: Seconds for which the client may send nothing. After these seconds the body must also have come at
+            `slowest` on average.
+        slowest: Least average rate of a body, in bytes per second.
+        requests_a_minute: Largest number of requests of one token per minute, all of which may come at once. 0 means
+            no limit.
+        strangers_a_minute: Largest number of requests per minute from one client address without a token or session. 0
+            means no limit.
+        failures_a_minute: Number of wrong tokens from one client address per minute. Further ones are told to come
+            later.
+        sealings_an_hour: Largest number of sealings that one token may try per hour, whether or not they succeed. 0
+            means no limit.
+        answers_wait_for: Step in seconds. An answer of an unsafe method leaves at a multiple of this step, counted
+            from its request, so that the time which it took tells less. 0 sends answers at once.
+        open_metrics: Whether this machine may read `/metrics` without a token. Leave it False behind a proxy on this
+            machine, because all requests then seem to come from this machine.
+        sign_in: How people sign in with an account of their organisation. None permits tokens and links alone.
     """
 
     storage: str = field(repr=False)

@@ -71,7 +71,7 @@ _PROXY_SECRET = "x-everhold-proxy"
 
 
 class SignInRefused(EverholdError):
-    """The visitor is not allowed to sign in, or the sign-in provider sent invalid data."""
+    """The visitor is not allowed to sign in, or the provider of the sign-in sent invalid data."""
 
     exit_code = 8
     http_status = 403
@@ -99,7 +99,7 @@ class Person:
     Attributes:
         subject: Issuer and identifier, which stand for nobody else.
         name: Under which they ask and spend.
-        groups: As the provider or proxy names them.
+        groups: Groups of the person, as the provider or proxy names them.
     """
 
     subject: str
@@ -207,7 +207,7 @@ class OpenIDSignIn(SignIn):
         """Return the URL of the provider's sign-in page, and the state to compare with the visitor's return.
 
         Args:
-            address: Of the service.
+            address: URL of the service.
 
         Raises:
             Unavailable: If the provider does not answer.
@@ -226,9 +226,9 @@ class OpenIDSignIn(SignIn):
         """Return the authenticated person, from the query with which the provider sent the visitor back.
 
         Args:
-            address: Of the service.
-            query: Of the URL that the visitor came back with.
-            begun: What their browser brought.
+            address: URL of the service.
+            query: Query part of the URL with which the visitor returned.
+            begun: State that the visitor's browser sent in its cookie.
 
         Raises:
             SignInRefused: If anything in it is not as the protocol says, or a claim is missing.
@@ -263,9 +263,9 @@ class OpenIDSignIn(SignIn):
         """Return the claims of an identity token, after a check of signature, issuer, audience, time and nonce.
 
         Args:
-            text: The token.
+            text: The identity token, signed by the provider.
             keys: The provider's public keys, a JWK set.
-            nonce: Of this sign-in.
+            nonce: Nonce of this sign-in.
 
         Raises:
             JoseError: If one of them is not.

@@ -1,4 +1,4 @@
-"""Tokens and login links: who may come in, as whom, to which holdouts, and for how long.
+"""Tokens and login links: each says who is let in, as whom, to which holdouts, and for how long.
 
 A token is ``eh_<id>_<secret>``. The secret has 32 random bytes and is told once; its SHA-256 is kept, which nobody
 inverts, as there is no shorter list of secrets than all of them. A login link opens one browser session of a token,
@@ -129,11 +129,12 @@ class TokenStore:
         """Make a token, and return it with its secret, which is not stored.
 
         Args:
-            role: What it may do.
-            name: Who comes with it.
-            holdouts: To which it is limited; they need not exist yet. All by default.
-            days: How long it lasts; for ever by default.
-            by: Name of its maker.
+            role: What the token allows its holder to do.
+            name: Name of the person or program that uses the token.
+            holdouts: Names of the holdouts that the token is limited to. They need not exist yet. The default is all
+                holdouts.
+            days: Number of days for which the token is valid. The default is for ever.
+            by: Name of the steward who makes the token.
             account: The token whose limits it shares; its own by default.
 
         Raises:
@@ -151,12 +152,12 @@ class TokenStore:
         """Make a token for each team of a competition in one transaction, and return them with their secrets.
 
         Args:
-            names: Of the teams.
-            holdout: Of the competition, to which the tokens are limited.
+            names: Names of the teams.
+            holdout: Name of the competition's holdout, to which the tokens are limited.
             there: Teams that submitted. They keep their places, and may get a token again once theirs has ended.
-            most: Teams that the competition was planned for.
-            days: As for `make`; so are the others.
-            by: Name of their maker.
+            most: Number of teams that the competition was planned for.
+            days: Number of days for which the tokens are valid. The default is for ever.
+            by: Name of the steward who makes the tokens.
             account: The token whose limits they share.
 
         Raises:
@@ -197,7 +198,8 @@ class TokenStore:
         return NewToken(token, f"eh_{identifier}_{secrets.token_urlsafe(32)}")
 
     def sign_in(self, person: Person, rule: Rule) -> Token:
-        """Return the token of a person who signed in: a new one, or the existing one with the rights of the rule.
+        """Return the token of a person who signed in. It is new, or the existing one with the rights that the rule
+        gives.
 
         Nobody knows a secret of it. It ends after `SIGNED_IN_FOR`, and the next sign-in prolongs it.
 

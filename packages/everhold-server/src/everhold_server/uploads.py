@@ -117,7 +117,7 @@ class RequestContent:
         """Return the HMAC-SHA256 of a document and all files, by which a repeated request is recognised.
 
         Args:
-            document: As it was read, as plain data.
+            document: The JSON document of the request, as plain data.
             key: A secret of the sender that the database does not hold; without it a guess of the rows could be tested.
         """
         described: dict[str, Any] = {"document": dict(document), "files": {}}

@@ -190,7 +190,13 @@ def _within(result: Node, narrowed: Mapping[Node, ValueRange]) -> ValueRange:
 
 
 def _narrowed(condition: Node, known: Mapping[Node, ValueRange], *, holds: bool) -> dict[Node, ValueRange]:
-    """Return the ranges of values that remain if ``a < b`` is true, or if it is false or null."""
+    """Return the ranges of values that remain if ``a < b`` is true, or if it is false or null.
+
+    Args:
+        condition: The comparison ``a < b``.
+        known: Ranges of values that are known before the comparison.
+        holds: Whether the comparison is true. If not, it is false or null.
+    """
     if condition.operation is not Operation.LESS or sum(map(_is_number, condition.operands)) != 1:
         return dict(known)
     first, second = condition.operands
@@ -532,7 +538,11 @@ class SqlCompiler(SqlFragments):
         return self._joined(" AND ", conditions) if conditions else "TRUE"
 
     def _test(self, node: Node, ones: Sequence[Part], others: Sequence[Part], *, negated: bool) -> Part:
-        """Return SQL for a comparison that is false for null, also for nan in engines that order nan."""
+        """Return SQL for a comparison that is false for null, also for nan in engines that order nan.
+
+        Args:
+            negated: Whether the comparison is negated.
+        """
         sign = _TESTS[node.operation][negated]
         values, zero = list(ones[1:]), self.dialect.literal(0.0)
         tests = [self._put("(", ones[0], f" {sign} ", values[0], ")")]
@@ -544,7 +554,11 @@ class SqlCompiler(SqlFragments):
         return self._all([*tests, *(others[place] for place in self._let_in(node, negated=negated))])
 
     def _let_in(self, node: Node, *, negated: bool) -> list[int]:
-        """Return the indices of operands for which a nan would make a test true."""
+        """Return the indices of operands for which a nan would make a test true.
+
+        Args:
+            negated: Whether the comparison is negated.
+        """
         nans = [place for place, one in enumerate(node.operands) if one in self._ranges and self._ranges[one].nan]
         differ = negated and node.operation is not Operation.LESS
         if differ or not self.dialect.greatest_nan:

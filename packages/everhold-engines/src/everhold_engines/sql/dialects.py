@@ -95,7 +95,7 @@ class Dialect:
     """How one engine spells the SQL of statements about row values.
 
     Attributes:
-        words: Its templates by name; `write` fills them in.
+        words: SQL templates by name. `write` replaces their placeholders by operands.
         quote: What stands around names; doubled inside them.
         doubled: Signs that are doubled inside of names, besides that one.
         rows: What the table is called in a statement.
@@ -126,7 +126,7 @@ class Dialect:
     drafted: Dialect | None = None
 
     def write(self, word: str, *operands: object) -> str:
-        """Return the engine's SQL for a word, with its operands filled in."""
+        """Return the engine's SQL for a named template, with its operands filled in."""
         return self.words[word].format(*operands)
 
     def spelled(self, **words: str) -> Dialect:
@@ -170,7 +170,13 @@ class Dialect:
         return statement + self.write("closing")
 
     def total(self, column: str, *, unit: int, condition: bool) -> str:
-        """Return SQL for an exact sum of integers up to ``unit``, or of ``unit`` for each row with a condition."""
+        """Return SQL for an exact sum of integers up to ``unit``, or of ``unit`` for each row with a condition.
+
+        Args:
+            column: SQL of the column.
+            unit: Grid steps between 0 and 1.
+            condition: Whether the column is a condition, each row of which that is true counts as `unit`.
+        """
         if condition:
             return f"{self.write('wide', self.write('count', column))} * {int(unit)}"
         bits = (int(unit).bit_length() + 1) // 2

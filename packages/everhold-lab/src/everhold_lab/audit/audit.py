@@ -95,7 +95,7 @@ class Audit(Display):
         rows: Rows of the simulation: the same, rounded down to a power of 2.
         confidence: 1 - beta.
         runs: Games of each analyst against each mechanism.
-        seed: Of the first game; the others follow.
+        seed: Seed of the first game. Each later game has the next seed.
         lines: One for each mechanism and analyst.
         not_played: Mechanisms that were left out.
     """
@@ -176,7 +176,7 @@ class GameTerms(TypedDict, total=False):
         mechanisms: Names; all that promise something by default.
         analysts: Names, see `ANALYSTS` and `MORE_ANALYSTS`.
         runs: Games of each analyst against each mechanism; 100 by default.
-        seed: Of the first game; the others follow.
+        seed: Seed of the first game. Each later game has the next seed.
         progress: Called with the games that are over and the games that there are.
     """
 
@@ -302,10 +302,10 @@ def _adaptive(names: Sequence[str] | None) -> Sequence[str]:
 
 
 def entry_of(name: str, mechanism: Mechanism, *, procedure: Procedure | None = None) -> tuple[Analyst, int]:
-    """Return an analyst that asks as many queries as planned, and the number of rules to play with.
+    """Return an analyst that asks as many queries as the mechanism plans, and the number of rules of the game.
 
     Args:
-        name: Of the analyst.
+        name: Name of the analyst in the table of analysts.
         mechanism: The mechanism to play against.
         procedure: How the intervals of queries are made, for the probing analyst.
     """

@@ -40,7 +40,7 @@ class BareBoard:
         keys: One for each row of the test set, or of the fresh rows, shape (rows,).
         labels: What the rules guess, shape (rows,).
         rules: Number of random rules.
-        seed: Which rules.
+        seed: Seed of the random rules. The same seed gives the same rules.
         advance: Called with the number of queries after each batch.
 
     Examples:
@@ -100,7 +100,7 @@ class HoldoutBoard:
     Args:
         holdout: The holdout; it was created with a label.
         keys: One for each sealed row, in the order of the rows, shape (rows,).
-        training_keys: The same for the training rows; None to do without them.
+        training_keys: One key for each training row, shape (rows,). None to play without training rows.
         rules: Number of random rules.
         advance: Called with the number of queries after each batch.
         **predicted: ``seed``: which rules. ``classes``: the labels that no and yes of a rule mean; by default 0 and 1,

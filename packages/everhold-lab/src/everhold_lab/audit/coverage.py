@@ -84,12 +84,12 @@ class CubeBoard:
 
     Args:
         mechanism: The mechanism; its number of rows must be a power of 2, unless there is a population.
-        noise: Its noise.
+        noise: Noise that the mechanism draws.
         rules: Number of parity rules, fewer than points of the cube.
         labels: Generator of the labels.
         radius: Claimed in place of the mechanism's own intervals; to see what happens without protection.
-        population: Where sealed and training rows come from, each set drawn for itself; by default every point of the
-            cube is one row of each set.
+        population: Population from which the sealed rows and the training rows are drawn independently. By default,
+            every point of the cube is one row of each set.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> 
     None where guesses are not checked. It is that of the first query; later ones differ where there is a slack.
 
     Args:
-        mechanism: The mechanism.
+        mechanism: The mechanism whose checks of guesses are attacked.
         procedure: How intervals are made; by default that of yes-or-no queries.
 
     Examples:
@@ -238,9 +238,9 @@ def play_once(
     """Play one game with fresh labels and fresh noise, and return its result.
 
     Args:
-        mechanism: The mechanism.
-        analyst: The analyst.
-        seed: Of labels and noise.
+        mechanism: The mechanism that answers.
+        analyst: The analyst that asks.
+        seed: Seed of the labels and of the noise.
         **board: ``rules``, ``radius`` and ``population`` as for `CubeBoard`.
     """
     labels = np.random.default_rng([seed, mechanism.rows])
@@ -332,9 +332,9 @@ def coverage_study(
 
     Args:
         mechanism: The mechanism; its number of rows must be a power of 2, unless there is a population.
-        analyst: The analyst.
+        analyst: The analyst that plays every game.
         runs: Number of games.
-        seed: Of the first game; the others follow.
+        seed: Seed of the first game. Each later game has the next seed.
         **board: ``rules``: number of rules on the board. ``radius``: claimed in place of the mechanism's own promise,
             to see what happens without protection. ``population``: where the rows come from, if they depend on each
             other.

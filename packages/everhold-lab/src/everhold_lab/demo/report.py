@@ -52,7 +52,7 @@ class ClimbOutcome:
         fresh: The score of the same vote on the fresh flights.
         low: Lower end of the stated interval; None without one.
         high: Upper end; None without one.
-        charged: Answers that were paid for.
+        charged: Number of answers that cost a surprise.
     """
 
     reported: float
@@ -121,7 +121,7 @@ class UnsealedStudy:
     Attributes:
         told: Half-width of the interval before.
         low: Lower end of the interval after.
-        high: Upper end.
+        high: Upper end of the interval.
     """
 
     candidate: TunedModel
@@ -142,7 +142,7 @@ class DemoResult(Display):
 
     Attributes:
         bare: The hill climber on a bare test set.
-        everhold: The same hill climber on the same flights, sealed.
+        everhold: Result of the same hill climber on the same flights when it asks the sealed holdout.
         always_on_time: Score of "no flight is late" on the fresh flights.
         intervals: Intervals stated to the hill climber.
         intervals_true: How many of them contain the fresh value, up to three of its standard errors.
@@ -486,7 +486,7 @@ def _on_everhold(result: DemoResult) -> str:
 
 
 def _of_the_honest(trials: Sequence[Trial]) -> list[str]:
-    """Return sentences about the gain that an honest analyst can rely on, and a surprise that was caught."""
+    """Return sentences about the gain that holds for an honest analyst, and about a surprise that was caught."""
     sentences = []
     best = [_best(trials, known) for known in (BEFORE, TAKE_OFF)]
     if best[0] is not None and best[1] is not None:

@@ -50,7 +50,7 @@ class DemoPlan:
     Attributes:
         rules: Random rules that the hill climber scores.
         rules_per_round: Rules between two of its votes.
-        surprises: Surprises that the first holdout is planned for.
+        surprises: Planned number of surprises of the first holdout.
         candidates: What the honest analyst tries.
     """
 

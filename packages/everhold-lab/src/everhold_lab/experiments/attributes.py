@@ -81,7 +81,7 @@ def draw_samples(
     """Return random training rows and holdout rows, reduced to attributes with a large training correlation.
 
     Args:
-        law: Of the attributes.
+        law: Distribution of the attributes.
         rows: Number of rows of each set.
         clip: Products are clipped to ``[-clip, clip]`` for the sums on the grid.
         keep_beyond: The least absolute training correlation with which an attribute can be chosen.
@@ -196,7 +196,7 @@ class Reported:
     Attributes:
         values: The answers; nan where refused.
         lows: Lower ends of the stated intervals; nan where none is stated.
-        highs: Upper ends.
+        highs: Upper ends of the intervals.
     """
 
     values: NDArray[np.float64]
@@ -271,7 +271,7 @@ class PromisingHoldout(AttributeHoldout):
     Args:
         mechanism: With its plan.
         clip: Products are clipped to ``[-clip, clip]``, as in the totals of the samples.
-        noise: Of the mechanism.
+        noise: Noise that the mechanism draws.
     """
 
     def __init__(self, mechanism: Mechanism, *, clip: float, noise: Noise) -> None:

@@ -29,10 +29,10 @@ class Picture:
     """A chart for the report.
 
     Attributes:
-        name: Of its file, without a suffix.
+        name: Name of the picture's file, without a suffix.
         title: What it shows.
         caption: In one or two sentences, how to read it.
-        chart: The chart.
+        chart: Chart to save.
     """
 
     name: str
@@ -48,8 +48,8 @@ class Experiment(ABC):
     those of the paper, smaller ones serve tests.
 
     Attributes:
-        name: As on the command line.
-        title: For people.
+        name: Name of the experiment on the command line.
+        title: Title of the experiment in reports.
         source: The paper and figure that it follows, or what of ours it shows.
         about: What is done and what is to be seen, a paragraph.
         repetitions: How many there are by default.
@@ -230,7 +230,7 @@ def promises_kept(
     A promise of one mechanism that is always broken would be lost among the games of many that keep theirs.
 
     Args:
-        games: Of every game its kind and whether it broke a promise.
+        games: For every game its kind, and whether it broke a promise.
         confidence: Probability with which each game keeps its promise.
         played: What is counted, in words.
     """

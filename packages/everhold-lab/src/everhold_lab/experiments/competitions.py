@@ -43,7 +43,7 @@ class Competitions(Experiment):
     """Experiment with a competition among teams of known quality.
 
     Attributes:
-        submissions: Of each team.
+        submissions: Number of submissions of each team.
         best: True accuracy of the best team.
         step: By how much each team is better than the next one.
         confidence: Probability with which everything on a leaderboard has to hold.
@@ -76,11 +76,11 @@ class Competitions(Experiment):
     widest: float = 0.02
 
     def settings(self) -> Sequence[Setting]:
-        """Return the kinds of feedback to play with."""
+        """Return the kinds of feedback that the competition is played with, one setting for each."""
         return [{"told": told} for told in (_NONE, _LEADER, _BARE)]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """Play one competition."""
+        """Play one competition with the given feedback, and return one row of measurements."""
         game = _CompetitionGame(self, np.random.default_rng(seed))
         if setting["told"] == _BARE:
             return [game.bare()]
@@ -271,7 +271,7 @@ class SubmittedFiles:
 
     Attributes:
         predicted: +1 or -1 of each row, shape (submissions, 2 rows); the first half of the rows is sealed.
-        labels: The same of the labels, shape (2 rows,).
+        labels: Labels in the same form as the predictions, shape (2 rows,).
         hits: Right predictions of sealed and of training rows, shape (submissions, 2).
     """
 
@@ -397,7 +397,7 @@ class LabellingBoard:
     """A leaderboard as a board for analysts: rule j is labelling j; the training rows make guesses.
 
     Attributes:
-        refused: Those that were refused.
+        refused: Number of submissions that were refused.
     """
 
     def __init__(self, world: SubmittedFiles, rules: int, shown: SimulatedLeaderboard) -> None:

@@ -70,7 +70,7 @@ def panel_chart(
         points: All points, in the order in which the panels shall stand.
         horizontal: The horizontal axis, the same for all panels.
         vertical: The vertical axis.
-        colours: Of each series, in the order of the legend; those without points are left out of it.
+        colours: Colour of each series, in the order of the legend. A series without points is left out of the legend.
         kinds: Kinds of numbers; the first is drawn solid, the second dashed, the third dotted.
         columns: Panels in a line.
 
@@ -121,7 +121,11 @@ def panel_chart(
 
 
 def _covered(points: Sequence[PanelPoint], names: Sequence[str], *, log: bool) -> frozenset[str]:
-    """Return the names of series that are hidden behind a later series wherever both are drawn."""
+    """Return the names of series that are hidden behind a later series wherever both are drawn.
+
+    Args:
+        log: Whether the vertical scale is logarithmic.
+    """
     lines = {
         name: {(point.panel, point.kind, point.at): point.value for point in points if point.series == name}
         for name in names
@@ -151,10 +155,10 @@ class DependenceExperiment(Experiment):
     Attributes:
         rows: Sealed rows, a whole number of groups of each size.
         queries: Adaptive queries that are planned.
-        surprises: That are planned, for mechanisms that check guesses.
+        surprises: Planned number of surprises, for mechanisms that check guesses.
         points: Points of the cube that rows copy, a power of 2; a chain of twice as many states is declared.
         group_sizes: Rows of a group, weakest first.
-        correlations: Of neighbouring rows, in [0, 1), weakest first.
+        correlations: Correlations of neighbouring rows, in [0, 1), in increasing order.
         confidence: 1 - beta, in (0, 1).
     """
 

@@ -52,7 +52,7 @@ def without_signal(lines: Mapping[tuple[bool, str, int], Row], *, most: int) -> 
     """Find that plain reuse reports luck as accuracy, and that the published Thresholdout does not.
 
     Args:
-        lines: Of the summary, by signal, analyst and k.
+        lines: Rows of the summary by signal, analyst and k.
         most: The largest k.
     """
     common, published = lines[False, "common", most], lines[False, "thresholdout", most]
@@ -73,8 +73,8 @@ def with_signal(lines: Mapping[tuple[bool, str, int], Row], *, law: AttributeLaw
     """Find that all three accuracies agree if as many attributes vote as lean, near that of an ideal vote.
 
     Args:
-        lines: Of the summary, by signal, analyst and k.
-        law: Of the attributes.
+        lines: Rows of the summary by signal, analyst and k.
+        law: Distribution of the attributes.
     """
     count = law.informative
     ideal = vote_accuracy(law, order=np.arange(count), signs=np.ones(law.attributes), counts=[count])
@@ -222,7 +222,11 @@ class Dwork2015(Experiment):
         return [{"signal": False}, {"signal": True}]
 
     def law(self, *, signal: bool) -> AttributeLaw:
-        """Return the distribution of the attributes."""
+        """Return the distribution of the attributes.
+
+        Args:
+            signal: Whether some attributes lean towards the label. If False, none does.
+        """
         return AttributeLaw(
             attributes=self.attributes,
             informative=self.informative if signal else 0,

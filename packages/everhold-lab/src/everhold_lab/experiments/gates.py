@@ -39,7 +39,7 @@ class GatesExperiment(Experiment):
         step: By how much a real step is better.
         disagreement: Share of the rows on which a challenger differs from the champion.
         confidence: Probability with which all promotions of a game have to be real.
-        surprises: Promotions that the plan has room for.
+        surprises: Planned number of promotions.
     """
 
     name: ClassVar[str] = "gates"
@@ -191,7 +191,12 @@ class _GateGame:
         self._right[turned] = ~self._right[turned]
 
     def promotions(self, judge: Judge, *, boosting: bool) -> Iterator[tuple[bool, Rows]]:
-        """Yield each challenger that the judge promotes, with a boolean that says whether it is a real improvement."""
+        """Yield each challenger that the judge promotes, with a boolean that says whether it is a real improvement.
+
+        Args:
+            judge: The judge that accepts or rejects each challenger.
+            boosting: Whether random challengers leave out rows of the latest promotions.
+        """
         number, every = 0, self.sizes.challengers // self.sizes.steps
         while number < self.sizes.challengers:
             batch = list(range(number, min(number + _BATCH, self.sizes.challengers)))

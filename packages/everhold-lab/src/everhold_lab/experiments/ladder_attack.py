@@ -47,7 +47,7 @@ class LadderAttack(Experiment):
     Attributes:
         rows: Number of sealed rows; the training rows, which make guesses, are as many.
         submissions: Numbers of random labellings, each for a game of its own.
-        surprises: What guess and check and Thresholdout are tuned for.
+        surprises: Planned number of surprises of guess and check and of Thresholdout.
         confidence: 1 - beta of every promise.
     """
 

@@ -35,7 +35,7 @@ class TuningLoop(Experiment):
     """Experiment with scikit-learn models. Each is random or a variation of the model with the best answer so far.
 
     Attributes:
-        training: Flights that models are fitted and cross-validated on.
+        training: Number of flights to fit and cross-validate models on.
         at_random: Models before the first variation.
     """
 
@@ -193,8 +193,8 @@ class SealedSearch(Experiment):
     """Experiment with random forests of one search space, drawn once for both searches.
 
     Attributes:
-        trees: Of each forest.
-        training: Flights that models are fitted and cross-validated on.
+        trees: Number of trees of each forest.
+        training: Number of flights to fit and cross-validate models on.
         jobs: Processes that fit.
     """
 

@@ -90,7 +90,7 @@ def reuse_holdout(
 
     Args:
         mechanism: What stands between the analyst and the holdout.
-        noise: Its noise.
+        noise: Noise that the mechanism draws.
         law: The law of one record.
         training: Rows that the analyst sees.
         holdout: The sealed rows, ``mechanism.rows`` of them; as many are in `training`.
@@ -138,7 +138,7 @@ def select(
 
     Args:
         training: Correlation of each attribute with the label on the training rows, shape (attributes,).
-        holdout: The same as the holdout answered.
+        holdout: Correlation of each attribute with the label as the holdout answered it, shape (attributes,).
         least: Size that both must have at least.
         numbers: The numbers k; where fewer are confirmed, all of them vote.
 
@@ -176,7 +176,7 @@ class Case:
 
     Attributes:
         name: In words, such as "chain 0.5".
-        rows: n.
+        rows: Number n of rows of each of the two samples.
         population: Who carries whose record; its points only say how many kinds of rows the declared chain has.
     """
 
@@ -187,11 +187,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Game:
-    """The game that a mechanism is planned for.
+    """Sizes and accuracy of the game that a mechanism is planned to play.
 
     Attributes:
         queries: m, queries about attributes and about votes.
-        surprises: B.
+        surprises: Planned number B of surprises.
         tolerance: tau, the half-width that Theorem 2's calibration is after.
         confidence: 1 - beta.
     """
@@ -348,7 +348,7 @@ class _Reuse(Experiment):
     Attributes:
         cases: Populations with their numbers of rows.
         numbers: Numbers k of attributes that vote.
-        surprises: Releases from the holdout that are planned for.
+        surprises: Planned number of releases from the holdout.
         tolerance: Half-width that Theorem 2's calibration is after.
         confidence: 1 - beta of every promise.
     """

@@ -18,7 +18,7 @@ class BoundOfSource:
         statement: Name of the statement, e.g. ``zhao_theorem_2``.
         radius: Half-width in units of the query, in (0, 1); ``inf`` when no radius below 1 is promised.
         rows: Rows for which the radius holds, a whole number; ``inf`` when no number of rows will do.
-        parameters: What the mechanism must be run with, and the free parameters at their optimum.
+        parameters: Parameters that the mechanism must be run with, and the free parameters at their best values.
         proof_complete: False where the published proof has an open gap (theory, erratum 5).
         note: Why the bound is ``inf``, where that is not a matter of rows.
     """
@@ -65,8 +65,8 @@ class StatementOfSource:
         radius: From rows to a radius.
         rows_needed: From a radius to rows.
         colour: In charts; muted beside the colours of mechanisms.
-        dependent: The same two for dependent rows, which take the price of noise as ``price``; None where the statement
-            says nothing of them.
+        dependent: The same two functions for dependent rows, with the price of noise as the argument ``price``. None
+            if the statement is for independent rows only.
     """
 
     name: str

@@ -40,8 +40,8 @@ def rogers_width(rows: int, *, queries: int, scale: float, confidence: float) ->
     ``rho = 1/(8 n^2 sigma^2)`` (derived at the top of this module).
 
     Args:
-        rows: n, independent.
-        queries: k, adaptive.
+        rows: Number n of independent rows.
+        queries: Number k of adaptively chosen queries.
         scale: sigma, in units of the query.
         confidence: 1 - beta, in (0, 1).
 

@@ -35,7 +35,7 @@ class Calibration:
 
     Attributes:
         scale: sigma; which Laplace noises are its multiples is said at the top of the module.
-        threshold: T.
+        threshold: Threshold T of a comparison.
     """
 
     scale: float
@@ -66,11 +66,12 @@ def zhao_theorem_1_rows(surprises: float, scale: float, tolerance: float, failur
     With so many rows ``P[|Q_i(X) - Q_i(P)| >= tau] <= beta`` for each query i of Algorithm 1.
 
     Args:
-        surprises: B.
+        surprises: Number B of releases.
         scale: sigma, in units of the query.
         tolerance: tau, in units of the query.
         failure: beta, in (0, 1), for one query.
-        price: Of noise, at this tolerance: `independent_price`, or that of a quilt or a blanket.
+        price: Price of noise at this tolerance: `independent_price` for independent rows, or the price of a Markov
+            quilt or Markov blanket.
 
     Returns:
         Rows, not rounded; ``inf`` where the price is.
@@ -198,7 +199,7 @@ def dwork_lemma_24(surprises: int, scale: float, tolerance: float, failure: floa
     """Return the rows for one query, ``min{n_0, n_1}``: then ``P[|f_i(X) - f_i(P)| >= tau] <= beta`` for each.
 
     Args:
-        surprises: B.
+        surprises: Number B of releases.
         scale: sigma, in units of the query.
         tolerance: tau, in (0, 1).
         failure: beta, in (0, 1), for one query.

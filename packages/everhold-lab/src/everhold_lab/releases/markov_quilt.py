@@ -48,7 +48,7 @@ def chain_quilts(row: int, rows: int, *, most_nearby: int | None = None) -> tupl
     """Return all quilts of a row of a chain, two-sided {i-a, i+b}, one-sided and empty, by nearby rows.
 
     Args:
-        row: The row i, from 0 on.
+        row: Position i of the row, counted from 0.
         rows: Number of rows of the chain.
         most_nearby: Leave out quilts with more nearby rows; the empty one always stays.
 
@@ -90,7 +90,7 @@ def tree_quilts(graph: Graph, row: int, *, most_nearby: int | None = None) -> tu
 
     Args:
         graph: A graph whose components are trees.
-        row: The row.
+        row: Position of the row that the quilts protect.
         most_nearby: Leave out quilts with more nearby rows; the empty one always stays.
 
     Raises:
@@ -171,6 +171,9 @@ def chain_search(model: MarkovChain, *, rows: int, epsilon: float, exact: bool =
 
     For a set of chains, or if not ``exact``, they are good quilts found from bounds.
 
+    Args:
+        exact: Whether to compute influences exactly. If False, good quilts are found from bounds.
+
     Raises:
         DependenceError: If that is not possible for the model.
     """
@@ -197,7 +200,7 @@ def spectral_search(*, norm: float, least: float, rows: int, epsilon: float) -> 
             the square root of the second eigenvalue of ``P* P`` of any other. Rounded up.
         least: Least stationary probability. Rounded down.
         rows: Length of the chain.
-        epsilon: Privacy loss.
+        epsilon: Privacy loss of the release.
 
     Source: Song, Wang, Chaudhuri 2017, section 4.4, with the constants of the guide on releases for dependent rows.
     """
@@ -316,7 +319,11 @@ def _within(left: NDArray[np.float64], right: NDArray[np.float64], *, rows: int,
 
 
 def _one_sided(pairs: NDArray[np.float64], *, others: int, epsilon: float, before: bool) -> list[_FoundQuilt]:
-    """Return the best quilt of one row on one side of a row, with all ``others`` rows on the other side nearby."""
+    """Return the best quilt of one row on one side of a row, with all ``others`` rows on the other side nearby.
+
+    Args:
+        before: Whether the quilt's row precedes the protected row. If False, it follows.
+    """
     if not pairs.size:
         return []
     influence = pairs.max(axis=(1, 2))
@@ -405,7 +412,7 @@ class MarkovQuiltMechanism(Display):
             treated as one, which needs at least as much noise; a chain known up to radii as all chains within them.
         rows: Number of rows, in the order of the chain, at most 1,000,000; for networks, the number of nodes. Latent
             nodes count as rows, which can only raise the noise.
-        epsilon: Privacy loss.
+        epsilon: Privacy loss of the release.
         lipschitz: How much the query changes at most when one row changes.
         search: ``exact`` looks at every quilt of a chain whose rows are within 2,048 of the row, and at quilts by
             distance of a network. ``approximate`` is for stationary chains: it bounds the influences by the norm of the

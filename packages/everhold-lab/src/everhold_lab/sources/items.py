@@ -64,7 +64,7 @@ class ExperimentOf:
     """An experiment of the laboratory that takes minutes; its record is in docs/experiments.
 
     Attributes:
-        name: As ``everhold lab run`` takes it.
+        name: Name of the experiment in ``everhold lab run NAME``.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Item:
     """An algorithm, statement, definition, figure or example of a source.
 
     Attributes:
-        place: Where it stands in the source.
+        place: Section, theorem, figure or page of the source.
         says: What it says, in a few words of our own.
         run: What evaluates it.
     """

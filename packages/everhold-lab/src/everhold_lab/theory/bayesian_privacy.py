@@ -102,7 +102,7 @@ def enumerated_influence(joint: ArrayLike, *, targets: Sequence[int], row: int, 
     Args:
         joint: Joint law of the rows, shape (k_1, ..., k_n), sum 1.
         targets: T; the influence on no row is 0. With the Markov blanket of the row it is a_i.
-        row: i.
+        row: Position i of the row whose influence is returned.
         given: K, no row of which is a target.
 
     Raises:
@@ -122,8 +122,8 @@ def enumerated_quilt_influence(joint: ArrayLike, *, row: int, quilt: Sequence[in
 
     Args:
         joint: Joint law of the rows, shape (k_1, ..., k_n), sum 1.
-        row: i.
-        quilt: Q_i.
+        row: Position i of the row whose influence is returned.
+        quilt: Positions Q_i of the rows of the quilt.
         nearby: N_i without the row itself.
 
     Raises:
@@ -220,7 +220,7 @@ def leakage_from(privacy: float, options: Options) -> float:
 
     Args:
         privacy: eps', the mechanism's pure privacy loss about one row.
-        options: As for `privacy_for`.
+        options: Pairs for each row, in the form that `privacy_for` takes.
 
     Raises:
         ValueError: If the privacy loss is negative, or an option is negative or missing.
@@ -255,7 +255,7 @@ def chain_privacy_for(epsilon: float, *, rows: int, gap: float, least: float) ->
 
     Args:
         epsilon: The wanted Bayesian privacy loss.
-        rows: n.
+        rows: Number n of rows.
         gap: g, 1 minus the second largest absolute eigenvalue, in (0, 1].
         least: rho, the least stationary probability, in (0, 1).
 
@@ -290,7 +290,7 @@ def chain_leakage_from(privacy: float, *, rows: int, gap: float, least: float) -
 
     Args:
         privacy: eps', the mechanism's pure privacy loss about one row, positive.
-        rows: n.
+        rows: Number n of rows.
         gap: g, in (0, 1].
         least: rho, in (0, 1).
 

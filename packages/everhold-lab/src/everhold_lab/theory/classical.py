@@ -115,11 +115,11 @@ def blr_error(rows: int, *, queries: int, universe: int, accuracy: float, epsilo
     ``-max_f |f(x) - f(y)|``, which one row moves by 1/n.
 
     Args:
-        rows: n.
+        rows: Number n of sealed rows.
         queries: |Q|, at least 2.
         universe: |U|, number of different rows that exist.
         accuracy: alpha, free; the smaller, the larger the data sets.
-        epsilon: Privacy loss.
+        epsilon: Privacy loss of the release.
         confidence: 1 - beta, in (0, 1).
 
     Raises:
@@ -148,7 +148,7 @@ def exponential_utility(outcomes: int, *, sensitivity: float, epsilon: float, co
     Args:
         outcomes: |R|, any size of integer.
         sensitivity: Delta_u, how much one row moves a score.
-        epsilon: Privacy loss.
+        epsilon: Privacy loss of the choice.
         confidence: 1 - beta, in (0, 1).
 
     Returns:
@@ -181,8 +181,8 @@ def ladder_radius(rows: int, *, submissions: int, confidence: float) -> BoundOfS
     """Return the error of the best score shown, ``e + eta``, at the best step eta (statement P12).
 
     Args:
-        rows: n, independent.
-        submissions: t.
+        rows: Number n of independent rows.
+        submissions: Number t of submissions.
         confidence: 1 - beta, in (0, 1).
 
     Returns:
@@ -390,7 +390,7 @@ class CandidateLoss:
 
     Attributes:
         statement: Number or name of the statement.
-        radius: Its half-width, rounding to the grid included, in the units of a mean over [0, 1].
+        radius: Half-width by the statement, in the units of a mean over [0, 1]. It includes rounding to the grid.
         is_promise: Whether the certificate stands on it.
     """
 

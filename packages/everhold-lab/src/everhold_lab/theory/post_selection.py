@@ -125,7 +125,7 @@ def dwork_theorem_20(rows: int, *, epsilon: float, failure: float) -> float:
     """Return the max-information for independent rows: ``(eps^2 n/2 + eps sqrt(n ln(2/beta)/2)) log2(e)`` bits.
 
     Args:
-        rows: n.
+        rows: Number n of independent rows.
         epsilon: Pure privacy loss of the whole session.
         failure: beta, in (0, 1).
 
@@ -147,7 +147,7 @@ def zhao_theorem_3(rows: int, *, leakage: float, failure: float) -> float:
     :func:`dwork_theorem_20` is smaller. For dependent rows the published proof has an open gap (erratum 5).
 
     Args:
-        rows: n.
+        rows: Number n of rows.
         leakage: Bayesian privacy loss of the whole session.
         failure: beta, in (0, 1).
 
@@ -166,7 +166,7 @@ def theorems_19_and_3_cross_at(rows: int, *, failure: float) -> float:
     ``eps = (1 - sqrt(2 ln(2/beta) / n)) / 2``, which is below 1/2 for every number of rows.
 
     Args:
-        rows: n.
+        rows: Number n of rows.
         failure: beta of Theorem 3, in (0, 1).
 
     Returns:
@@ -330,7 +330,7 @@ class PostSelectionBound:
     Attributes:
         radius: Half-width around the exact sealed average, in the units of a mean over [0, 1].
         scale: Standard deviation of the imagined noise.
-        reach: Its allowance z, in units of the scale.
+        reach: Allowance z of the bound, in units of the scale.
         epsilon: The eps of S1 that attains the radius.
         statement: The statement that proves it.
     """
@@ -353,7 +353,8 @@ def corrected_p_value(
         p_value: P-value of the test as if it had been chosen before, in [0, 1]; right for rows that depend as these do.
         bits: k, as for `p_value_threshold`.
         failure: beta, in [0, 1).
-        dependence: As for `p_value_threshold`.
+        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``. The
+            default is independent rows.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -391,7 +392,7 @@ def max_information_bits(
 
     Args:
         curve: Hockey-stick curve of the whole session for one replaced row.
-        rows: n.
+        rows: Number n of rows.
         failure: beta, in (0, 1).
         dependence: How the rows depend on each other; independent by default.
 
@@ -417,11 +418,12 @@ def corrected_radius(
     node of the session's tree, this interval holds together with all others of the session.
 
     Args:
-        rows: n.
+        rows: Number n of rows.
         confidence: 1 - beta, in (0, 1).
         bits: k, as for `p_value_threshold`.
         failure: beta', in [0, beta); for dependent rows also less than what the model leaves of beta.
-        dependence: As for `p_value_threshold`.
+        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``. The
+            default is independent rows.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -456,7 +458,7 @@ def post_selection_radius(
 
     Args:
         curve: Hockey-stick curve of the whole session for one replaced row; `PureCurve(0.0)` before any query.
-        rows: n.
+        rows: Number n of rows.
         confidence: 1 - beta, in (0, 1).
         dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
             independent by default.
@@ -465,7 +467,7 @@ def post_selection_radius(
     Raises:
         ValueError: If an argument is out of its range.
         DependenceError: If what the model may be wrong about uses up beta.
-        ImportError: For curves that cannot be composed with a Gaussian one in closed form, if `dp-accounting` is not
+        ImportError: If the curve cannot be composed with a Gaussian one in closed form and `dp-accounting` is not
             installed.
 
     Source: docs/theory, post-selection.

@@ -46,8 +46,8 @@ def dwork_lemma_23_approximate(rows: int, *, surprises: int, scale: float, delta
     B = 100, e = 10, delta = 1/2 it is 333, while the 100 released answers alone have a mean privacy loss of 401.
 
     Args:
-        rows: n.
-        surprises: B.
+        rows: Number n of rows.
+        surprises: Number B of releases.
         scale: sigma, in units of the query.
         delta: In (0, 1).
 
@@ -110,7 +110,7 @@ def zhao_n_star(
     With so many rows ``P[|Q_i(X) - Q_i(P)| >= tau] <= beta`` for each query i of Algorithm 1.
 
     Args:
-        surprises: B.
+        surprises: Number B of releases.
         scale: sigma, in units of the query.
         tolerance: tau, in units of the query.
         failure: beta, in (0, 1), for one query.
@@ -144,7 +144,7 @@ def zhao_n_sharp(
     for the promise, the arguments and the errata.
 
     Args:
-        surprises: B.
+        surprises: Number B of releases.
         scale: sigma, in units of the query.
         tolerance: tau, in units of the query.
         failure: beta, in (0, 1), for one query.
@@ -185,7 +185,7 @@ def zhao_lemma_1(rows: int, *, tolerance: float, epsilon: float, sensitivity: fl
     """Return the failure probability of one chosen query, ``4 exp(-tau^2 / (9 n Delta^2))`` (statement P4).
 
     Args:
-        rows: n.
+        rows: Number n of rows.
         tolerance: tau, in units of the query.
         epsilon: Bayesian privacy loss of the choice; for independent rows its pure privacy loss.
         sensitivity: Delta, by default 1/n: a statistical query.

@@ -232,7 +232,7 @@ class PrivacyBudget(GaussianNoise):
 
 
 def least_steps(budget: PrivacyBudget) -> int:
-    """Return the smallest noise scale that the budget can pay for, in grid steps."""
+    """Return the smallest noise scale, in grid steps, whose privacy loss the budget can cover."""
     most = min(budget.credits, _MOST_CREDITS)
     return math.isqrt(-(-CREDITS * budget.scale_on_grid(budget.scale) ** 2 // most) - 1) + 1  # rounded up
 

@@ -110,7 +110,7 @@ class ExponentialMechanism:
 
         Args:
             alpha: In the units of a mean loss.
-            candidates: Their number.
+            candidates: Number of candidates.
             steps: Grid units of a sum that make a mean of 1, ``rows * unit``.
         """
         return exponential_exceedance(alpha=alpha, scale=self.scale(steps), candidates=candidates)
@@ -237,7 +237,7 @@ class ChosenCandidate:
     """Index of a chosen candidate with its price and the bound on its regret.
 
     Attributes:
-        index: Its position among the candidates; -1 where the query was refused.
+        index: Position of the chosen candidate in the list of candidates. It is -1 if the query was refused.
         regret: How much worse it is, at most, than the best candidate for the population, in the units of a mean over
             [0, 1]; holds together with all other answers. nan where refused.
     """
@@ -252,7 +252,7 @@ class PaidSelection:
     """Chooses one of several candidates for a number of credits of a privacy budget.
 
     Attributes:
-        budget: Pays.
+        budget: Privacy budget that the credits are taken from.
         price: Credits that the choice costs; more of them choose better.
 
     Examples:
@@ -319,7 +319,7 @@ def below_exponential(revealed: int, words: Iterator[int], *, exponent: Fraction
     Args:
         revealed: The first word of u, in [0, 2**64).
         words: Further independent uniform words; one is hardly ever needed.
-        exponent: Non-negative.
+        exponent: Exponent of the bound, at least 0.
         factor: At least 1, so that the probability is at most 1.
     """
     known, bits = revealed, WORD

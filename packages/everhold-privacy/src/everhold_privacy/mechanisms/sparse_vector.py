@@ -57,9 +57,9 @@ class SparseVector:
     distances, and not averages when a row is replaced).
 
     Attributes:
-        threshold: T.
-        tops: c.
-        sensitivity: Delta.
+        threshold: Threshold T that every value is compared with.
+        tops: Number c of "above" verdicts after which the mechanism stops.
+        sensitivity: Delta, the most by which one row can move a value.
         threshold_scale: s1, of the Laplace noise on the threshold.
         query_scale: s3, of the Laplace noise on each value.
         redraws: Whether the threshold gets fresh noise after every top (Dwork and Roth) or keeps it (Lyu, Su and Li).
@@ -144,7 +144,7 @@ class SparseVector:
         """Return the new state and a `SparseVerdict` for each value of a batch, as if the values came one by one.
 
         Args:
-            state: As returned by `start` or by the last call.
+            state: The state that `start` or the last call returned.
             values: Shape (values,), integers in grid units; each may depend on all earlier replies.
             noise: Source of noise.
         """
@@ -219,7 +219,7 @@ def dwork_roth_scale(epsilon: float, *, tops: int, delta: float = 0.0) -> float:
 
     Args:
         epsilon: Privacy loss of the whole stream, positive.
-        tops: c.
+        tops: Number c of "above" verdicts after which the mechanism stops.
         delta: In [0, 1).
 
     Source: Dwork and Roth 2014, Algorithm 2; some slides print the second without the root (theory, erratum 6).
@@ -249,5 +249,9 @@ def best_split(tops: int, *, monotone: bool = False) -> float:
     Examples:
         >>> round(best_split(4), 6)
         4.0
+
+    Args:
+        tops: Number c of "above" verdicts after which the mechanism stops.
+        monotone: Whether a change of one row moves all values in the same direction.
     """
     return float(((1 if monotone else 2) * whole(tops, "tops")) ** (2.0 / 3.0))

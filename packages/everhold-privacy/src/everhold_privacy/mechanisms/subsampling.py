@@ -49,9 +49,9 @@ def draws_exceedance(*, deviations: float, draws: int, coins: float, answers: in
 
     Args:
         deviations: z >= 0; alpha is z standard deviations and one draw.
-        draws: k.
+        draws: Number k of rows drawn for each answer.
         coins: Probability with which a draw tosses a coin, in [0, 1).
-        answers: m.
+        answers: Number m of answers.
 
     Source: docs/theory, subsampling; Zubkov, Serov 2013, with ``kl(x || p) >= 2 (x - p)^2``.
     """
@@ -128,7 +128,7 @@ class SubsampledBitsCurve(PrivacyCurve):
         return math.log1p(2.0 * (1.0 - self.coins) * self.share / self.coins)
 
     def _told(self) -> tuple[int, float]:
-        """Number of informative draws that the bound allows for, and the logarithm of the probability of more."""
+        """Bound on the number of informative draws, and the logarithm of the probability that there are more."""
         rate = self.coins + (1.0 - self.coins) * self.share
         third = -_LOG_MISSED / 3.0
         excess = third + math.sqrt(third * third - 2.0 * _LOG_MISSED * self.draws * rate * (1.0 - rate))
@@ -174,7 +174,7 @@ def information_radius(*, rows: int, answers: int, draws: int, coins: float, bet
     ``T = I + 2 sqrt(2 n T / beta) r(alpha)`` and I bounds the mutual information of rows and transcript.
 
     Args:
-        rows: n.
+        rows: Number n of sealed rows.
         answers: m, asked adaptively.
         draws: k for each answer.
         coins: Probability with which a draw tosses a coin, in [0, 1).
@@ -211,7 +211,7 @@ def information_per_draw(rows: int, coins: float) -> float:
     to be positive, and the bound is about ``ln(n)/(2n)``.
 
     Args:
-        rows: n.
+        rows: Number n of sealed rows.
         coins: Probability with which a draw tosses a coin, in [0, 1).
 
     Source: docs/theory, subsampling; after Feldman, Steinke 2018 (average leave-one-out stability).

@@ -55,8 +55,8 @@ class Scales:
         threshold: s1, of the noise on the threshold.
         comparison: s3, of the noise on each comparison.
         answer: s2, of the noise on each release.
-        queries: m.
-        surprises: B.
+        queries: Planned number m of queries, each with one comparison.
+        surprises: Planned number B of surprises, each with one release.
         step: One step of the grid of sealed means.
     """
 
@@ -79,9 +79,15 @@ class Scales:
         return cls(unit, 2.0 * unit / comparison_weight, unit / answer_weight, queries, surprises)
 
     def exceedance(self, *, excess: float, threshold: float, two_sided: bool) -> float:
-        """Return the exceedance r at alpha = T + x (S1).
+        """Return the exceedance r of S1 at alpha = T + x, where T is `threshold` and x is `excess`.
 
         Two-sided, it covers needless spending too; then it is infinite unless ``T - x >= s2``.
+
+        Args:
+            excess: x, the part of alpha that the noise of comparisons may use up, in the units of a mean.
+            threshold: T, the largest distance of a guess from the sealed mean that is confirmed, apart from noise.
+            two_sided: Whether r also covers releases that were not needed. If so, r is infinite unless ``T - x >=
+                s2``.
         """
         asked = {"queries": self.queries, "surprises": self.surprises}
         scales = {"threshold_scale": self.threshold, "comparison_scale": self.comparison}
@@ -115,8 +121,8 @@ def best_scales(
     Args:
         leak: ``tanh(eps/4) + leak(eps)/beta`` at its least, for the pure loss of one epoch.
         rows: Number of sealed rows n.
-        queries: m.
-        surprises: B.
+        queries: Planned number m of queries.
+        surprises: Planned number B of surprises.
         confidence: 1 - beta.
         ratio: ``(1+c)/(1-c)`` for slack c: the threshold is so many times the error beyond it.
     """
@@ -348,9 +354,14 @@ class Thresholdout(ChecksGuesses, Transferred):
         return replace(self, surprises=epochs).curve() if epochs else PureCurve(0.0)
 
     def _error(self, leak: LeakageBound, *, require_two_sided: bool = False) -> _Error:
-        """Return the least sum of the error terms of S1 that come on top of the threshold T.
+        """Return the least sum of the error terms of S1 that are added to the threshold T.
 
         It covers needless spending if T is large enough.
+
+        Args:
+            leak: How much answers depend on single rows.
+            require_two_sided: Whether to cover releases that were not needed even if the threshold T is too small for
+                them. If False, they are covered only when T is large enough.
         """
         most = self.threshold - self.drawn_scale(self.answer_scale)  # the wrong-side term needs T - x >= s2
         two_sided = require_two_sided or most > 0.0

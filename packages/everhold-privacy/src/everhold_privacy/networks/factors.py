@@ -94,7 +94,7 @@ class Graph:
         return labels
 
     def components(self) -> NDArray[np.int64]:
-        """Return the number of each node's connected component, from 0 on, shape (nodes,)."""
+        """Return for each node the number of its connected component, counted from 0, shape (nodes,)."""
         return self._labels
 
     @cached_property
@@ -193,7 +193,7 @@ class Factor:
 
     Attributes:
         variables: The nodes, each once, in the order of the table's axes.
-        table: Its values, any scale; shape = numbers of states of the nodes.
+        table: Values of the table on any scale. The shape is the number of states of each node.
 
     Raises:
         DependenceError: If the table has the wrong number of axes, negative or infinite values, or only zeros.

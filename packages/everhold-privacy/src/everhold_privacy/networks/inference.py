@@ -241,7 +241,7 @@ class Forest:
         """Return the quilts at distance r + 1 from each row, with all within distance r nearby (S4).
 
         Args:
-            radii: Increasing r, from 0 on.
+            radii: Radii r in increasing order, the smallest at least 0.
 
         Returns:
             Numbers of rows nearby without the row itself, and bounds on the influence (infinite where a state rules

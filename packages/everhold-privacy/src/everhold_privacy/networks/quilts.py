@@ -27,7 +27,7 @@ _ROUNDING = 1e-10  # relative and absolute; a thousand steps along a path are of
 
 
 def over_subsets(logs: Logs, first: int) -> Logs:
-    """Return the largest ratios over all subsets of the axes from 2 on, with the others summed out.
+    """Return the largest ratios over all subsets of the axes whose position is at least 2, summing out the other axes.
 
     Axes before ``first`` are always kept.
     """
@@ -88,7 +88,7 @@ class Quilt:
     """A row, its nearby rows, and its quilt, a set of rows that separates them from all other rows.
 
     Attributes:
-        row: The row.
+        row: Position of the protected row.
         nearby: The rows on its side of the quilt, without the row itself.
         quilt: The rows of the quilt; may be empty.
     """
@@ -126,8 +126,8 @@ def quilts_by_distance(
     farther than r, the one nearest to the row if there are several.
 
     Args:
-        graph: The graph.
-        row: The row.
+        graph: Graph of the dependence between rows.
+        row: Position of the row that the quilts protect.
         most_radius: Largest radius; None goes on to the end of the component.
         most_nearby: Leave out quilts with more nearby rows, and stop at the first radius within which there are more;
             the empty one always stays.
@@ -231,7 +231,7 @@ def conditional_quilt_influence(model: FactorModel, quilt: Quilt, *, most_nearby
 
     Args:
         model: The joint law.
-        quilt: The quilt.
+        quilt: Quilt of the row i, with its nearby rows.
         most_nearby: Nearby rows of a part up to which the value is exact.
 
     Source: Zhao 2017 (P1); docs/theory, quilts.

@@ -1,1 +1,1 @@
-"""Queries that a privacy budget pays for: begin with `priced`, the steps that all of them share."""
+"""Queries with a price in credits of a privacy budget. `priced` has the steps that all of these queries share."""

@@ -1,4 +1,6 @@
-"""Choices that a budget pays for: the best of several means, a quantile, and the first mean above a threshold."""
+"""Choices paid in credits of a privacy budget: the best of several means, a quantile, the first mean above a
+threshold.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ class BestCandidate(Paid):
     """The chosen candidate, with a bound on its regret against the best candidate.
 
     Attributes:
-        index: Its position among the candidates; None if the query was refused.
+        index: Position of the chosen candidate in the list of candidates. None if the query was refused.
         candidate: The candidate as people read it; None if refused.
         regret: How much worse it is for the population than the best candidate, at most, in the candidates' units;
             holds together with all other answers. None if refused.
@@ -255,7 +257,7 @@ class PrivateQuantileAnswer(Paid):
     Attributes:
         low: Lower end of the bin, minus infinity for the first one; None if the query was refused.
         high: Upper end of the bin, infinity for the last one; None if refused.
-        quantile: q, the quantile that was asked for.
+        quantile: Level q of the quantile that was asked.
         error: e. Of the population at most ``q + e`` lies below ``low`` and at least ``q - e`` below ``high``; holds
             together with all other answers. None if refused.
     """
@@ -399,8 +401,9 @@ def private_quantile(
     Args:
         text: A column or an expression that is a number; missing values count as above every bin.
         quantile: Which one, in [0, 1]; 0.5 is the median.
-        low: Where the bins begin; must not come from the sealed rows. Values below belong to the first bin.
-        high: Where they end. Values above, and missing ones, belong to the last bin.
+        low: Lower end of the first bin. It must not come from the sealed rows. Values below it count in the first bin.
+        high: Upper end of the last bin. It must not come from the sealed rows. Values above it, and missing values,
+            count in the last bin.
         bins: Number of bins, all equally wide.
         price: Credits that it costs; with more of them it comes closer. A mean costs 100.
 
@@ -423,11 +426,11 @@ class PrivateFirstAbove(Paid):
     ``threshold + within``.
 
     Attributes:
-        index: Its position among the queries; None if none was found or the purchase was refused.
+        index: Position of the found query in the list of queries. None if none was found or the purchase was refused.
         found: Whether one was found; None if refused.
         asked: The query that was found, as people read it; None if there is none.
-        threshold: What it was compared with, in the queries' units.
-        within: See above, in the queries' units; None if refused.
+        threshold: Number that each query was compared with, in the queries' units.
+        within: Largest error of the verdicts, as said above, in the queries' units. None if the purchase was refused.
     """
 
     index: int | None
@@ -519,7 +522,9 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
         return mean if self.rises else 1.0 - mean
 
     def stream(self, mechanism: PrivacyBudget) -> SparseVector:
-        """Return AboveThreshold with the pure loss that the credits pay for, ``eps^2/2``-zero-concentrated."""
+        """Return AboveThreshold with the pure privacy loss that the purchase's credits cover,
+        ``eps^2/2``-zero-concentrated.
+        """
         rho = self.credits / mechanism.credits * mechanism.curve().rho
         return SparseVector.lyu_su_li(
             epsilon=math.sqrt(2.0 * rho) * (1.0 - 1e-12), tops=1, sensitivity=mechanism.unit,
@@ -589,8 +594,8 @@ def first_above_exceedance(alpha: float, *, queries: int, threshold_scale: float
     Args:
         alpha: In the units of a mean, as the scales are.
         queries: k, scanned at most.
-        threshold_scale: Of the Laplace noise on the threshold.
-        query_scale: Of the Laplace noise on each query.
+        threshold_scale: Scale of the Laplace noise on the threshold.
+        query_scale: Scale of the Laplace noise on each query.
 
     Source: docs/theory, budget.
     """

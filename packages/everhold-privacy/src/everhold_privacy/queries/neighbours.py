@@ -44,10 +44,11 @@ def counterexample(
     None found proves nothing. The pairs are the same every time.
 
     Args:
-        statistic: As it will be computed from the sealed rows, whatever happens: also where a function fails.
-        table: Public rows to draw from.
-        rows: Number of rows of the data sets.
-        allowed: The largest difference.
+        statistic: The function exactly as it is later computed from the sealed rows, including what it returns if the
+            analyst's own function fails.
+        table: Public rows, from which the pairs of data sets are drawn.
+        rows: Number of rows of each data set.
+        allowed: The largest difference that the statistic may show between neighbours.
         label: Column that never misses a value and holds the values of the public rows only.
     """
     end = time.monotonic() + _MOST_SECONDS
@@ -100,7 +101,7 @@ class _Pool:
     Attributes:
         columns: Values by name.
         ordinary: Number of ordinary rows.
-        changed: The changed copies: position of the copy, and of the row it is a copy of.
+        changed: For each changed copy, its position and the position of the row that was copied.
         kinds: What each row is, in words.
     """
 
@@ -148,7 +149,12 @@ class _Pool:
 
 
 def _extremes(column: NDArray[Any], name: str, *, is_label: bool) -> Iterator[tuple[Any, str]]:
-    """Yield extreme values for a column, each with a text that describes a row with this value."""
+    """Yield extreme values for a column, each with a text that describes a row with this value.
+
+    Args:
+        is_label: Whether the column is the label. A label takes only values that public rows have, and is never
+            missing.
+    """
     if column.dtype.kind == "b":
         yield from ((value, f"{name} is {str(value).lower()}") for value in (False, True))
     elif column.dtype.kind != "f" or is_label:  # sealed numbers are floats, whole ones are labels

@@ -51,8 +51,9 @@ class MechanismResult:
     """Result of a mechanism for one query with a price: the new state, the answer and the charge.
 
     Attributes:
-        state: The state after it.
-        answer: For the ledger, plain JSON data: value, low, high, source, and ``within`` where it has a meaning.
+        state: State of the mechanism after the query.
+        answer: Plain JSON data for the ledger: value, low, high and source, with ``within`` for queries that have an
+            error bound.
     """
 
     state: State
@@ -70,7 +71,7 @@ class Price:
     """Price of a query in credits, and the half-width of the answer at this price.
 
     Attributes:
-        within: Its regret or error, in the query's units.
+        within: Bound on the regret or error of the answer, in the query's units.
     """
 
     charged: int
@@ -160,8 +161,8 @@ class Bought(QueryPlan[Result]):
     """Plan of one query with a price, which becomes one entry of the ledger.
 
     Attributes:
-        purchase: What is bought.
-        mechanism: What it is paid from.
+        purchase: The query with its price.
+        mechanism: Privacy budget that the price is taken from.
     """
 
     purchase: Purchase[Any, Result]

@@ -60,10 +60,10 @@ def try_vectors_on_public_rows(
     """Check that a function returns one finite vector for each row, independent of other rows.
 
     Args:
-        function: As it will be applied to the sealed rows.
+        function: The function exactly as it is later applied to the sealed rows.
         table: Training rows, or `made_up_rows`.
         dimension: Length of the vectors.
-        clip: Longer vectors count as vectors of this length; they are compared after that.
+        clip: Largest length of a vector. Longer vectors are scaled down to this length before they are compared.
 
     Returns:
         The clipped vectors in units of the clipping length.

@@ -152,9 +152,9 @@ def result(
 
     Args:
         document: Plain data, or a result that `told` knows.
-        warned: Warnings.
-        status: Of the response.
-        headers: Further ones.
+        warned: Warnings that were raised while the result was computed.
+        status: HTTP status of the response.
+        headers: Additional headers of the response.
     """
     plain = told(document) if isinstance(document, Display) else document
     return JSONResponse({**plain, "warnings": [str(warning) for warning in warned]}, status, headers)
@@ -169,8 +169,8 @@ def check_predictions_allowed(schema: Schema, principal: Principal, *predictions
 
     Args:
         schema: What is known of the rows.
-        principal: Who hands them in.
-        predictions: As they are written; None and rules are no predictions.
+        principal: The sender of the predictions.
+        predictions: Predictions in their JSON form. None and rules (texts) are always allowed.
     """
     handed_in = any(written is not None and not isinstance(written, str) for written in predictions)
     if handed_in and not schema.features_public and principal.role is not Role.STEWARD:
@@ -205,7 +205,7 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the documentation of the refusals of a route: those of every route, and the given statuses.
 
     Args:
-        statuses: 415 stands for all that a body may be refused with.
+        statuses: Statuses of refusals. 415 stands for all statuses with which a body may be refused.
     """
     told_as = {PROBLEM: {"schema": Problem.model_json_schema()}}
     every = sorted({*_ALWAYS, *statuses, *(_OF_BODIES if 415 in statuses else ())})
@@ -225,7 +225,7 @@ def body_of(
     """Return the documentation of a request body: a JSON document, or a form with that document and files.
 
     Args:
-        model: The document.
+        model: Pydantic model of the document.
         part: The part of the form that holds it.
         files: Names of files with what each is; None where any name will do.
         fields: Further text fields of the form, with their schemas.

@@ -24,7 +24,7 @@ _WORDS = {"anyOf": " or ", "oneOf": " or "}
 
 @router.get("/docs")
 def page(request: Request) -> HTMLResponse:
-    """Documentation of the API for people; public, like the document that it is made of."""
+    """Documentation of the API for people. It is public, as is the OpenAPI document that it shows."""
     app: FastAPI = request.app
     document = app.openapi()
     html = _environment().get_template("document.html").render(

@@ -248,7 +248,7 @@ async def one_more_sealing(request: Request, principal: Steward) -> None:
     """Count a sealing against the limit before its rows are read.
 
     Raises:
-        TooMany: If the token has sealed, or tried to, too often within an hour.
+        TooMany: If the token has sealed, or has tried to seal, too often within an hour.
     """
     sealings: RateLimiter = request.app.state.sealings
     if wait := sealings.take(principal.limited_as):
@@ -370,10 +370,10 @@ def append_rows(
     least 1,000 rows of each kind at once, and what else has the same rows is told to the audit log alone.
 
     Args:
-        request: The request.
+        request: The HTTP request.
         holdouts: All that are open.
-        principal: The steward.
-        name: Of the holdout.
+        principal: The steward who appends.
+        name: Name of the holdout.
         appending: The operation, without its rows.
         received: Files ``rows`` and ``training``; at least one of them.
 

@@ -199,7 +199,13 @@ def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) ->
 
 
 def own_name(name: str | None, principal: Principal, *, reads: bool = False) -> str | None:
-    """Return the analyst or team for whom a request acts: the sender, or for a steward any name. None means all.
+    """Return the analyst or team for whom a request acts. An analyst acts for itself, a steward for any name.
+
+    Args:
+        name: Name in the request, or None.
+        principal: The sender of the request.
+        reads: Whether the request only reads. If so, a steward who gives no name reads for all names (None). If not,
+            such a steward acts under the steward's own name.
 
     Raises:
         Forbidden: If an analyst names another one.

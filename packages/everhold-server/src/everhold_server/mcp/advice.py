@@ -105,7 +105,13 @@ def next_after_quote(price: QuotedPrice) -> str:
 
 
 def next_after_answer(answer: Answer, *, guessed: bool, trained: bool) -> str:
-    """Return a sentence that advises an agent after an answer."""
+    """Return a sentence that advises an agent after an answer.
+
+    Args:
+        answer: Answer that the agent received.
+        guessed: Whether the agent sent a guess with the query.
+        trained: Whether the holdout estimated the value from training rows.
+    """
     if answer.refused:
         return f"Refused, and nothing was charged. {_SPENT}"
     if answer.repeated:

@@ -96,7 +96,7 @@ def candidate(
 
     Args:
         schema: What is known of the rows.
-        folder: Where files lie; None where none are taken.
+        folder: Folder of prediction files. None if files are not accepted.
         rule: An expression over the features.
         predictions: By row id, or in the order of the rows where they have none.
         file: The name of a file.
@@ -140,7 +140,12 @@ def _inline(predictions: Mapping[str, Label] | Sequence[Label], schema: Schema) 
 
 
 def _ids(names: list[str], *, text: bool) -> Any:
-    """Return ids in the type that the rows have, since names in a JSON object are always texts."""
+    """Return ids in the type that the rows have, since names in a JSON object are always texts.
+
+    Args:
+        names: Ids as texts.
+        text: Whether the ids of the rows are texts. If not, the names are read as numbers.
+    """
     if text:
         return np.array(names, dtype=object)  # whose memory is that of the texts, however long one of them is
     try:

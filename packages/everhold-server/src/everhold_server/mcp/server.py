@@ -59,9 +59,10 @@ class _Server(MCPServer[Any]):
     """MCP server whose error messages are those of everhold's exceptions.
 
     Args:
-        tools: The tools.
+        tools: Tools that agents may call.
         instructions: How to use them.
-        advice: For tools by name: from a gate's name to the next call, which a refusal then names.
+        advice: For each tool, a function from a gate's name to the advised next call. A refusal of the tool ends with
+            this advice.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ def make_server(
     holdout: Holdout, *, predictions: PredictionsFolder | None = None,
     perform: Callable[[HoldoutOperation[Any]], Any] | None = None, more: Sequence[type[HoldoutOperation[Any]]] = (),
 ) -> MCPServer[Any]:  # fmt: skip
-    """Return a server of tools for an open holdout, on behalf of the analyst it was opened for.
+    """Return a server of tools for an open holdout. The tools ask as the analyst for whom the holdout was opened.
 
     Args:
         holdout: Stays open as long as the server is used; several servers and processes may share a ledger.

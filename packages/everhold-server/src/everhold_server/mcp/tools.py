@@ -287,6 +287,11 @@ def _told(result: Any, output: type[Output], advice: str) -> dict[str, Any]:
 def gate_named(holdout: Holdout, name: str | None, *, cases: bool = False) -> Any:
     """Return the gate with this name. Without a name, return the only gate about rows, or about cases.
 
+    Args:
+        holdout: The holdout with the gates.
+        name: Name of the gate, or None.
+        cases: Whether the gate must be about cases. If not, it must be about rows.
+
     Raises:
         QueryRejected: If there is none, or several and no name. Nothing is charged.
     """

@@ -36,8 +36,8 @@ def read_untrusted(path: Path, schema: Schema, *, name: str) -> PredictionTable:
     """Read predictions from an untrusted file of any form, in a worker process.
 
     Args:
-        path: The file.
-        schema: As for `read_predictions`.
+        path: The file with the predictions.
+        schema: Schema of the holdout, as for `read_predictions`.
         name: The name of the file in messages.
 
     Raises:

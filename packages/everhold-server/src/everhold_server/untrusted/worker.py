@@ -59,7 +59,7 @@ class ReadingLimits:
     Attributes:
         content: Bytes of the file; a larger one is not opened.
         memory: Bytes of address space, with Python and its packages; an engine reserves far more than it takes.
-        seconds: Processor time.
+        seconds: Processor time, in seconds.
         written: Bytes of what comes back.
     """
 
@@ -77,7 +77,7 @@ def read_in_worker(
 
     Args:
         reader: ``"module:function"``, called in the worker with the path, the name and the task; returns plain data.
-        path: The file.
+        path: The file to read.
         name: How messages call it.
         limits: What the worker may use.
         advice: What a message says where the limits were exceeded.
@@ -258,9 +258,9 @@ def limit(*, memory: int, seconds: float, written: int = 0, renewed: bool = Fals
     """Set hard limits of memory, time and files for this process. Windows has none.
 
     Args:
-        memory: Bytes of address space.
-        seconds: Processor time, from now on.
-        written: Bytes of any file.
+        memory: Largest size of the address space, in bytes.
+        seconds: Seconds of processor time, counted from now.
+        written: Largest size of a file that is written, in bytes.
         renewed: Whether this is called again for the next job, which then gets as much time.
     """
     if sys.platform == "win32":

@@ -73,7 +73,13 @@ def quote(request: Request, name: HoldoutName, holdouts: Holdouts, principal: An
 
 
 def _price(asked: Holdout, fields: Fields, *, of_any: bool) -> QuotedPrice | None:
-    """Return the price of the query in an incomplete form, or None if the form has no query yet."""
+    """Return the price of the query in an incomplete form, or None if the form has no query yet.
+
+    Args:
+        asked: The holdout, opened for the analyst who asks.
+        fields: Fields of the form.
+        of_any: Whether to price any query with predictions, because the file with the predictions is not sent yet.
+    """
     if of_any:
         return asked.quote()
     if not any(map(fields.text, ("of", "rule", "queries"))):

@@ -1,4 +1,4 @@
-"""Pages of a competition: handing in, where everybody stands, and what everybody may see without logging in."""
+"""Pages of a competition: submissions, the leaderboard, and the public page that needs no login."""
 
 from __future__ import annotations
 
@@ -49,7 +49,13 @@ class Publications:
             return connection.execute(sa.select(published).where(published.c.holdout == holdout)).first() is not None
 
     def put(self, holdout: str, *, public: bool, by: str) -> None:
-        """Record whether the page of a competition is public."""
+        """Record whether the page of a competition is public.
+
+        Args:
+            holdout: Name of the competition's holdout.
+            public: Whether everybody may see the page without logging in.
+            by: Name of the steward who decided it.
+        """
         moment = stamp(self.records.clock())
         with self.records.writing() as connection:
             connection.execute(sa.delete(published).where(published.c.holdout == holdout))

@@ -166,7 +166,7 @@ def one_holdout(
 def declare(
     request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form, published: Published
 ) -> Response:
-    """Declare a family."""
+    """Declare a family of queries from the fields of the form, and return the next page."""
     try:
         with warned_of():
             family = fields.text("family")
@@ -232,7 +232,7 @@ def certificate_file(name: HoldoutName, form: str, holdouts: Holdouts, principal
 
 @router.get("/verify")
 def verify_form(request: Request, _: Viewer) -> Response:
-    """The form to check a certificate with."""
+    """Page with the form on which a certificate is checked."""
     return page(request, "verify.html", report=None, fault="", key="")
 
 

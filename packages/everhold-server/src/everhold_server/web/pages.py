@@ -63,7 +63,7 @@ def page(request: Request, template: str, *, status: int = 200, **facts: Any) ->
     Args:
         request: Who asked for it decides what stands in its head.
         template: A file in ``templates``.
-        status: Of the response.
+        status: HTTP status of the response.
         facts: What the template shows; every one that it names has to be there.
     """
     state = request.state
@@ -82,8 +82,9 @@ def performed(
     """Run a form's operation, and return its result, the reason of a refusal, and the warnings.
 
     Args:
-        request: Of the page.
-        asked: The holdout and the operation, from the form; it may refuse it.
+        request: Request of the page.
+        asked: Function that returns the holdout and the operation of the form. It raises an error if the form is not
+            valid.
     """
     try:
         with warned_of() as warned:

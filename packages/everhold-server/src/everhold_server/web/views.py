@@ -64,10 +64,12 @@ class View:
     """Facts about a holdout that one principal may see on its pages.
 
     Attributes:
-        whole: As the steward has it; of it nothing is shown that is not public or theirs.
-        status: Its public facts; for analysts what is left is theirs.
-        mine: What they ask; None for viewers, and for analysts without an allotment.
-        lacking: Why there is none, in words; empty for viewers.
+        whole: The holdout as the steward opens it. A page shows nothing of it that is neither public nor the
+            principal's own.
+        status: Public facts of the holdout. For an analyst, the remaining budget is the analyst's own.
+        mine: The holdout opened for the principal, to ask queries. None for a viewer, and for an analyst without an
+            allotment.
+        lacking: Reason why `mine` is None, in words. Empty for a viewer.
     """
 
     whole: Holdout

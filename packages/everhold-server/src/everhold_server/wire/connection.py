@@ -50,9 +50,10 @@ class Connection:
     """A connection to the service at one address. Thread-safe.
 
     Args:
-        address: Such as ``"https://host"``; by default that of the environment variable ``EVERHOLD_URL``.
-        token: Such as ``"eh_..."``; by default that of ``EVERHOLD_TOKEN``, unless ``EVERHOLD_URL`` names another
-            service: a token goes to no other than its own.
+        address: URL of the service, such as ``"https://host"``. The default is the environment variable
+            ``EVERHOLD_URL``.
+        token: Token such as ``"eh_..."``. The default is the environment variable ``EVERHOLD_TOKEN``, unless
+            ``EVERHOLD_URL`` names another service: that token is sent to no other service than its own.
         insecure: Send a token without TLS to another machine, too.
         timeout: Seconds to wait for a response.
         transport: How httpx sends requests; for tests, and for proxies of one's own.
@@ -101,7 +102,7 @@ class Connection:
         """Return the JSON document at a path.
 
         Raises:
-            EverholdError: As the service says.
+            EverholdError: The error that the service returned.
         """
         return self._json(lambda: self._client.get(path, params=params))
 
@@ -112,15 +113,15 @@ class Connection:
         """Send a JSON document, with files beside it, and return the response's document.
 
         Args:
-            method: Such as ``"POST"``.
+            method: HTTP method, such as ``"POST"``.
             path: Below the API's own.
-            document: Plain data.
+            document: JSON document as plain data.
             parts: Files by the names of their parts.
             repeatable: Whether the same request may be sent again after a lost response.
             named: The part of the form in which the document is, if there are files.
 
         Raises:
-            EverholdError: As the service says, or that it cannot be reached.
+            EverholdError: The error that the service returned, or that the service cannot be reached.
         """
         if not parts:
             send = partial(self._client.request, method, path, json=dict(document))
@@ -146,7 +147,7 @@ class Connection:
             media_type: Expected type of the file.
 
         Raises:
-            EverholdError: As the service says, or that it cannot be reached.
+            EverholdError: The error that the service returned, or that the service cannot be reached.
         """
         headers = {"Accept": f"{media_type}, application/json"}
         send = partial(self._client.post, path, json=dict(document), headers=headers)
@@ -158,7 +159,12 @@ class Connection:
         return content
 
     def _json(self, attempt: Callable[[], httpx.Response], *, repeatable: bool = True) -> dict[str, Any]:
-        """Return the document of a response, show its warnings, and raise the error of a refused request."""
+        """Return the document of a response, show its warnings, and raise the error of a refused request.
+
+        Args:
+            attempt: Function that sends the request once.
+            repeatable: Whether the request may be sent again after it was lost, because a second one changes nothing.
+        """
         warned: Sequence[str] = ()
         with progress("asking the service") as line:
             response = self._response(attempt, repeatable=repeatable)
@@ -176,7 +182,13 @@ class Connection:
         return document
 
     def _response(self, attempt: Callable[[], httpx.Response], *, repeatable: bool) -> httpx.Response:
-        """Send a request again while it is lost or the service is busy, and return the last response."""
+        """Send a request again while it is lost or the service is busy, and return the last response.
+
+        Args:
+            attempt: Function that sends the request once.
+            repeatable: Whether the request may be sent again after it may have reached the service. If not, it is sent
+                again only if no connection was made or the service was busy.
+        """
         lost, unusable = _httpx().TransportError, _httpx().UnsupportedProtocol
         left = _TIMES
         while True:
@@ -285,7 +297,7 @@ def error_from(status: int, document: Any) -> EverholdError:
     """Return the exception for an error response of the service.
 
     Args:
-        status: Of the response.
+        status: HTTP status of the response.
         document: What it says; anything but a problem document comes from something between here and the service.
     """
     if not isinstance(document, dict) or not isinstance(document.get("detail"), str):

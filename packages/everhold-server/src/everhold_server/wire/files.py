@@ -64,8 +64,8 @@ def parquet_of(table: PredictionTable, row_id: str | None) -> bytes:
     """Return a table of predictions as the bytes of a Parquet file.
 
     Args:
-        table: Of predictions.
-        row_id: The column of row ids of the holdout; None where rows have none.
+        table: The table of predictions.
+        row_id: Name of the holdout's column of row ids. None if rows have no ids.
 
     Raises:
         QueryRejected: If its columns are not equally long, or hold what no prediction can be. Nothing is charged.

@@ -59,7 +59,7 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
             ``"column"`` where that table has several, or ``"in_order": true`` where its one column has no ids beside it
             because its rows are in the order of the sealed ones.
         schema: What is known of the rows.
-        tables: By name.
+        tables: Tables of predictions by file name.
 
     Raises:
         QueryRejected: If they are none of this, or far too many. Nothing is charged.
@@ -81,7 +81,12 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
 
 
 def _in_order(table: PredictionTable, sure: bool) -> Any:
-    """Return the only column of a table in the order of the sealed rows if `sure`, else the table."""
+    """Return the only column of a table in the order of the sealed rows if `sure`, else the table.
+
+    Args:
+        table: A table of predictions.
+        sure: Whether the sender says that the table is in the order of the sealed rows.
+    """
     if not sure:
         return table
     if len(table.columns) != 1:
@@ -209,7 +214,7 @@ def written(
     """Return a query as plain JSON data, and collect its tables of predictions.
 
     Args:
-        query: Of any kind that holds no code.
+        query: A query of any kind that contains no code.
         tables: Tables that travel with other queries of the same request; more are put there.
 
     Raises:

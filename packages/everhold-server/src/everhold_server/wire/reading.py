@@ -192,7 +192,7 @@ def check_marginals(universe: Universe, width: int) -> None:
     """Raise QueryRejected if marginal counts would have too many values, before they are computed.
 
     Args:
-        universe: The universe.
+        universe: Universe of the columns that are counted.
         width: Number of columns at a time.
 
     Raises:
@@ -255,7 +255,7 @@ def annotated(each: Parameter, field: Callable[..., Any] = Field, kinds: Mapping
     """Return the pydantic type of an operation's parameter, with its help text.
 
     Args:
-        each: The field.
+        each: Parameter of the operation.
         field: Makes its annotation.
         kinds: Types that stand for those of operations.
     """
