@@ -216,9 +216,7 @@ class Competition(Display):
 
     @property
     def _limits(self) -> str:
-        """The range of labels that a score is limited to, as a text that follows the score's name. Empty without a
-        range.
-        """
+        """The range of labels that a score is limited to, as a text that follows the score's name."""
         _, given = self.score or ("", {})
         if not {"low", "high"} <= given.keys():
             return ""

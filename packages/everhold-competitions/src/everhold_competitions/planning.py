@@ -206,8 +206,7 @@ def _line(
 ) -> dict[str, Any] | None:  # fmt: skip
     """Return the widths of one competition plan. If its rows are too few, return None, or raise if ``strict``.
 
-    Args:
-        strict: Whether to raise an error if the rows are too few. If not, None is returned.
+    `strict` says whether to raise an error if the rows are too few. If not, None is returned.
     """
     final_rows = round((1.0 - (terms.public or 0.0)) * rows)
     try:
@@ -281,8 +280,7 @@ def _tried(
 
     If its rows are too few, return None, or raise if ``strict``.
 
-    Args:
-        strict: Whether to raise an error if the rows are too few. If not, None is returned.
+    `strict` says whether to raise an error if the rows are too few. If not, None is returned.
     """
     labels, predictions = made_up_files(terms, rows, **files)
     with TemporaryDirectory() as folder, warnings_collected():

@@ -142,9 +142,7 @@ def _comparisons(
 def _paired(contest: CompetitionSession, first: str, second: str, numbers: Numbers, *, turned: bool) -> Comparison:
     """Return the comparison of two teams from the mean of ``(1 + d) / 2``, where d is the difference of row values.
 
-    Args:
-        numbers: The mean with the ends of its interval.
-        turned: Whether the mean is about the second team's values minus the first team's. If so, it is reversed.
+    `turned` says whether the mean is about the second team's values minus the first team's. If so, it is reversed.
     """
     mean, low, high = (1.0 - numbers[0], 1.0 - numbers[2], 1.0 - numbers[1]) if turned else numbers
     rises = contest.scoring.rises
@@ -160,8 +158,7 @@ def _paired(contest: CompetitionSession, first: str, second: str, numbers: Numbe
 def _apart(first: RankingRow, second: RankingRow, *, higher_is_better: bool) -> Comparison:
     """Return the comparison of two teams from their two intervals, for pairs without a paired difference.
 
-    Args:
-        higher_is_better: Whether a larger score is a better one.
+    `higher_is_better` says whether a larger score is a better one.
     """
     assert first.low is not None
     assert first.high is not None
@@ -212,8 +209,7 @@ def _ranks(standings: Sequence[RankingRow], comparisons: Iterable[Comparison]) -
 def _ranks_by_scores(standings: Sequence[RankingRow], *, higher_is_better: bool) -> dict[str, Ranks]:
     """Return the ranks by public scores, which are not proved. Teams with the same score share their ranks.
 
-    Args:
-        higher_is_better: Whether a larger score is a better one.
+    `higher_is_better` says whether a larger score is a better one.
     """
     sign = 1.0 if higher_is_better else -1.0
     known = {row.team: sign * row.score for row in standings if row.score is not None}

@@ -132,10 +132,7 @@ class Submissions(LedgerExtension):
     def receive(self, team: str, predictions: str, *, final: bool, public: str = "") -> None:
         """Record a submission of a team, which is final if it is the team's first or `final` is True.
 
-        Args:
-            team: Name of the team.
-            predictions: SHA-256 of the predictions.
-            final: Whether the submission replaces the team's final one.
+        `final` says whether the submission replaces the team's final one.
 
         Raises:
             ValueError: If submissions have ended.

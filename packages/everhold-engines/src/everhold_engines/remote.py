@@ -118,8 +118,7 @@ class StoredTable(ABC, Generic[Way]):
         """Return the kind that a type of the engine has in expressions."""
 
     def guarded(self, column: str, data_type: str) -> str | None:
-        """Return the SQL that reads a column safely if its plain values could fail or compare differently, else None.
-        """
+        """Return SQL that reads a column safely if its plain values could fail or compare differently, else None."""
         return None
 
     @abstractmethod

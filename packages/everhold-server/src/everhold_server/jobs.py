@@ -59,7 +59,7 @@ class Job(Display):
     Attributes:
         id: Id of the job.
         holdout: Name of the holdout on which the operation works.
-        verb: Verb of the operation, as in its route.
+        verb: Verb of the operation, such as ``"unseal"``.
         by: Name of the principal who asked for the operation.
         made: Time at which the job was made.
         what: What is being done, in words.

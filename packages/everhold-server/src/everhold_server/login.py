@@ -183,10 +183,7 @@ def _of(request: Request) -> Sessions:
 def _refused(request: Request, why: str, *, form: bool = True, status: int = 401) -> Response:
     """Return the login page with a reason, the same for every kind of wrong token or link.
 
-    Args:
-        why: Reason in words.
-        form: Whether the page has the form for a token.
-        status: HTTP status of the page.
+    `form` says whether the page has the form for a token.
     """
     failures: RateLimiter = request.app.state.failures
     noted(request, "login", outcome="refused")

@@ -198,8 +198,7 @@ class TokenStore:
         return NewToken(token, f"eh_{identifier}_{secrets.token_urlsafe(32)}")
 
     def sign_in(self, person: Person, rule: Rule) -> Token:
-        """Return the token of a person who signed in. It is new, or the existing one with the rights that the rule
-        gives.
+        """Return the token of a person who signed in: a new one, or the existing one with the rule's rights.
 
         Nobody knows a secret of it. It ends after `SIGNED_IN_FOR`, and the next sign-in prolongs it.
 

@@ -43,7 +43,7 @@ def with_shares(column: str, *, by_row: bool = False) -> str:
     """Return the words for the population of an answer where the table was split by the values of a column.
 
     Args:
-        column: The column.
+        column: Name of the column.
         by_row: Whether it is about predictions by position, and the column is the label that they are held against.
     """
     return f"{_WITH_SHARES}{column!r} in the shares of the sealed rows{_BY_ROW if by_row else ''}"
@@ -79,7 +79,7 @@ class FailingRows(Display):
         value: The share; 0 where the sealed rows confirm that the model fails on few, as on no training row. None where
             no share is told with the answer, here and in the ends.
         low: Lower end of the interval for the population's share, which holds together with all others.
-        high: Its upper end.
+        high: Upper end of that interval.
     """
 
     tried: str
@@ -121,7 +121,7 @@ class Answer(Display):
         remaining: What is left of the budget, by name.
         query: SHA-256 of the query.
         repeated: Whether the query had been answered before.
-        statement: The statement that the interval rests on.
+        statement: Number of the statement in the theory pages that proves the interval.
         confidence: Probability with which all intervals of this holdout hold together.
         adaptive: Whether queries may depend on earlier answers.
         rows_worth: In words, how the interval is made, and what dependence between the sealed rows costs or what the
@@ -391,8 +391,8 @@ class QuotedPrice(Display):
         radius: A bound: if the guess is confirmed, the population's value lies within this distance of the told value,
             in the query's units. Infinite where the interval has an end that nothing bounds, as R2 from below; then
             `to_dict` has None. None if it would be refused, or if it depends on a guess and there is none.
-        radius_if_charged: The same bound if the answer comes from the sealed rows, whatever they say; a surprise is
-            usually told much more sharply. None where there is no such bound.
+        radius_if_charged: Bound in the same units if the answer comes from the sealed rows, whatever they say. A
+            surprise is usually told much more sharply. None if there is no such bound.
         charged_if_confirmed: What is charged if the guess is confirmed.
         charged_at_most: What is charged at most.
         refused: Whether the query would be refused.
@@ -487,9 +487,9 @@ class Unsealed(Display):
             infinite where an `Answer` has them so; then `to_rows` has None.
         not_kept: Answers of the ledger without such numbers: of an earlier version of everhold.
         lost: Answers that the ledger lost: their numbers are lost with them.
-        unsealed_at: UTC, ISO 8601.
+        unsealed_at: Time of the unsealing in UTC, in ISO 8601.
         confidence: Probability with which all intervals of this holdout hold together.
-        statement: The statement that they rest on.
+        statement: Number of the statement in the theory pages that proves the intervals.
     """
 
     rows: Sequence[Mapping[str, Any]]

@@ -41,13 +41,13 @@ class BoardRow:
     """One model of a board.
 
     Attributes:
-        score: Mean over the items.
+        score: Mean score over the items.
         low: Lower end of the interval of the mean in the population of items.
-        high: Upper end.
+        high: Upper end of that interval.
         tier: One more than the longest chain of models each of which is proved better than the next.
-        best_rank: Least rank that it can have.
-        worst_rank: Largest one.
-        beats: Models that it is proved to be better than.
+        best_rank: Smallest rank that the model can have.
+        worst_rank: Largest rank that the model can have.
+        beats: Models that this model is proved to beat.
     """
 
     model: str
@@ -168,11 +168,11 @@ def board(
     Args:
         results: A table or file with a row for each item and a column of numbers for each model; other columns are left
             out. Or a long table, with a row for each model and item.
-        model: Of a long table, the column of models.
-        item: Of a long table, the column of items.
-        score: Of a long table, the column of scores.
-        low: Least score that is possible; None if no scores but 0 and 1 are.
-        high: Largest score that is possible; None likewise.
+        model: Name of the column of models. For a long table only.
+        item: Name of the column of items. For a long table only.
+        score: Name of the column of scores. For a long table only.
+        low: Least possible score. None if all scores are 0 or 1.
+        high: Largest possible score. None if all scores are 0 or 1.
         lowest: Whether the lowest score is best.
         confidence: Probability with which everything holds.
 
@@ -266,7 +266,10 @@ def _read(results: RowSource, long: Sequence[str | None]) -> tuple[list[str], ND
 
 
 def _ends(values: NDArray[np.float64], level: float, *, binary: bool) -> tuple[float, float]:
-    """Return the interval of one mean in [0, 1]."""
+    """Return the interval of one mean in [0, 1].
+
+    `binary` says whether all values are 0 or 1.
+    """
     nats = -math.log(level)
     if binary:
         return ClopperPearson(rows=len(values), training=len(values)).interval(float(values.mean()), nats)
@@ -276,7 +279,10 @@ def _ends(values: NDArray[np.float64], level: float, *, binary: bool) -> tuple[f
 
 
 def _proved(values: NDArray[np.float64], beta: float, *, binary: bool) -> NDArray[np.bool_]:
-    """Return which model is proved better than which, shape (models, models), by Holm's method over all pairs."""
+    """Return which model is proved better than which, shape (models, models), by Holm's method over all pairs.
+
+    `binary` says whether all values are 0 or 1.
+    """
     models = values.shape[1]
     chances: dict[tuple[int, int], float] = {}
     for first in range(models):

@@ -144,7 +144,7 @@ class ExtensionError(EverholdError, LookupError):
 
 
 class DependenceError(EverholdError, ValueError):
-    """The dependence model does not match the rows it is declared for."""
+    """The dependence model does not match the rows that it was declared for."""
 
     exit_code = 9
     http_status = 409
@@ -186,8 +186,8 @@ class DependenceWarning(EverholdWarning):
     """Warning that values contradict the declared dependence of sealed rows on each other or on training rows.
 
     Args:
-        message: For users of Python.
-        for_shell: The same for users of the command line; the message by default.
+        message: Message for users of Python.
+        for_shell: Message for users of the command line. The default is `message`.
     """
 
     def __init__(self, message: str, *, for_shell: str | None = None) -> None:

@@ -109,8 +109,8 @@ def check_estimand(bound: Sequence[BoundQuery], schema: Schema, mechanism: Mecha
 
     Args:
         bound: The query; or all parts of one query, some of which may be about features alone.
-        schema: The rows.
-        mechanism: The one that would answer.
+        schema: Schema of the rows.
+        mechanism: Mechanism that would answer.
 
     Raises:
         QueryRejected: If it cannot be asked. Nothing is charged.
@@ -154,6 +154,8 @@ def about_of(schema: Schema, *, by_position: bool) -> str | None:
 
     Labels drawn anew on given rows do not depend on how often a feature has which value: only a split by the label
     changes what predictions by position are about.
+
+    `by_position` says whether the query is about predictions in the order of the sealed rows.
     """
     if schema.features_public:
         return PUBLIC_FEATURES
@@ -163,5 +165,8 @@ def about_of(schema: Schema, *, by_position: bool) -> str | None:
 
 
 def marked(description: Mapping[str, Any], *, by_position: bool) -> dict[str, Any]:
-    """Return a query's description for the ledger, with a mark if it is about predictions by position."""
+    """Return a query's description for the ledger, with a mark if it is about predictions by position.
+
+    `by_position` says whether the query is about predictions in the order of the sealed rows.
+    """
     return {**description, **({ABOUT: FRESH_LABELS} if by_position else {})}

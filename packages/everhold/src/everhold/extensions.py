@@ -34,8 +34,8 @@ class Registry(Mapping[str, Thing]):
     """The members of one extension group by name, each imported when it is first looked up.
 
     Args:
-        group: Of the entry points, such as ``"everhold.mechanisms"``.
-        own: Members that everhold brings itself: where each is, as ``"module:attribute"``.
+        group: Group of the entry points, such as ``"everhold.mechanisms"``.
+        own: Members that everhold itself provides: the place of each, as ``"module:attribute"``.
         check: Says what is wrong with a loaded member, called with its name and itself; empty if nothing is.
     """
 

@@ -142,7 +142,7 @@ class Holdout:
             rows: What else is declared of the rows, such as ``eh.Rows(row_id="flight", features="public")``.
             mechanism: A mechanism, or the name of one to be tuned; by default the one whose answers are expected to be
                 the narrowest (`Mechanism.expected_radius`), among those that need no rows of one law.
-            queries: Number of adaptive queries to plan for.
+            queries: Planned number of adaptive queries.
             surprises: Number of answers that may come from the holdout, for mechanisms that check guesses; by default
                 10, or one for each query if there are fewer.
             confidence: Probability with which all intervals hold together.
@@ -151,7 +151,8 @@ class Holdout:
             allow_resealing: Seal rows even if they are already sealed in this storage. Neither budget accounts for the
                 other: the promise then holds only for queries that were chosen without any answer from the other
                 holdout, and certificates say so.
-            seed: For simulations only: noise that can be predicted. The certificate then says so.
+            seed: Seed of predictable noise, for simulations only. The certificate then says that the noise was
+                predictable.
             declared: Families of queries, such as ``[eh.texts(), eh.subgroups(["carrier"], of="delay > 15")]``, with or
                 without names. Their members are answered from the sealed rows, for nothing, for ever, at a width that
                 is known beforehand; see `declare` for those that come later.
@@ -240,12 +241,13 @@ class Holdout:
             storage: As for `create`, or the address of a service, such as ``"https://holdout.example"``: see
                 `everhold.connect`. Its token is in the environment variable ``EVERHOLD_TOKEN``.
             name: Name of the holdout.
-            recover: Continue with a database that was set back to an older copy, and count what it lost as spent; if
-                the file of the newest head is lost, too, all that is left. If there is a backup, restore the newest one
-                instead: then nothing is lost. The certificate shows a recovery. Allotments are taken back: allot them
-                anew. A ladder that lost a new best cannot continue, nor can guess-and-check without that file.
-            engine: Where the sealed rows are, if they stay in an engine to which a session has to be handed in;
-                otherwise it is found by what the ledger says of it and the variable ``EVERHOLD_ENGINE``.
+            recover: Whether to continue with a database that was set back to an older copy. What it lost then counts
+                as spent; if the file of the newest head is lost, too, all that is left counts as spent. If there is a
+                backup, restore the newest one instead: then nothing is lost. The certificate shows a recovery.
+                Allotments are taken back: allot them anew. A ladder that lost a new best cannot continue, nor can
+                guess-and-check without that file.
+            engine: Engine with the sealed rows, if they stay in an engine that needs a session from the caller. By
+                default the engine is found by the facts in the ledger and the variable ``EVERHOLD_ENGINE``.
 
         Raises:
             HoldoutNotFound: If there is none of that name.
@@ -442,7 +444,7 @@ class Holdout:
                 out for a gate that is there already.
             champion: The model to beat: a fitted estimator, a rule over the features, or predictions as the metric
                 takes them. Needed the first time; later, the same one again opens the same gate, or None.
-            name: Of the gate; a holdout may have several, and all share its budget.
+            name: Name of the gate. A holdout may have several gates, which share its budget.
             **terms: ``margin``: a challenger has to be better by more than this, in the metric's units; 0 by default.
                 ``challenges``, the most that this gate answers; by default there is no limit but the room for
                 surprises: as `ask` does, a gate goes on beyond the planned ``queries``, with proof, and `Gate.status`
@@ -524,16 +526,17 @@ class Holdout:
         """Ask one query of any kind.
 
         Args:
-            query: Such as ``accuracy(model)``, ``mean("delay", low=0, high=60)`` or ``variance(...)``; a text is a
-                `mean`. A `histogram` is one query for each bin and has one answer for each. What has a price of its
-                own, such as ``choose([...])`` or ``quantile(...)``, needs the mechanism ``"privacy_budget"``.
+            query: A query such as ``accuracy(model)``, ``mean("delay", low=0, high=60)`` or ``variance(...)``. A text
+                is a `mean`. A `histogram` is one query for each bin and has one answer for each. What has a price of
+                its own, such as ``choose([...])`` or ``quantile(...)``, needs the mechanism ``"privacy_budget"``.
             guess: The analyst's own guess, in the query's units, in place of the training estimate.
             tolerance: Half-width requested, in the query's units; sharper answers cost more credits. Only with the
                 mechanism ``"privacy_budget"`` and for queries that are not made of several.
-            strict: Raise `BudgetExhausted` instead of returning a refused answer.
-            silent: Only register the query: nothing is told of it before `unseal`. It counts as asked and costs
-                nothing else. Asked again, openly or silently, it is the same silent entry; members of declared families
-                are told openly, for nothing. Only with a mechanism that can be unsealed, such as ``"guess_and_check"``.
+            strict: Whether to raise `BudgetExhausted` instead of returning a refused answer.
+            silent: Whether to register the query without an answer: nothing is told of it before `unseal`. It counts
+                as asked and costs nothing else. Asked again, openly or silently, it is the same silent entry; members
+                of declared families are told openly, for nothing. Only with a mechanism that can be unsealed, such as
+                ``"guess_and_check"``.
             as_of: Number of an arrival: the stored answer about the rows that had come with it, which is free. 0 for
                 the rows of the holdout's creation.
             models: The models that the query is about: a name of each, or what a tracker knows of it, such as
@@ -621,11 +624,11 @@ class Holdout:
 
         Args:
             query: A mean, as a query or as a text.
-            by: ``"arrival"``; a number of arrivals to one window; or ``"day"``, ``"month"`` or ``"year"`` of their
-                ``until``.
+            by: Windows to ask about. ``"arrival"``: each arrival. A number: that many arrivals together. ``"day"``,
+                ``"month"`` or ``"year"``: the arrivals whose ``until`` lies in the same one.
             law: ``"windows"``: each window has another population. ``"one"``: all have the same, so that each
                 window narrows what is known by the others. Windows that do not meet contradict that.
-            guess: As for `ask`, for all windows.
+            guess: Your own guess for all windows, in place of the training estimate.
 
         Raises:
             QueryRejected: If it cannot be asked, or arrivals have no dates. Nothing was charged.
@@ -645,8 +648,8 @@ class Holdout:
         rows, and one of texts at their most frequent value.
 
         Args:
-            arrival: Its number; by default the latest one with sealed rows.
-            columns: Those to compare; by default the label and at most 19 others.
+            arrival: Number of the arrival. The default is the latest one with sealed rows.
+            columns: Columns to compare. The default is the label and at most 19 others.
             also: Further queries, such as the accuracy of a model.
 
         Raises:
@@ -665,9 +668,9 @@ class Holdout:
         member may follow from sealed rows but through answers that were told before.
 
         Args:
-            name: Of the family, unique in the holdout.
-            family: Such as ``eh.listed(["delay > 15", "delay > 60"])``, ``eh.subgroups(["carrier"], of="delay > 15")``
-                or ``eh.texts(40)``.
+            name: Name of the family, unique in the holdout.
+            family: A family such as ``eh.listed(["delay > 15", "delay > 60"])``, ``eh.subgroups(["carrier"], of="delay
+                > 15")`` or ``eh.texts(40)``.
 
         Raises:
             QueryRejected: If it cannot be declared. Nothing was changed.
@@ -679,7 +682,7 @@ class Holdout:
         """Declare several families, all of which are checked before the first one takes its place.
 
         Args:
-            families: By name.
+            families: The families by name.
 
         Raises:
             QueryRejected: If one of them cannot be declared. Nothing was changed.
@@ -694,8 +697,8 @@ class Holdout:
         """Fit an estimator on the training rows and ask how good it is. Cross-validation makes the guess.
 
         Args:
-            estimator: Of scikit-learn, or what looks like one. It is fitted in place on all training rows; clones of it
-                are fitted on parts of them.
+            estimator: A scikit-learn estimator, or an object with the same methods. It is fitted in place on all
+                training rows. Clones of it are fitted on parts of them.
             metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``,
                 or a function from a model to a query about its predictions, such as
                 ``functools.partial(eh.risk, loss="absolute", high=60)``. Or a list of names: one query for each, and
@@ -736,8 +739,9 @@ class Holdout:
             first: An estimator, which is fitted in place on the training rows, as in `evaluate`; a rule; or predictions
                 for the sealed rows: an array, a table with row ids, or such a query as
                 ``eh.accuracy(predictions, training=...)``.
-            second: The same.
-            metric: As for `evaluate`; one by which two models are compared, or a loss with its range.
+            second: The second model, in any form that `first` takes.
+            metric: Metric as for `evaluate`. It must be one by which two models are compared, or a loss with its
+                range.
             margin: In units of the metric: by how much the first model may be worse and still be called not worse.
             **terms: ``cv``, ``features``, ``fit``, ``strict`` and ``silent``: as for `evaluate`. ``where``, too; a
                 loss with its range then takes its guess from training rows alone. ``guess``: the analyst's own of the
@@ -784,10 +788,10 @@ class Holdout:
         Usually it is one transaction. If the process is interrupted, whatever was answered is free when asked again.
 
         Args:
-            queries: As for `ask`, metrics of models too, without those that are made of several or have a price of
-                their own. All are one step.
+            queries: Queries as for `ask`, including metrics of models, but none that is made of several queries or has
+                a price of its own. All are one step.
             guesses: One guess or None for each query.
-            silent: As for `ask`.
+            silent: Whether to register the queries without answers, as for `ask`.
             reveal: With ``"all"`` everything is told: intervals are as narrow as those of surprises, and nothing is
                 charged, but later queries have wider ones, because they pay for what was told.
 
@@ -850,8 +854,8 @@ class Holdout:
             query: None for the price of any new one, in units of a mean over [0, 1]. The half-width of a histogram
                 is that of its widest bin, of a choice the regret, of a quantile the error of its level, of a scan how
                 far a verdict may be wrong, of a table its worst error, of a gradient that of its length.
-            guess: As for `ask`.
-            tolerance: As for `ask`.
+            guess: Your own guess, in the query's units, as for `ask`.
+            tolerance: Half-width requested, in the query's units, as for `ask`.
 
         Raises:
             QueryRejected: If the query could not be asked.

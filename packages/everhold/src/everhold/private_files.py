@@ -109,7 +109,7 @@ def private_folder(path: Path, *, ours: Callable[[str], bool] = lambda _: True) 
     """Make a folder that others cannot enter, or close an existing one to them.
 
     Args:
-        path: The folder.
+        path: Path of the folder.
         ours: Whether a name in it is everhold's. A folder with anything else in it is left as it is.
 
     Raises:

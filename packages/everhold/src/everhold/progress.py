@@ -154,7 +154,7 @@ _SCREEN = _Screen()
 
 
 def noted() -> Callable[[], Line | None]:
-    """Draw no bar in this process from now on, and return the function that returns the line of what is under way."""
+    """Draw no more bars in this process. Return a function that returns the progress line of the work under way."""
     _SCREEN.noted = True
     return _SCREEN.current
 

@@ -57,7 +57,11 @@ class SearchLine:
         return _FAILED if self.fault else _UNTOLD
 
     def score(self, *, greater: bool) -> float:
-        """Value of the answer, where greater is better, or minus infinity without an answer."""
+        """Return the answer's value, negated if smaller is better, or minus infinity if there is no answer.
+
+        Args:
+            greater: Whether a greater value is better.
+        """
         value = number_of(self.answer, "value")
         return -np.inf if math.isnan(value) else value if greater else -value
 
@@ -68,7 +72,12 @@ def line_of(params: Mapping[str, Any], tried: CrossValidated) -> SearchLine:
 
 
 def results_table(lines: Sequence[SearchLine], *, greater: bool) -> dict[str, Any]:
-    """Return all lines in scikit-learn's form: one array for each column."""
+    """Return all lines in scikit-learn's form: one array for each column.
+
+    Args:
+        lines: One line for each configuration.
+        greater: Whether a greater score is better.
+    """
     sign = 1.0 if greater else -1.0
     scores = np.array([line.scores for line in lines])
     failed = np.array([bool(line.fault) for line in lines])
@@ -145,7 +154,10 @@ def checked_index(index: Any, count: int) -> int:
 
 
 def with_bar(candidates: Sequence[Any], *, shown: bool) -> Iterator[Any]:
-    """Yield the configurations, with a progress bar on the error stream."""
+    """Yield the configurations, with a progress bar on the error stream.
+
+    `shown` says whether to draw the bar.
+    """
     from rich.console import Console
     from rich.progress import track
 
@@ -191,7 +203,7 @@ def ask_about(
 
     Args:
         holdout: The open holdout.
-        judge: The metric.
+        judge: Metric by which the models are judged.
         tried: The models, each with what cross-validation said of it.
         own: Whether they were fitted on the holdout's own training rows.
         reveal: How much is told; see `SealedSearchCV`. None for the usual.

@@ -108,14 +108,14 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     asked about. Where the budget ends, as that of an allotment, the search says so.
 
     Args:
-        estimator: Whose parameters are searched; a pipeline, for one.
-        param_distributions: As for `RandomizedSearchCV`. Or a space that is declared on the holdout, made by
-            `everhold.grid` with the same estimator: its points are fitted by everhold, without cross-validation,
-            answered from the sealed rows, and cost nothing.
+        estimator: Estimator whose parameters are searched, for example a pipeline.
+        param_distributions: Distributions as for `RandomizedSearchCV`. Or a space that is declared on the holdout,
+            made by `everhold.grid` with the same estimator: its points are fitted by everhold, without
+            cross-validation, answered from the sealed rows, and cost nothing.
         holdout: An open `Holdout`, or the view of an analyst, who pays from their allotment. Estimators are fitted on
             rows with its columns.
-        metric: What is asked; see `Holdout.evaluate`.
-        scoring: The same by scikit-learn's name of the argument; where it is given, it replaces ``metric``.
+        metric: Metric that is asked about each configuration, see `Holdout.evaluate`.
+        scoring: Another name of ``metric``, as scikit-learn calls it. If it is given, it replaces ``metric``.
         n_iter: Number of configurations.
         cv: Number of folds, or a splitter; five folds by default. A number keeps groups together.
         refit: Whether there is a ``best_estimator_``: the configuration with the best answer, of equal ones that with
@@ -123,7 +123,8 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             ``cv_results_`` to the index of the best one; then all fitted models are kept in memory until it decides.
         n_jobs: Configurations that are fitted at once; one process asks, in order.
         pre_dispatch: Configurations that are sent to workers ahead.
-        random_state: Of the draw. Give the estimator one, too: a model that is fitted anew otherwise is a new query.
+        random_state: Seed of the random draw of configurations. Give the estimator a seed, too: a model that is fitted
+            anew without one is a new query.
         error_score: ``"raise"``, or what stands for the score of a configuration that cannot be fitted, which is not
             asked about.
         verbose: Whether there is a progress bar.
@@ -144,9 +145,9 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         answers_: The answers themselves, one for each configuration; None where it could not be fitted.
         best_estimator_: The model that was asked about: fitted on all rows.
         best_answer_: The answer about it; with ``reveal="best"`` the choice, with its ``regret``.
-        best_score_: Its value, greater is better: a loss has changed its sign.
-        best_params_: Its parameters.
-        best_index_: Its row of ``cv_results_``.
+        best_score_: Value of the best answer, where greater is better: a loss has changed its sign.
+        best_params_: Parameters of the best configuration.
+        best_index_: Row of the best configuration in ``cv_results_``.
         reveal_: How much was told.
         budget_ended_: Whether the search stopped before it was through because the budget did not pay for more.
 
@@ -248,7 +249,10 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         return self
 
     def _ask_all(self, judge: Judge, candidates: Sequence[Any], found: Iterator[Any], *, own: bool) -> None:
-        """Ask about all configurations together, and store what was told."""
+        """Ask about all configurations together, and store what was told.
+
+        `own` says whether the models are fitted on the holdout's own training rows.
+        """
         judge.greater_is_better  # noqa: B018  # refuses what is no metric before models are fitted
         tried = [each for _, each in zip(with_bar(candidates, shown=bool(self.verbose)), found, strict=True)]
         fitted = [each for each in tried if not isinstance(each, SearchLine)]
@@ -273,6 +277,8 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
 
     def _check_declared(self, space: GridFamily, *, own: bool) -> None:
         """Refuse a declared space of another estimator, metric or rows.
+
+        `own` says whether the models are fitted on the holdout's own training rows.
 
         Raises:
             QueryRejected: Nothing is charged.

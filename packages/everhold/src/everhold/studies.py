@@ -35,7 +35,7 @@ _MOST = 100
 
 
 class Closing(Protocol):
-    """What is closed with the holdout that it was begun in."""
+    """Object that is closed together with the holdout that opened it."""
 
     def close(self) -> None:
         """Close it."""
@@ -48,9 +48,9 @@ class DealtTransport:
     """Access to the parts of a dealt holdout. It answers no query itself.
 
     Args:
-        store: The database.
-        name: Of the whole.
-        parts: Records of the parts, by their numbers.
+        store: Database of the ledger.
+        name: Name of the whole table's holdout.
+        parts: Records of the parts, in the order of their numbers.
     """
 
     def __init__(self, store: LedgerStore, name: str, parts: Sequence[HoldoutRecord]) -> None:
@@ -140,9 +140,9 @@ def parts_for_studies(name: str, studies: Any, request: SealRequest, study: Stud
     """Return the parts of the studies that a table is dealt to. They share the probability of failure alike.
 
     Args:
-        name: Of the whole.
+        name: Name of the whole table's holdout.
         studies: How many there are.
-        request: The rows.
+        request: The rows to divide.
         study: What is planned for each study.
 
     Raises:

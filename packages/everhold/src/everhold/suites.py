@@ -36,7 +36,7 @@ def seal_cases(
     """Seal the cases of a suite, with the results of their first champion, and open a gate for them.
 
     Args:
-        storage: As for `Holdout.create`.
+        storage: Storage of the holdout, as for `Holdout.create`.
         name: Name of the holdout.
         results: Results of the first champion, as for `Gate.challenge`; its ids are the cases.
         gate: Name of the gate.
@@ -118,11 +118,11 @@ def add_cases(
     again, as after a kill, completes what is left and returns the arrival that is there.
 
     Args:
-        holdout: The suite.
+        holdout: Holdout of the suite.
         results: Results of the champion, as for `Gate.challenge`; those of cases that are there, sealed or open, are
             left out.
         gate: Name of the gate. Others need `Gate.complete` before their next challenge.
-        baseline: The same of the baseline; needed where there are guards against it.
+        baseline: Results of the baseline on the new cases. Needed if guards are held against a baseline.
         groups: Case id to group, as for `seal_cases`; a group arrives whole.
 
     Returns:

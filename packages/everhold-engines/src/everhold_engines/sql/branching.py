@@ -540,8 +540,7 @@ class SqlCompiler(SqlFragments):
     def _test(self, node: Node, ones: Sequence[Part], others: Sequence[Part], *, negated: bool) -> Part:
         """Return SQL for a comparison that is false for null, also for nan in engines that order nan.
 
-        Args:
-            negated: Whether the comparison is negated.
+        `negated` says whether the comparison is negated.
         """
         sign = _TESTS[node.operation][negated]
         values, zero = list(ones[1:]), self.dialect.literal(0.0)
@@ -556,8 +555,7 @@ class SqlCompiler(SqlFragments):
     def _let_in(self, node: Node, *, negated: bool) -> list[int]:
         """Return the indices of operands for which a nan would make a test true.
 
-        Args:
-            negated: Whether the comparison is negated.
+        `negated` says whether the comparison is negated.
         """
         nans = [place for place, one in enumerate(node.operands) if one in self._ranges and self._ranges[one].nan]
         differ = negated and node.operation is not Operation.LESS

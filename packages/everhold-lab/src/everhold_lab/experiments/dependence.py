@@ -123,8 +123,7 @@ def panel_chart(
 def _covered(points: Sequence[PanelPoint], names: Sequence[str], *, log: bool) -> frozenset[str]:
     """Return the names of series that are hidden behind a later series wherever both are drawn.
 
-    Args:
-        log: Whether the vertical scale is logarithmic.
+    `log` says whether the vertical scale is logarithmic.
     """
     lines = {
         name: {(point.panel, point.kind, point.at): point.value for point in points if point.series == name}

@@ -171,8 +171,7 @@ def chain_search(model: MarkovChain, *, rows: int, epsilon: float, exact: bool =
 
     For a set of chains, or if not ``exact``, they are good quilts found from bounds.
 
-    Args:
-        exact: Whether to compute influences exactly. If False, good quilts are found from bounds.
+    `exact` says whether to compute influences exactly. If False, good quilts are found from bounds.
 
     Raises:
         DependenceError: If that is not possible for the model.
@@ -321,8 +320,7 @@ def _within(left: NDArray[np.float64], right: NDArray[np.float64], *, rows: int,
 def _one_sided(pairs: NDArray[np.float64], *, others: int, epsilon: float, before: bool) -> list[_FoundQuilt]:
     """Return the best quilt of one row on one side of a row, with all ``others`` rows on the other side nearby.
 
-    Args:
-        before: Whether the quilt's row precedes the protected row. If False, it follows.
+    `before` says whether the quilt's row precedes the protected row. If False, it follows.
     """
     if not pairs.size:
         return []

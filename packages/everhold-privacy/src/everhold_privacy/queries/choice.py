@@ -1,6 +1,4 @@
-"""Choices paid in credits of a privacy budget: the best of several means, a quantile, the first mean above a
-threshold.
-"""
+"""Choices paid in privacy credits: the best of several means, a quantile, the first mean above a threshold."""
 
 from __future__ import annotations
 
@@ -522,9 +520,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
         return mean if self.rises else 1.0 - mean
 
     def stream(self, mechanism: PrivacyBudget) -> SparseVector:
-        """Return AboveThreshold with the pure privacy loss that the purchase's credits cover,
-        ``eps^2/2``-zero-concentrated.
-        """
+        """Return AboveThreshold with the pure loss eps that the credits cover, ``eps^2/2``-zero-concentrated."""
         rho = self.credits / mechanism.credits * mechanism.curve().rho
         return SparseVector.lyu_su_li(
             epsilon=math.sqrt(2.0 * rho) * (1.0 - 1e-12), tops=1, sensitivity=mechanism.unit,

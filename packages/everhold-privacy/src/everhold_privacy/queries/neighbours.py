@@ -151,9 +151,8 @@ class _Pool:
 def _extremes(column: NDArray[Any], name: str, *, is_label: bool) -> Iterator[tuple[Any, str]]:
     """Yield extreme values for a column, each with a text that describes a row with this value.
 
-    Args:
-        is_label: Whether the column is the label. A label takes only values that public rows have, and is never
-            missing.
+    `is_label` says whether the column is the label. A label takes only values that public rows have, and is never
+    missing.
     """
     if column.dtype.kind == "b":
         yield from ((value, f"{name} is {str(value).lower()}") for value in (False, True))

@@ -141,7 +141,13 @@ class Creation:
             declare_first(executor, folder, self.families)
 
     def seal(self, folder: Path, others: Sequence[HoldoutRecord], *, allow_resealing: bool) -> Sealed:
-        """Seal the rows in a private folder, and return them with the mechanism chosen for them."""
+        """Seal the rows in a private folder, and return them with the mechanism chosen for them.
+
+        Args:
+            folder: Private folder for the rows.
+            others: Records of the other holdouts of the storage.
+            allow_resealing: Whether to seal rows that are already sealed in this storage.
+        """
         return seal(
             folder, self.request, choose=lambda structure: self._mechanism(folder, structure), others=others,
             allow_resealing=allow_resealing, check=lambda made: self._check(folder, made),
@@ -222,9 +228,10 @@ def record_all(
     """Seal the rows of new holdouts and record their promises, of all holdouts or of none.
 
     Args:
-        storage: See `everhold.Holdout.create`.
+        storage: Storage for the holdouts, as for `everhold.Holdout.create`.
         creations: The holdouts by their names.
-        allow_resealing: See there.
+        allow_resealing: Whether to seal rows that are already sealed in this storage, as for
+            `everhold.Holdout.create`.
 
     Returns:
         The open database, and the records.

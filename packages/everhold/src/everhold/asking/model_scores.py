@@ -93,7 +93,7 @@ def _ask_together(
     """Ask several queries about one model as one step, or one after the other where the mechanism needs that.
 
     Args:
-        session: The holdout.
+        session: Session of the open holdout.
         queries: Each query with its own guess, by its name for messages.
         guess: The analyst's guess for those to which the training rows give none.
         terms: Whether they are silent, and strict.
@@ -163,8 +163,8 @@ class MarginVerdict(Display):
 
         Args:
             answer: The first score minus the second one.
-            margin: Not negative.
-            greater: Whether a higher score is a better one.
+            margin: Margin in units of the metric, at least 0.
+            greater: Whether a greater score is better.
         """
         if answer.low is None or answer.high is None:
             return cls("undecided", margin, answer)
@@ -178,13 +178,18 @@ class MarginVerdict(Display):
 def verdict_at(
     margin: float, low: float, high: float, *, greater: bool
 ) -> Literal["not worse", "worse", "undecided"]:  # fmt: skip
-    """Return whether the first model is worse by more than a margin, from the interval of its score difference."""
+    """Return whether the first model is worse by more than a margin, from the interval of its score difference.
+
+    `greater` says whether a greater score is better.
+    """
     least, most = (low, high) if greater else (-high, -low)  # of how much better the first one is
     return "not worse" if least > -margin else "worse" if most < -margin else "undecided"
 
 
 def _checked_margin(margin: float, query: Any, *, silent: bool) -> tuple[float, bool]:
     """Return the margin as a float, and whether a higher score is better, after checks.
+
+    `silent` says whether the comparison is asked silently.
 
     Raises:
         QueryRejected: If it cannot be used. Nothing is charged.
@@ -200,7 +205,10 @@ def _checked_margin(margin: float, query: Any, *, silent: bool) -> tuple[float, 
 def _judged(
     ask: Callable[..., Any], query: Any, margin: float | None, terms: FitTerms, *, guessed: bool
 ) -> Any:  # fmt: skip
-    """Ask a comparison, and return its answer, or a verdict on it if a margin is given."""
+    """Ask a comparison, and return its answer, or a verdict on it if a margin is given.
+
+    `guessed` says whether the caller passed a guess.
+    """
     checked = None if margin is None else _checked_margin(margin, query, silent=terms["silent"])
     asked = in_slice(query, terms["where"], guessed=guessed)
     facts = None if terms["models"] is None else tracked(terms["models"], count=2)

@@ -36,13 +36,14 @@ def create_parts(
     """Divide rows into parts, and seal each part as a holdout of its own.
 
     Args:
-        storage: See `everhold.Holdout.create`.
+        storage: Storage for the holdouts, as for `everhold.Holdout.create`.
         name: Name of the whole.
         parts: The parts, with their shares of the rows.
-        request: The rows.
+        request: The rows to divide.
         study: The plan of each part.
         make: Function that makes a creation from the rows of a part and its plan.
-        allow_resealing: See `everhold.Holdout.create`.
+        allow_resealing: Whether to seal rows that are already sealed in this storage, as for
+            `everhold.Holdout.create`.
 
     Returns:
         The open database, and the records of the parts.
@@ -97,7 +98,7 @@ def create_parts(
 
 
 def part_of_each_row(folder: Path, key: StewardKey) -> NDArray[np.uint8] | None:
-    """Return the number of the part that each row of the table belongs to, from 0; None if this was not recorded.
+    """Return for each row of the table the number of its part, counted from 0. None if this was not recorded.
 
     Raises:
         IntegrityError: If the record was altered.

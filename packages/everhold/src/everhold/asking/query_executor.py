@@ -372,7 +372,7 @@ class Execution:
         transaction.record(after, [made_of.get(place) for place in new])
 
     def paid(self, state: State, accounts: Accounts, count: int) -> int:
-        """Return how many of ``count`` new entries the budget pays for: all or none if the plan is answered whole."""
+        """Return how many of ``count`` new entries the budget covers: all or none if the plan is answered whole."""
         paid = affordable(state, accounts, self.executor.analyst, count, pricing=self.plan.pricing)
         paid = min(paid, self.plan.capacity(state, accounts, count))
         return 0 if (self.plan.whole or self.strict) and paid < count else paid
@@ -440,7 +440,10 @@ def _asked_of_tree(ledger: Ledger, query: str, member: str) -> bool:
 def ask_apart(
     executor: QueryExecutor, batch: Batch, *, strict: bool = False, beside: Mapping[str, Any] | None = None
 ) -> list[Answer]:  # fmt: skip
-    """Answer a batch of queries: members of declared families first, then all others in one step."""
+    """Answer a batch of queries: members of declared families first, then all others in one step.
+
+    `strict` says whether to raise `BudgetExhausted` instead of returning a refused answer.
+    """
     answers: dict[int, Answer] = {}
     for part, places in batch.parts():
         answers |= zip(places, executor.ask(part, strict=strict, beside=beside), strict=True)
@@ -458,7 +461,7 @@ def check_open(accounts: Accounts, *, new: int, pricing: Pricing) -> None:
 
 
 def affordable(state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing) -> int:
-    """Return how many of ``count`` new queries the budget is certain to pay for. At 0 the next one is refused.
+    """Return how many of ``count`` new queries the budget certainly covers. If it returns 0, the next one is refused.
 
     The number follows from public state, so a refusal reveals nothing about the sealed rows.
     """
@@ -557,7 +560,7 @@ def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[li
 
 
 def _paid(work: Execution, first: Mapping[str, int], *, read: bool) -> tuple[Head, list[int], int]:
-    """Return the ledger's head, the positions of new entries, and how many of these the budget pays for.
+    """Return the ledger's head, the positions of new entries, and how many of these entries the budget covers.
 
     Args:
         work: The execution of the query.

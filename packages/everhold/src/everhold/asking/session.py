@@ -33,7 +33,7 @@ class HoldoutSession(SeesArrivals):
     """An open holdout with its ledger, its rows and the extensions in use.
 
     Args:
-        store: The database.
+        store: Database of the ledger.
         record: The record of the holdout, with settings that were checked.
         folder: The private folder of its rows.
         engine: The table that holds the sealed rows, if they stay in one and it was passed.
@@ -139,7 +139,7 @@ class HoldoutSession(SeesArrivals):
                 accessor.check_query()
 
     def in_charge(self) -> Sequence[HoldoutAccessor]:
-        """Return the accessors of the extensions that the holdout was created with."""
+        """Return the accessors of all extensions that are recorded in the settings of the holdout."""
         return self._accessors_of(()) if self.recorded else ()
 
     def accessors(self, head: Head) -> Sequence[HoldoutAccessor]:

@@ -120,7 +120,7 @@ def as_row(entry: Entry, numbers: Numbers) -> Numbers:
 
 
 def disclosed_at(executor: QueryExecutor, sequence: int | None) -> dict[int, Numbers]:
-    """Return the numbers that an unsealing disclosed, by the number of the entry each belongs to."""
+    """Return the numbers that an unsealing disclosed. The key is the number of the ledger entry that they belong to."""
     return {} if sequence is None else disclosed([*executor.ledger.entries(sequence - 1, 1)])
 
 
@@ -201,7 +201,7 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
     lost, it stays closed.
 
     Raises:
-        IntegrityError: If the database was altered, diverged, or its mechanism cannot go on.
+        IntegrityError: If the database was altered or diverged, or if the mechanism cannot continue.
         AuthError: If the steward's key is missing or wrong.
     """
     key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])

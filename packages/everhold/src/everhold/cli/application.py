@@ -90,7 +90,7 @@ class ExtensibleGroup(CommandGroup):
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the arguments begin with.
+        """Return the command that the first argument names.
 
         Raises:
             Misuse: If there is none; the message says which extra installs it, or which command is alike.
@@ -202,7 +202,7 @@ app = typer.Typer(cls=ExtensibleGroup, rich_markup_mode="rich", add_completion=F
 
 
 def _version(wanted: bool) -> None:
-    """Print the version and leave, if that is wanted."""
+    """Print the version and leave if `wanted` is True."""
     if wanted:
         from everhold import __version__
 

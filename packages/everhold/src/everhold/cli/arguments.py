@@ -230,9 +230,9 @@ def _option(name: str, kind: Any, default: Any, *, panel: str | None = None) -> 
     """Return a parameter that Typer reads: an option, or an argument where its type says so.
 
     Args:
-        name: Of the parameter.
-        kind: Its type, annotated with its help or with what Typer takes.
-        default: Its default; `inspect.Parameter.empty` for none.
+        name: Name of the parameter.
+        kind: Type of the parameter, annotated with its help or with what Typer takes.
+        default: Default value. `inspect.Parameter.empty` if the parameter is required.
         panel: Heading of the option in the command's help.
     """
     about = copy(kind.__metadata__[0]) if hasattr(kind, "__metadata__") else None

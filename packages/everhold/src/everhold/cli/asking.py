@@ -298,9 +298,9 @@ class Spelled:
     """A query as it was typed.
 
     Attributes:
-        given: The options that were given, by name.
-        kind: The kind of query; None where there is none.
-        candidates: Where the query is about several ones: those, each a kind and its subject.
+        given: Options that the user gave, by name.
+        kind: Kind of the query. None if there is no query.
+        candidates: For a query about several candidates, the kind and the subject of each candidate.
     """
 
     given: Mapping[str, Any]
@@ -309,7 +309,11 @@ class Spelled:
 
     @classmethod
     def read(cls, options: Mapping[str, Any], *, required: bool) -> Spelled:
-        """Check that there is one query, and that all details belong to it.
+        """Check that the options contain exactly one query, and that all details belong to that query.
+
+        Args:
+            options: Values of all options by name.
+            required: Whether a query is required.
 
         Raises:
             Misuse: If not.
@@ -344,7 +348,7 @@ class Spelled:
         return cls(given, chosen[0] if chosen else None, tuple(rows) if wrapping else ())
 
     def query(self, schema: Schema, tolerance: float | None) -> tuple[Query[Any] | None, float | None]:
-        """The query for rows of this schema, if there is one, and the tolerance that is left to ask with.
+        """Return the query for rows of this schema, or None, and the tolerance to pass when it is asked.
 
         Reads files.
         """
@@ -431,7 +435,7 @@ class Spelled:
         return found
 
     def _value(self, form: Form, written: Any, schema: Schema) -> Any:
-        """Return what was typed as the value that it stands for: predictions, a document, a function or a list."""
+        """Return the typed text as its value: predictions, a document, a function or a list."""
         if form is Form.PREDICTIONS:
             from everhold.queries.predictions.files import read_predictions
 
@@ -474,7 +478,7 @@ def with_query_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _options() -> dict[str, Any]:
-    """Annotations by name."""
+    """Return the annotation of each option of a query, by name."""
     found: dict[str, Any] = {}
     for kind in KINDS:
         plain = _TYPES.get(kind.form, str)
@@ -610,8 +614,12 @@ def _refusal(answer: Any, document: Mapping[str, Any]) -> str:
 def check_output(output: Path | None, *, wanted: bool) -> None:
     """Check, before anything is charged, whether a table can be written.
 
+    Args:
+        output: File for the table, or None.
+        wanted: Whether the command makes a table.
+
     Raises:
-        Misuse: If it cannot, or there will be none.
+        Misuse: If the table cannot be written, or a file is given for a command that makes no table.
     """
     if not wanted:
         if output is not None:
@@ -664,10 +672,10 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def read_function(place: str) -> Callable[..., Any]:
-    """The function of this name in a Python file, which is run.
+    """Run a Python file, and return the function with the given name.
 
     Args:
-        place: Such as ``pulls.py:pull``.
+        place: File and function, such as ``pulls.py:pull``.
 
     Raises:
         QueryRejected: If there is no such file or function, or the file fails.

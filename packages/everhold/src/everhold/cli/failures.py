@@ -75,7 +75,7 @@ class CommandGroup(TyperGroup):
         return super().parse_args(ctx, args or ["--help"])
 
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **named: Any) -> Any:  # type: ignore[override]  # all callers name the others
-        """Run, report what goes wrong, and leave with its exit code."""
+        """Run the command, report an error, and leave the process with the exit code."""
         given = list(sys.argv[1:] if args is None else args)
         with warnings.catch_warnings():
             warnings.simplefilter("always", EverholdWarning)
@@ -105,7 +105,10 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 
 def _report(fault: Exception, *, as_json: bool) -> int:
-    """Write an error to stderr and return its exit code."""
+    """Write an error to stderr and return its exit code.
+
+    `as_json` says whether to write the error as JSON.
+    """
     code, public = int(getattr(fault, "exit_code", 1)), said_of(fault)
     if as_json:
         sys.stderr.write(json.dumps(public, default=str) + "\n")

@@ -341,10 +341,14 @@ def unseal(
 
 
 def _confirm(losses: list[str], *, yes: bool) -> None:
-    """Say what it means, and ask.
+    """Print what unsealing ends, and ask the user to confirm.
+
+    Args:
+        losses: Warnings about what else is lost.
+        yes: Whether the user has confirmed already, so that nothing is asked.
 
     Raises:
-        Misuse: If there is no terminal to answer in.
+        Misuse: If there is no terminal for the answer.
     """
     for text in (_FOR_EVER, *losses):
         note(f"warning: {text}")

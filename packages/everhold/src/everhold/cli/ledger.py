@@ -197,7 +197,7 @@ def _chosen(answers: list[str] | None) -> dict[str, str | int] | None:
 
 
 def _check_ending(output: Path | None) -> None:
-    """Check that a certificate can be written in the form that the name of its file asks for."""
+    """Check that a certificate can be written in the form that the file name's ending means."""
     if output is not None and output.suffix.lower() not in _SUFFIXES:
         raise Misuse(f"{output.name!r} ends in {output.suffix!r}. Pass a file that ends in .json or .html.")
 
@@ -298,7 +298,7 @@ def recover(storage: StorageHereArgument, name: NameArgument = None, form: Forma
 
 
 def verified(storage: str, name: str, certificate_file: Path | None) -> dict[str, Any]:
-    """Report of a verification."""
+    """Verify a holdout's ledger, and a certificate if one is given, and return the report as plain data."""
     from everhold.ledger import LedgerStore
     from everhold.sealing.backup import inspect
     from everhold.sealing.storage import rows_folder
@@ -602,5 +602,8 @@ def _checks_of(store: LedgerStore, url: str, name: str, rows: Path) -> Iterator[
 
 
 def _check(what: str, ok: bool, found: str, holdout: str | None = None) -> dict[str, Any]:
-    """Return one line of the table of checks."""
+    """Return one line of the table of checks.
+
+    `ok` says whether the check passed.
+    """
     return {"check": what, "holdout": holdout, "ok": ok, "found": found}

@@ -150,7 +150,10 @@ def _value(each: Parameter, given: Any) -> Any:
 
 
 def _help(operation: type[HoldoutOperation[Any]], *, rows: bool) -> str:
-    """Return the help of a command: what it does, an example, more about it, and its exit codes."""
+    """Return the help of a command: what it does, an example, more about it, and its exit codes.
+
+    `rows` says whether the command reads sealed rows, so that exit code 3 is listed, too.
+    """
     summary, _, more = inspect.cleandoc(operation.__doc__ or "").partition("\n\n")
     paragraphs = [textwrap.fill(text.replace("\n", " "), _WIDTH) for text in more.split("\n\n") if text]
     codes = [f"  {code}  {words}" for code, words in _CODES.items() if rows or code != 3]

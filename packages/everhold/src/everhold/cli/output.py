@@ -66,13 +66,13 @@ def show_list(
     *,
     document: Mapping[str, Any] | Sequence[Mapping[str, Any]],
 ) -> None:
-    """Print a list.
+    """Print a list as a table, as JSON or in another chosen format.
 
     Args:
         rows: One mapping for each line, with at least the named columns.
         columns: The columns of table and CSV, in their order.
         form: How to print it.
-        document: The same as one JSON object, or as an array of some.
+        document: The list as one JSON object, or as an array of objects.
     """
     if form is Format.JSON:
         _print_json(document)

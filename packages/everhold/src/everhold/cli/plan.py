@@ -216,7 +216,7 @@ class FurtherPlans(Protocol):
     """Options by which a distribution adds a plan to `everhold plan`: the `plans` of its options of `everhold create`.
 
     Attributes:
-        title: Of the plan's picture.
+        title: Title of the plan's picture.
     """
 
     title: ClassVar[str]
@@ -460,7 +460,7 @@ def split(
 
 
 def _about(rule: SplitRule) -> str:
-    """The population of the answers."""
+    """Return which population the answers are about, in words."""
     if rule.groups is not None:
         return f"groups of such sizes, drawn as these values of {rule.groups!r} were"
     if rule.time is not None:

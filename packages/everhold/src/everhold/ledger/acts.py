@@ -139,11 +139,11 @@ class Allotment(Display):
     """An analyst's part of the budget, with its spent amounts.
 
     Attributes:
-        analyst: The name.
-        queries: Most new queries that may be answered.
-        charges: Most that may be charged, in the mechanism's own units.
+        analyst: Name of the analyst.
+        queries: Largest number of new queries that may be answered.
+        charges: Largest total charge, in the mechanism's own units.
         asked: New queries answered so far, and those that open challenges have reserved.
-        charged: Charged so far, and what open challenges have reserved.
+        charged: Total charge so far, including what open challenges have reserved.
     """
 
     analyst: str
@@ -153,7 +153,7 @@ class Allotment(Display):
     charged: int = 0
 
     def affords(self, price: int) -> int:
-        """Return the number of new queries that the allotment surely pays for, if each costs ``price`` at most."""
+        """Return the number of new queries that the allotment certainly covers if each costs at most `price`."""
         left = self.queries - self.asked
         return left if price == 0 else min(left, (self.charges - self.charged) // price)
 
@@ -312,6 +312,12 @@ class Accounts:
         """Add lost queries and charges, and reduce every allotment to the spent part.
 
         Any analyst may have spent the rest in the lost answers.
+
+        Args:
+            queries: Number of lost queries.
+            charges: Lost charges.
+            generation: Generation of the ledger after the recovery.
+            closed: Whether no new query may be answered after the recovery.
         """
         lost = self.lost
         self.lost = Losses(lost.recoveries + 1, generation, lost.queries + queries, lost.charges + charges)
@@ -475,9 +481,9 @@ class Declaration:
     """Public record of one declared family.
 
     Attributes:
-        name: Its name, unique in the holdout.
-        shown: What it holds, as people read it.
-        family: What it holds, as canonical JSON.
+        name: Name of the family, unique in the holdout.
+        shown: Members of the family, as people read them.
+        family: Members of the family, as canonical JSON.
         nats: ln(1 / level) that all of its members share.
         entry: Number of its entry in the ledger.
         later: Whether it was declared after the holdout had been created, and took a place among the queries.

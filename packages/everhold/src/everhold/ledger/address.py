@@ -78,7 +78,7 @@ def connected(url: str, *, create: bool, patience: float) -> LedgerDatabase:
     """Connect to the database at an address, without a look at its tables.
 
     Args:
-        url: The address.
+        url: URL of the database.
         create: Whether a missing file is created.
         patience: Seconds to wait while another process writes.
 
@@ -98,7 +98,7 @@ def rows_beside(url: str) -> Path:
     """Return the folder with the private folders of a storage's holdouts, given the storage's address.
 
     Raises:
-        ValueError: If the address cannot be used, or names no folder where it has to.
+        ValueError: If the address cannot be used, or if it must name a folder and does not.
 
     Examples:
         >>> rows_beside("sqlite:////srv/study.db").as_posix()
@@ -282,7 +282,10 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def _check_header(path: Path, header: bytes, *, create: bool) -> None:
-    """Check that a file begins as a ledger, or has its tables."""
+    """Check that a file begins as a ledger, or has its tables.
+
+    `create` says whether the caller would create tables. It decides the error for a file of another program.
+    """
     if header and not header.startswith(_MAGIC):
         raise IntegrityError(DAMAGED.format("file"))
     if header[_MARK_AT : _MARK_AT + 4] == _MARK.to_bytes(4, "big"):

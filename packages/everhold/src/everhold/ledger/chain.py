@@ -173,7 +173,7 @@ class EntryIndex:
 
         Args:
             sequence: Number of the last entry of a head that carries the steward's seal.
-            queries_hash: Its digest of all queries.
+            queries_hash: Digest of all queries up to the later head.
             later: The fingerprints of all entries that the database has after this one, in order, with nothing in
                 between. If their digest is the head's they are what was written, however the database splits them.
         """

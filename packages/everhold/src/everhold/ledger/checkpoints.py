@@ -45,7 +45,7 @@ class Checkpoint:
 
     Attributes:
         sequence: Number of that entry.
-        entry_hash: Its hash.
+        entry_hash: Hash of that entry.
         charged: Sum of all charges.
         accounts: Allotments and the state of extensions, as a head's state carries them.
         tally: Counts of the entries, for certificates; the field's name in the ledger.

@@ -38,9 +38,9 @@ def copy_tables(
     """Copy tables into empty tables of another database. The source is read in one transaction and not blocked.
 
     Args:
-        source: Where they are.
-        target: Where they go; its tables are there already.
-        names: Of the tables.
+        source: Database to copy from.
+        target: Database to copy to. Its tables must exist and be empty.
+        names: Names of the tables.
         then: Called before the copy is committed; if it raises, nothing is copied.
 
     Raises:

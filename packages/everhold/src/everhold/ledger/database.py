@@ -95,7 +95,10 @@ class LedgerDatabase(ABC):
 
     @abstractmethod
     def _begin(self, connection: sa.Connection, *, writing: bool, turn: str) -> None:
-        """Begin a transaction. A writer waits for its turn."""
+        """Begin a transaction. A writer waits for its turn.
+
+        `writing` says whether the transaction writes.
+        """
 
     def close(self) -> None:
         """Close all idle connections, which are opened again when needed."""
@@ -185,7 +188,12 @@ class LedgerDatabase(ABC):
 
     @contextlib.contextmanager
     def _transaction(self, *, writing: bool, turn: str) -> Iterator[sa.Connection]:
-        """Context with a connection in a transaction, which is committed unless the block raises."""
+        """Context with a connection in a transaction, which is committed unless the block raises.
+
+        Args:
+            writing: Whether the transaction writes.
+            turn: Turn that a writer waits for.
+        """
         if self._busy_at_fork:
             raise EverholdError(
                 "This process was forked while the ledger was in use, so it cannot use "
@@ -227,14 +235,14 @@ class LedgerDatabase(ABC):
             return _revision(connection)
 
     def migrate(self, *, create: bool) -> str | None:
-        """Check that the tables have this version's schema, and create them if there are none.
+        """Check that the tables have this version's schema. If there are no tables and `create` is True, create them.
 
         Returns:
             The revision that was found; None if there were no tables.
 
         Raises:
             HoldoutNotFound: If there are no tables yet and `create` is false: it belongs to another program.
-            EverholdError: If they are those of another version.
+            EverholdError: If the tables are those of another version.
         """
         revision = self.revision()
         if revision == CURRENT_REVISION:
@@ -333,14 +341,14 @@ class Group:
     """Writers that share a transaction.
 
     Attributes:
-        connection: In the transaction.
-        end: Ends it.
-        opener: The first of them.
-        until: When the last may join, on the clock of `time.monotonic`.
-        parts: What they did, by the turn that they took.
-        faults: Why a part was not written, or what does not follow from it, by the same; nobody else is told.
+        connection: Connection in the transaction.
+        end: Stack that ends the transaction.
+        opener: First writer, who opened the transaction.
+        until: Latest time at which a writer may join, on the clock of `time.monotonic`.
+        parts: Work of the writers, by their turn.
+        faults: By turn, why a part was not written. Only the writers of that turn are told.
         fault: Why nothing was committed, or why nobody knows; None until then.
-        done: Set when all of them may go on.
+        done: Event that is set when all writers may go on.
     """
 
     connection: sa.Connection
@@ -388,10 +396,10 @@ class Writer:
     """A thread that writes to a database, or waits to write.
 
     Attributes:
-        database: What it writes to.
+        database: Database of the writer.
         alone: Whether it shares its transaction with nobody.
-        group: The open transaction that it was handed, if any.
-        called: Held until it is its turn.
+        group: Open transaction that an earlier writer handed on. None if there is none.
+        called: Lock that is held until it is the writer's turn.
     """
 
     database: Any
@@ -552,7 +560,10 @@ def _unknown() -> Unavailable:
 
 
 def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
-    """Return the error for an SQLSTATE of PostgreSQL. Without one, the connection failed or was lost."""
+    """Return the error for an SQLSTATE of PostgreSQL. Without one, the connection failed or was lost.
+
+    `committing` says whether a commit was under way. If so, a lost connection leaves open whether it was committed.
+    """
     if state is None or state.startswith(_GONE):
         return _unknown() if committing else Unavailable(_LOST)
     if state in _LOCKED:

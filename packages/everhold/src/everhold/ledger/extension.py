@@ -31,11 +31,12 @@ class LedgerExtension(Protocol):
     """Protocol of a feature's state in the ledger. Inherit from it in a class without required arguments.
 
     Attributes:
-        name: That of the entry point: accessor on the holdout, keyword of `Holdout.create` and field of its settings.
+        name: Name of the entry point. It is also the accessor on the holdout, the keyword of `Holdout.create` and the
+            field of its settings.
         key: Field of the sealed state.
-        acts: Sources of its entries that are no queries.
-        answers: Sources of answers to queries that only it gives.
-        free: Those of them that take nothing from the budget, and are given after the study was unsealed, too.
+        acts: Sources of the extension's ledger entries that are not queries.
+        answers: Sources of answers that only this extension gives.
+        free: Those of `answers` that take nothing from the budget, and are also given after the study was unsealed.
         accessor: Class of `holdout.<name>`, a `HoldoutAccessor`, as ``"module:attribute"``; empty for none.
     """
 
@@ -89,8 +90,8 @@ class LedgerExtension(Protocol):
         """Yield a text for each fault of the files that the extension stores beside the sealed rows.
 
         Args:
-            record: The holdout.
-            folder: Its private folder.
+            record: Record of the holdout.
+            folder: Private folder of the holdout.
             seal_key: The steward's key.
             arrivals: Descriptions of the arrivals of rows.
         """

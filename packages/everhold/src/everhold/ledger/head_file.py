@@ -41,7 +41,7 @@ class Reached:
     Attributes:
         generation: How many times it was set back and recovered, lost recoveries included.
         sequence: Number of the last entry.
-        entry_hash: Its hash.
+        entry_hash: Hash of that head.
         asked: Different queries asked so far.
         charged: Sum of all charges.
         closed: Whether the study was unsealed, and nothing may be asked any more.
@@ -108,7 +108,7 @@ class HeadFile:
     """File with the newest head of one holdout. Safe to use from many threads and processes.
 
     Attributes:
-        path: The file.
+        path: Path of the file.
         holdout: Identifier of the holdout.
     """
 

@@ -137,8 +137,9 @@ class Ledger:
         """Return the ledger's head, and which of these fingerprints have an entry.
 
         Args:
-            queries: Their fingerprints.
-            read: False for what this process has seen, where it has seen anything; see `latest`.
+            queries: Fingerprints of queries.
+            read: Whether to read the ledger. If False, what this process has seen is used if it has seen anything, see
+                `latest`.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -237,7 +238,7 @@ class Ledger:
 
         Args:
             queries: In the order asked; repeats, also within the batch, are free.
-            alone: Share with nobody, because the block takes long or reads all entries.
+            alone: Whether to share the transaction with nobody, because the block takes long or reads all entries.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -290,8 +291,8 @@ class Ledger:
         """Return the sealed mean and interval ends of an answer, or None if it has none. Secret before the unsealing.
 
         Args:
-            query: The fingerprint.
-            answer: As the entry holds it.
+            query: Fingerprint of the query.
+            answer: Answer in the form that the entry holds.
 
         Raises:
             IntegrityError: If its envelope was altered.
@@ -354,15 +355,15 @@ class _Appended:
     """Entries that the writers of a group append to a ledger in one transaction.
 
     Attributes:
-        ledger: The ledger.
-        found: Its head before them.
-        reached: What the head file said then.
-        asked: All queries before them.
-        head: The head after them.
-        state: Its state, canonical JSON (secret).
-        digest: Of all queries, up to the last of theirs.
-        rows: The entries.
-        answers: Sequence and answer of each, by fingerprint.
+        ledger: The ledger to which the entries are appended.
+        found: Head of the ledger before these entries.
+        reached: What the head file said before these entries.
+        asked: All queries before these entries.
+        head: Head of the ledger after these entries.
+        state: State after these entries, as canonical JSON. Secret.
+        digest: Digest of all queries up to the last of these entries.
+        rows: The new entries.
+        answers: Sequence number and answer of each new entry, by fingerprint.
     """
 
     ledger: Ledger

@@ -93,7 +93,7 @@ class Entry:
         answer: The exact answer.
         charged: What it cost.
         asked_at: UTC, ISO 8601.
-        state_seal: Keyed commitment to the state after the batch this entry came in.
+        state_seal: Keyed commitment to the state after the batch that contains the entry.
         previous_hash: Hash of the entry before.
         entry_hash: Hash of this entry.
         entry_seal: Keyed commitment to this entry.

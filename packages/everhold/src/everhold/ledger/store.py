@@ -125,10 +125,10 @@ class LedgerStore:
 
     @classmethod
     def open(cls, url: str, *, create: bool = True, patience: float = 30.0) -> LedgerStore:
-        """Open the database at `url`, and create it if need be.
+        """Open the database at `url`. If it is missing and `create` is True, create it.
 
         Args:
-            url: Such as ``sqlite:///study.db`` or ``postgresql://user@host/database``.
+            url: URL such as ``sqlite:///study.db`` or ``postgresql://user@host/database``.
             create: Whether a missing file, or missing tables, are created.
             patience: Seconds to wait while another process writes.
 

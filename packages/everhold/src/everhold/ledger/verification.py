@@ -57,7 +57,7 @@ class VerificationReport(Display):
     """Result of a ledger's verification, with all findings.
 
     Attributes:
-        name: The holdout's.
+        name: Name of the holdout.
         entries: How many entries were checked.
         findings: Everything that is wrong, in the order of the ledger.
         keyed: Whether the seals were checked too. Without the key, an altered state is not seen, nor a chain whose
@@ -146,7 +146,7 @@ class Checked:
     """Result of a verification without findings, up to a certain head.
 
     Attributes:
-        counts: What its entries add up to.
+        counts: Sums over all entries.
         since: The checkpoint after which its entries were read; None if all of them were.
     """
 

@@ -58,7 +58,7 @@ class Mechanism(ABC):
 
     Attributes:
         rows: Number of sealed rows n.
-        queries: Number of queries m that is planned for.
+        queries: Planned number m of queries.
         confidence: 1 - beta, in (0, 1).
         dependence: How the rows depend on each other.
         unit: Grid steps between the row values 0 and 1 (theory, section 6); as many as the rows allow
@@ -106,7 +106,7 @@ class Mechanism(ABC):
 
     @classmethod
     def recommendable(cls) -> bool:
-        """Return whether a plan may choose the mechanism without being asked to.
+        """Return whether a plan may choose the mechanism although nobody named it.
 
         It has to allow adaptive queries, two-sided answers, and rows of any laws.
         """
@@ -215,8 +215,8 @@ class Mechanism(ABC):
 
         Args:
             at: The population's value of a yes-or-no query.
-            alike: Correlation of two rows of one sealed group, in [0, 1], where sums of groups are bet on; None where
-                they are not, because no column names the groups or there are no training rows.
+            alike: Correlation of two rows of one sealed group, in [0, 1], if bets are made on sums of groups. None
+                otherwise.
         """
         radius = self.promise().radius
         return (min(at + radius, 1.0) - max(at - radius, 0.0)) / 2.0
@@ -243,10 +243,10 @@ class Mechanism(ABC):
 
         Args:
             state: The public state before the query.
-            most: That are of interest.
+            most: Largest number that is of interest.
             procedures: Theirs, if known: with some of them more may be sure. None for challenges, of which no
                 interval is told.
-            silent: Whether nothing is told of them.
+            silent: Whether the queries are silent: registered, with nothing told before the study is unsealed.
         """
         return min(most, max(self.queries - state.asked, 0))
 

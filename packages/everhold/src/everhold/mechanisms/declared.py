@@ -88,7 +88,8 @@ def label_nats(
         counts: The counts that are answered, shape (queries,).
         rows: Number of sealed rows.
         at: Training estimates in [0, 1], shape (queries,).
-        trained: Number of independent rows that they were made from, shape (queries,); 0 where there is none.
+        trained: Number of independent training rows that each estimate was made from, shape (queries,). 0 if there is
+            no estimate.
 
     Examples:
         >>> label_nats(np.array([5_010]), rows=20_000, at=np.array([0.25]), trained=np.array([20_000.0])).round(1)

@@ -31,7 +31,7 @@ def release_all(mechanism: PublicLevels, state: State, evaluations: Evaluations)
     """Answer queries that are asked together with their values, as many as the budget allows.
 
     Args:
-        mechanism: The mechanism.
+        mechanism: The mechanism that answers.
         state: Public state before the queries.
         evaluations: The queries. A guess makes a label cheaper and has no other effect.
     """

@@ -270,8 +270,8 @@ class BatchStep:
     """The evaluated queries of one step, asked together at levels fixed beforehand. Secret until they are answered.
 
     Attributes:
-        mechanism: The mechanism.
-        queries: The queries.
+        mechanism: The mechanism that answers.
+        queries: The evaluated queries.
         procedures: Interval procedure of each query.
         nats: ln(1 / level) of each query, shape (queries,).
         totals: Exact sums over all sealed rows, shape (queries,).
@@ -371,7 +371,7 @@ class BatchStep:
         return self.queries.summary(place, self.procedures[place], float(self.sealed[place, 0]))
 
     def answer(self, replies: Replies, start: int, state: State) -> State:
-        """Fill in the replies from position ``start`` on, and return the state after the step."""
+        """Fill in the replies, beginning at position ``start``, and return the state after the step."""
         count, where = len(self.nats), slice(start, start + len(self.nats))
         replies.sealed[where], replies.nats[where] = np.clip(self.sealed, 0.0, 1.0), self.nats
         replies.procedures[where] = self.procedures

@@ -47,6 +47,9 @@ def failing_rows_cost(*, told: bool) -> int:
     """Return the cost of a label that tells a share of failing rows, or that confirms its guess (S16).
 
     It is in millionths of a nat.
+
+    Args:
+        told: Whether the label tells the share. If not, it confirms the guess.
     """
     return in_millionths(-math.log(_FAILING_TOLD) if told else -math.log1p(-_FAILING_TOLD))
 
@@ -229,7 +232,7 @@ def likeliest_sealed(
 
     Args:
         procedure: How the interval is made.
-        place: That was told with the label.
+        place: Place that was told with the label.
         interval: Both ends that were told.
         guess: In units of a mean; None where there is none.
         nats: ln(1 / level).

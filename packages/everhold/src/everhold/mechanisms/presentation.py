@@ -14,14 +14,16 @@ class Presentation:
     Attributes:
         page: Page of docs/theory that proves its promise.
         colour: In charts, after Okabe and Ito, distinct for people with colour blindness.
-        explanation: How answers are made.
-        endless: The last sentences of that for a holdout that goes on when the budget is used up; else `ends`.
-        ends: For one that does not.
-        theorem: Why they are true.
+        explanation: Sentences that say how answers are made.
+        endless: Last sentences of the explanation for a holdout that goes on when the budget is used up. If empty,
+            `ends` is used.
+        ends: Last sentences of the explanation for a holdout that stops when the budget is used up.
+        theorem: Sentences that say why the answers are true.
         sentence: The promise, with places for what a certificate knows.
         no_privacy: Why nothing is promised about single rows, where that is so.
         left: What a reader has to know about the remaining budget.
-        left_endless: The same for a holdout that goes on when the budget is used up.
+        left_endless: What a reader has to know about the remaining budget of a holdout that goes on when the budget is
+            used up.
         note: Beside its line in a plan.
         legend: Beside its name in a chart.
     """
@@ -40,5 +42,9 @@ class Presentation:
     legend: str = ""
 
     def explained(self, *, endless: bool) -> str:
-        """Return the explanation followed by what happens at the end of the budget."""
+        """Return the explanation followed by what happens at the end of the budget.
+
+        Args:
+            endless: Whether the holdout goes on when the budget is used up.
+        """
         return f"{self.explanation} {self.endless if endless else self.ends}".strip()

@@ -164,7 +164,7 @@ class PublicLevels(ChecksGuesses):
 
     @property
     def effective_training(self) -> float:
-        """Effective number of independent rows that guesses are made from."""
+        """Effective number of independent training rows. Guesses are made from these rows."""
         return self.effective_rows(self.training_rows or self.rows)
 
     @cached_property
@@ -460,9 +460,9 @@ class GuessQuotes:
         """Return the intervals that the next answer to a query with this guess is expected to have.
 
         Args:
-            state: Before.
-            guess: In units of a mean over [0, 1].
-            procedure: The query's; by default that of any mean of values in [0, 1].
+            state: State before the query.
+            guess: Guess in units of a mean over [0, 1].
+            procedure: Interval procedure of the query. The default is that of any mean of values in [0, 1].
             described: The level and the procedure that it has by its description, if it has one.
         """
         mechanism, rounding = self.mechanism, self.mechanism.rounding
@@ -535,9 +535,9 @@ def bets_on_groups(mechanism: Mechanism, at: float, alike: float | None, *, trai
     """Return the bets on groups that a yes-or-no query is planned with, or None if no groups are known.
 
     Args:
-        mechanism: The mechanism.
+        mechanism: The mechanism that is planned.
         at: The population's value, in [0, 1].
-        alike: As for `Mechanism.expected_radius`.
+        alike: Correlation of two rows of one sealed group, in [0, 1]. None if groups are not known.
         training_rows: Number of training rows.
     """
     dependence = mechanism.dependence

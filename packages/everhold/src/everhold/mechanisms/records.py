@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Source(IntEnum):
-    """Where an answer came from."""
+    """Origin of an answer."""
 
     GUESS = 1
     HOLDOUT = 2

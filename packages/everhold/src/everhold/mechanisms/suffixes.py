@@ -25,7 +25,7 @@ _NEW = 0.25  # part of all rows that must have arrived since the latest tree ope
 
 @dataclass(frozen=True, slots=True)
 class Suffix:
-    """A tree of queries about the rows from one arrival on, with the counts at the time it opened. Public.
+    """A tree of queries about the rows of one arrival and all later rows, with the counts at its opening. Public.
 
     Attributes:
         number: k, from 1.
@@ -79,7 +79,7 @@ def tree_of(
 
     Args:
         mechanism: Mechanism of tree 1, made at the creation; it has `share_of(1)` if later trees may open.
-        suffix: The tree.
+        suffix: The tree, as the ledger records it.
         rows: Rows of the tree that have arrived.
         training_rows: All training rows.
         dependence: Dependence of these rows; by default that of the creation, in proportion.

@@ -11,13 +11,13 @@ class Traits:
     """Facts about a kind of mechanism, the same for all parameters, for compiler, planner and certificate.
 
     Attributes:
-        needs_guess: Every query comes with a guess.
-        adaptive: Queries may depend on earlier answers.
-        one_sided: Some answers bound the population's value from one side only.
+        needs_guess: Whether every query must come with a guess.
+        adaptive: Whether queries may depend on earlier answers.
+        one_sided: Whether some answers bound the population's value from one side only.
         one_law: Whether it answers from parts of the rows, so that all rows have to be of one law.
         independent_rows: Whether it takes independent rows only.
-        adds_noise: Answers are noisy.
-        unsealable: Every query has an interval of its own, which can be told when the study is over (S8).
+        adds_noise: Whether answers are noisy.
+        unsealable: Whether every query has an interval of its own, which can be told when the study is over (S8).
         only_silent: Whether it takes silent queries only, so that no plan for answers has a line for it.
         leakage: Its statement is S1, which looks at what answers tell about a row and not at the rows' concentration.
             It is the function that says how much, as ``"module:function"``, of the model, loss, delta and rows.

@@ -49,7 +49,9 @@ def open_gate(session: HoldoutSession, name: str, metric: Any = None, **terms: A
 
 
 def _at(session: HoldoutSession, name: str, *, cases: bool | None = None) -> Gate:
-    """The gate of this name.
+    """Return the gate with this name.
+
+    `cases` says whether the gate must be about cases (True) or about rows (False). None if either is right.
 
     Raises:
         NotFound: If there is none; no gate has a name that cannot be used.
@@ -408,7 +410,7 @@ class Report(
         return opened.report(self.results, champion=self.champion, baseline=self.baseline)
 
     def facts(self, result: Progress) -> Mapping[str, Any]:
-        """Whether it goes on."""
+        """Return the facts for the audit log: the gate, and whether the challenge goes on or its verdict."""
         told = result.verdict
         return {"gate": self.gate, "outcome": "go on" if told is None else told.to_dict()["verdict"]}
 

@@ -92,8 +92,8 @@ class HoldoutOperation(Generic[Result]):
             changes nothing.
         route: Method and path below that of the holdout, such as ``"PUT /allotments/{analyst}"``; empty if it works
             only where the sealed rows are.
-        topic: Of the route, under which the API's page lists it.
-        status: Of the response where it succeeds.
+        topic: Topic under which the API's page lists the route.
+        status: HTTP status of the response if the operation succeeds.
         part: Field of the response that holds the result, where the result is no dataclass.
         actor: Field that names on whose behalf it is done. In a service an analyst's own name is there, and it takes no
             allotment.
@@ -160,13 +160,13 @@ class Param:
     """What is said of a field beside its type.
 
     Attributes:
-        help: Its meaning.
-        least: Smallest number.
-        most: Largest number.
-        longest: Most characters of a text, or items of a list.
+        help: Meaning of the field, in words for users.
+        least: Smallest allowed number.
+        most: Largest allowed number.
+        longest: Largest number of characters of a text, or of items of a list.
         pattern: Regular expression that a text fits.
-        example: A value.
-        travels: Whether a service is told of it.
+        example: An allowed value, for documentation.
+        travels: Whether a service receives the field.
     """
 
     help: str
@@ -183,11 +183,11 @@ class Parameter:
     """A field of an operation, as a carrier reads it.
 
     Attributes:
-        name: Of the field.
-        type: Without its annotations.
-        about: Its help and limits.
+        name: Name of the field.
+        type: Type of the field, without its annotations.
+        about: Help and limits of the field.
         required: Whether it has no default.
-        default: Its default.
+        default: Default value of the field.
     """
 
     name: str

@@ -47,7 +47,7 @@ class LocalTransport:
     """Performs operations on a session of this machine.
 
     Args:
-        session: Open.
+        session: The open session.
     """
 
     def __init__(self, session: HoldoutSession) -> None:

@@ -84,12 +84,12 @@ class EarlierFiles:
 
     Attributes:
         folder: Private folder of the holdout's rows.
-        schema: Of the holdout.
+        schema: Schema of the holdout.
         key: Secret key of the hashes of rows.
         with_rows: Numbers of earlier arrivals with sealed rows, 0 for those of the creation.
-        with_training: Numbers of earlier arrivals with training rows, likewise.
+        with_training: Numbers of earlier arrivals with training rows, 0 for those of the creation.
         dependence: Dependence of the rows.
-        largest_group: Rows that no group may have more of; None for any number.
+        largest_group: Largest number of rows that a group may have. None if there is no limit.
     """
 
     folder: Path
@@ -159,7 +159,7 @@ def seal_arrival(
 
     Args:
         earlier: Files of the rows that are there already.
-        number: Of the arrival.
+        number: Number of the arrival.
         rows: Rows to seal; None for none.
         training: Open rows; None for none.
         check: Raises an error if the file of the rows to seal has rows that may not be sealed.
@@ -383,8 +383,8 @@ def arriving_groups(
     Args:
         connection: Has a view for each side that arrives.
         sides: ``"holdout"``, ``"training"`` or both.
-        schema: Of the holdout.
-        column: Its equal values make a group.
+        schema: Schema of the holdout.
+        column: Column whose equal values make a group.
         sealed: Files of rows that are sealed already.
         training: Files of training rows.
 
@@ -425,7 +425,7 @@ def arriving_groups(
 
 
 def check_no_larger(groups: Sequence[tuple[int, int]], largest: int | None) -> None:
-    """Check that no group is larger than the largest size that bets were planned for. Sizes are public.
+    """Check that no group is larger than the largest size planned for bets on groups. Sizes of groups are public.
 
     Args:
         groups: Pairs (size, number of groups of that size).

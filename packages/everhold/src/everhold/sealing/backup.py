@@ -228,7 +228,10 @@ def _is_ours(member: tarfile.TarInfo) -> bool:
 
 
 def _check(copy: LedgerStore, record: HoldoutRecord, rows: Path, *, head_file: bool) -> None:
-    """Raise IntegrityError if a restored holdout differs from its recorded seals, settings or rows."""
+    """Raise IntegrityError if a restored holdout differs from its recorded seals, settings or rows.
+
+    `head_file` says whether the file of the newest head must agree, too.
+    """
     check_settings(record.configuration)
     folder = rows / record.configuration["folder"]
     key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])
@@ -296,11 +299,12 @@ def inspect(
     """Check the ledger of a holdout, its rows and the files of its gates. Rows in an engine are read there.
 
     Args:
-        store: The ledger.
-        record: The holdout.
-        folder: Its private folder.
+        store: The ledger's database.
+        record: Record of the holdout in that database.
+        folder: Private folder of the holdout.
         key: The steward's; without it seals, gates and rows in an engine are not checked.
-        expected_head: As for `everhold.ledger.verification.verify`.
+        expected_head: Sequence and hash of a head that the ledger must contain, as for
+            `everhold.ledger.verification.verify`.
         head_file: Whether the ledger has to have come as far as the file of the newest head says.
         tables: Whether rows in an engine are read.
     """

@@ -207,7 +207,7 @@ def _is_table(facts: object) -> bool:
 
 
 def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
-    """Return the mechanism that the holdout was created with.
+    """Return the mechanism that is recorded in the settings of a holdout.
 
     Raises:
         IntegrityError: If its parameters are not this version's: then its promise could not be kept.
@@ -259,7 +259,7 @@ def usable_columns(columns: Mapping[str, ColumnKind], *, row_id: str | None) -> 
 
 
 def recorded_extensions(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of the extensions that a holdout was created with."""
+    """Return the settings of the extensions that are recorded in the settings of a holdout."""
     return {name: configuration[name] for name in configuration.keys() - _SETTINGS - _SOMETIMES}
 
 

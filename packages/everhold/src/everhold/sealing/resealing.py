@@ -375,7 +375,7 @@ def untold_matches(rows: Path, record: HoldoutRecord, *, arrival: int = 0) -> li
 
     Args:
         rows: Folder with the rows of all holdouts of the storage.
-        record: The holdout.
+        record: Record of the holdout.
         arrival: Number of an arrival, for its rows.
 
     Returns:

@@ -40,7 +40,7 @@ class SealedFile:
     """Path and expected fingerprint of a file of rows.
 
     Attributes:
-        path: Where it is.
+        path: Path of the file.
         fingerprint: SHA-256 of its content, in hex.
         what: How messages call its rows, "holdout" or "training".
     """
@@ -83,7 +83,7 @@ def sealed_files(
 
     Args:
         folder: Private folder of the holdout.
-        configuration: Of the holdout.
+        configuration: Settings of the holdout.
         arrival: Description in the ledger's entry of the arrival; None for the creation.
     """
     facts, number = (configuration, 0) if arrival is None else (arrival, int(arrival["arrival"]))
@@ -99,10 +99,10 @@ def write_note(path: Path, content: bytes, *, key: bytes, replace: bool = True) 
     """Write a note file with a keyed digest durably, readable only by its owner.
 
     Args:
-        path: Its name is sealed, too.
-        content: Of the note.
+        path: Path of the note. The digest also covers the file's name.
+        content: Content of the note.
         key: The steward's `notes_key`.
-        replace: Whether a note that is there gives way; else it stays, and nothing is written.
+        replace: Whether to replace an existing note. If not, an existing note stays and nothing is written.
     """
     new = path.with_name(f"{secrets.token_hex(8)}.new")  # others may open the holdout meanwhile
     try:
@@ -197,11 +197,11 @@ def read_arrays(path: Path, *, key: bytes, bound_to: bytes, needed: str, whose: 
     """Read the arrays in a file of bytes that `packed` made.
 
     Args:
-        path: The file.
-        key: As for `packed`.
-        bound_to: As for `packed`.
+        path: Path of the file.
+        key: Key of the digest, as for `packed`.
+        bound_to: Bytes that identify the owner of the arrays, as for `packed`.
         needed: Name of an array that has to be there.
-        whose: What the file is of, in words for an error.
+        whose: Owner of the file, in words for an error message.
 
     Raises:
         IntegrityError: If the file is missing or was altered.

@@ -60,7 +60,8 @@ class Repetitions:
     Attributes:
         sealed: n, number of sealed rows.
         training: m, number of training rows.
-        sizes: For each k: of how many different rows there are k, and how many of them are on both sides.
+        sizes: For each k, two numbers: how many different rows occur exactly k times, and how many of these are on
+            both sides.
         shared: Sealed rows that equal a training row.
     """
 
@@ -115,7 +116,7 @@ def excess_by_chance(found: Repetitions) -> float:
     """Return a bound on the probability that chance puts so many different rows on both sides (Chernoff).
 
     Args:
-        found: The repetitions.
+        found: Repetitions of rows, as counted.
 
     Returns:
         ``exp(-F KL(M/F | p))`` for M of F repeated rows on both sides, of which chance puts the share p there; 1 if it
@@ -294,7 +295,7 @@ def warn_of_matched_classes(folder: Path, schema: Schema) -> None:
 
     Args:
         folder: Folder of the holdout. Rows that stay in an engine are not looked at.
-        schema: The rows.
+        schema: Schema of the rows.
 
     Warns:
         DependenceWarning: If training rows tell how often a value is sealed.
@@ -443,7 +444,7 @@ def whole_groups(tables: SealedTables, apart: Collection[str], declared: Sequenc
     both. Columns that only follow the time of a split, and groups inside declared ones, are left out.
 
     Args:
-        tables: The rows.
+        tables: Tables of the sealed rows and of the training rows.
         apart: Columns none of whose values stand on both sides; see `is_apart`.
         declared: Columns that the dependence names; groups inside those of the first are declared, too.
     """

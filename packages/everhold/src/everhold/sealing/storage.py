@@ -58,7 +58,7 @@ def rows_folder(storage: str | Path) -> Path:
     """Return the folder with the private folders of a storage's holdouts.
 
     Raises:
-        ValueError: If the address cannot be used, or says nothing of the folder where it has to.
+        ValueError: If the address cannot be used, or if it must name the folder and does not.
     """
     return rows_beside(storage_url(storage))
 
@@ -116,8 +116,9 @@ def new_folder(rows: Path, name: str) -> Iterator[Path]:
     After an error it is removed, if nothing was recorded.
 
     Args:
-        rows: Where those of all holdouts of the storage are; made if it is missing, in a folder that is there.
-        name: Of the holdout.
+        rows: Folder with the private folders of all holdouts of the storage. It is made if it is missing, but its
+            parent must exist.
+        name: Name of the holdout.
 
     Raises:
         HoldoutRejected: If it cannot be made.
@@ -173,7 +174,7 @@ class StewardKey:
 
         Args:
             path: File that `create` wrote.
-            public_key: The public key that the holdout was created with, in hex.
+            public_key: Public key, in hex, that was recorded when the holdout was created.
 
         Raises:
             AuthError: If the file is missing, unreadable, open to other users or holds another key.

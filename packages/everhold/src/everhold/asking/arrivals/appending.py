@@ -284,7 +284,7 @@ def _new_rules(growth: Growth, files: ArrivedFiles) -> dict[str, MissingRule]:
         HoldoutRejected: If declared queries would mean something else. Nothing was appended.
 
     Warns:
-        ColumnWarning: If queries that read such a column are refused from now on.
+        ColumnWarning: If queries that read such a column will be refused.
     """
     first, rows = growth.first, growth.rows
     known = rows.missing(growth.account.arrivals)
@@ -393,7 +393,7 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
         The rows, as an Arrow table.
 
     Raises:
-        QueryRejected: If there is no tree that goes on, or an analyst asks. Nothing was changed.
+        QueryRejected: If no later tree would be left, or if an analyst asks. Nothing was changed.
     """
     if table_of_rows(first) is not None:
         raise QueryRejected("The rows of this holdout stay in a table of an engine. Only rows in files can be retired.")

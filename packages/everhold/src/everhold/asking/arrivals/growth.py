@@ -169,7 +169,7 @@ class Growth:
 
     @property
     def mechanism(self) -> PublicLevels:
-        """The mechanism that the holdout was created with."""
+        """Mechanism that is recorded in the settings of the holdout."""
         return cast("PublicLevels", self.first.mechanism)
 
     @cached_property
@@ -401,7 +401,7 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
     With declared families all rows have one tree: the families have their part, and the tree has the rest (S14).
 
     Args:
-        mechanism: For rows that stay as they are.
+        mechanism: Mechanism planned for rows that stay as they are.
         planning: The plan of the holdout.
         declared: Whether families are declared at creation.
 
@@ -467,7 +467,10 @@ def _check_largest(groups: DependenceModel, largest: int | None) -> None:
 
 
 def record_growth(configuration: dict[str, Any], planning: Planning, *, declared: bool) -> None:
-    """Write into the settings of a new holdout that rows may be appended, and the numbers that families need."""
+    """Write into the settings of a new holdout that rows may be appended, and the numbers that families need.
+
+    `declared` says whether families are declared at creation.
+    """
     if not planning.grows:
         return
     if not declared:

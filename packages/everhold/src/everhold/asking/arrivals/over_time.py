@@ -41,7 +41,8 @@ class OverTime(Display):
             earlier one.
         changed: Pairs of windows whose intervals do not meet. The population changed between them, with the confidence
             of the holdout.
-        contradiction: That the windows contradict one law, where one was supposed; else empty.
+        contradiction: In words, that the windows contradict one law. Empty if they do not, or if one law was not
+            supposed.
     """
 
     asked: str

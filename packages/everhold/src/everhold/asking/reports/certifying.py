@@ -47,7 +47,10 @@ def certificate_of(
     session: HoldoutSession, answers: Mapping[str, Choice] | Sequence[Choice] | None, *, queries: bool,
     timestamp: Timestamper | str | None,
 ) -> Certificate:  # fmt: skip
-    """Return the certificate of a holdout, for `everhold.Holdout.certificate`."""
+    """Return the certificate of a holdout, for `everhold.Holdout.certificate`.
+
+    `queries` says whether the certificate lists all queries.
+    """
     stamper = TimestampAuthority(timestamp) if isinstance(timestamp, str) else timestamp
     executor, head = session.executor, session.executor.ledger.head()
     with progress("certifying"):

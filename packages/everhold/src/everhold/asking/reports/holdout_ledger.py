@@ -101,7 +101,7 @@ class Count:
     """One counted part of a budget: how much there was, and how much is left.
 
     Attributes:
-        name: Such as ``"queries"``.
+        name: Name of the part of the budget, such as ``"queries"``.
         left: Number that is left.
         whole: Number at the beginning.
         analyst: Name of the analyst whose allotment it is; None for the whole budget.
@@ -118,7 +118,7 @@ class EventFeed:
     """The events after some entry of the ledger, and the budget that is left.
 
     Attributes:
-        sequence: The last entry that was read: where to go on.
+        sequence: Number of the last entry that was read. The next call starts after it.
         events: The events in order.
         counts: The budget that is left, of the whole holdout and of each allotment.
         closed: Whether the study is over.
@@ -183,8 +183,8 @@ def with_names(text: str, names: Mapping[str, str]) -> str:
     """Replace the short hashes of predictions and champions in a query's text by names.
 
     Args:
-        text: Such as ``"accuracy of predictions 0f1e2d3c"``.
-        names: Of `model_names`.
+        text: Text of a query, such as ``"accuracy of predictions 0f1e2d3c"``.
+        names: Names by hash, as `model_names` returns them.
 
     Examples:
         >>> with_names("accuracy of predictions 0f1e2d3c", {"0f1e2d3c" + 56 * "0": "submission 2 of larks"})

@@ -36,7 +36,7 @@ class Side(Protocol):
 
     Attributes:
         what: How messages call the rows, "holdout" or "training".
-        rows: Their number.
+        rows: Number of rows of this side.
     """
 
     @property
@@ -158,7 +158,7 @@ def check_same_columns(
         cell_of: From a column that is text on one side alone to words that name its first cell without a number.
 
     Raises:
-        HoldoutRejected: If not.
+        HoldoutRejected: If the columns differ.
     """
     if holdout == training:
         return
@@ -340,7 +340,7 @@ def check_row_ids(row_id: str, columns: Mapping[str, ColumnKind], sides: Sequenc
     """Check that row ids are unique among the sealed rows and among the training rows.
 
     Raises:
-        HoldoutRejected: If not.
+        HoldoutRejected: If an id is missing or occurs twice.
     """
     _check_column(row_id, columns, what="row id")
     for side in sides:
@@ -435,7 +435,7 @@ def warn_of_missing(names: Collection[str], *, of: str = "Sealed rows") -> None:
 
     Args:
         names: The columns, in their order.
-        of: Which rows.
+        of: Name of the rows in the warning.
 
     Warns:
         ColumnWarning: If there are such columns.

@@ -37,7 +37,7 @@ class Sealed:
         key: The steward's new key.
         configuration: The public facts that the ledger binds.
         apart: Columns none of whose values stand both in sealed and in training rows.
-        whole_groups: Those of them by which whole groups were put on one side, the largest groups first.
+        whole_groups: Columns of `apart` by which whole groups were put on one side, the largest groups first.
         lacking: Columns without a value in some training row.
     """
 
@@ -61,7 +61,7 @@ def seal(
     """Seal rows in a new private folder. The caller removes the folder if a later step fails.
 
     Args:
-        folder: Where everything goes.
+        folder: New private folder for the rows, keys and notes.
         request: The rows, and what is declared of them.
         choose: From the arrangement of the rows to the mechanism that answers; what it refuses is not sealed.
         others: All holdouts that the storage has.

@@ -361,7 +361,7 @@ def create_views(
     """Create views on files that belong together. A column in several files is read in one way.
 
     Args:
-        connection: Of the steward's own.
+        connection: A connection of the steward's own, not a locked one.
         files: By the name of the view.
         kinds: Kinds that columns have elsewhere, as in a frame beside the file.
 

@@ -99,10 +99,16 @@ def file_pattern(path: Path) -> str:
 
 
 def view_files(connection: duckdb.DuckDBPyConnection, name: str, *paths: Path, positions: bool = False) -> None:
-    """Create or replace a view of the rows of several Parquet files, with their `POSITION` if that is asked for.
+    """Create or replace a view of the rows of several Parquet files. The view can also have their `POSITION`.
 
     A file that is held in memory in the engine of the connection is read there. A statement takes half the time of a
     relation's method.
+
+    Args:
+        connection: Connection in which the view is made.
+        name: Name of the view.
+        paths: The Parquet files, in the order of their rows.
+        positions: Whether the view has the column `POSITION`.
     """
     columns, rows, engine = "*", files_in_sql(*paths, positions=positions), _open.get()
     held = engine.held if engine is not None and connection in engine.connections and len(paths) == 1 else {}
@@ -112,7 +118,10 @@ def view_files(connection: duckdb.DuckDBPyConnection, name: str, *paths: Path, p
 
 
 def files_in_sql(*paths: Path, positions: bool) -> str:
-    """Return SQL that reads the rows of Parquet files. Folder names such as ``day=5`` do not become columns."""
+    """Return SQL that reads the rows of Parquet files. Folder names such as ``day=5`` do not become columns.
+
+    `positions` says whether to add the column `POSITION`.
+    """
     files = ", ".join("'" + file_pattern(path).replace("'", "''") + "'" for path in paths)
     return f"read_parquet([{files}], hive_partitioning = false{f', {POSITION} = true' if positions else ''})"
 
@@ -133,7 +142,7 @@ def copy_rows(connection: duckdb.DuckDBPyConnection, query: str, path: Path, *, 
     Args:
         connection: Knows what the query reads.
         query: A SELECT statement.
-        path: The file.
+        path: The new file.
         metadata: Further keys of the file, as DuckDB writes a struct, such as ``{salt: 'ab'}``; none by default.
     """
     escaped, keys = str(path).replace("'", "''"), f", KV_METADATA {metadata}" if metadata else ""

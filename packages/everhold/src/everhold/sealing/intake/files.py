@@ -68,7 +68,7 @@ def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
     """Check the rows and write them to an existing, private folder.
 
     Args:
-        folder: Where the Parquet files go.
+        folder: Folder for the Parquet files.
         request: The rows, which are no table that stays where it is. Holdout and training rows may share no row id.
 
     Raises:
@@ -161,7 +161,7 @@ def training_categories(connection: duckdb.DuckDBPyConnection, training: RowSour
 
     Args:
         connection: Holds the training rows as the view ``training``.
-        training: The table as it was handed in; see `RowSource`.
+        training: The training table that the caller passed, see `RowSource`.
     """
     is_file = isinstance(training, (str, Path))
     found = _of_file(connection, Path(training)) if is_file else _of_frame(training)

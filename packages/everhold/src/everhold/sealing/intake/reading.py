@@ -100,11 +100,11 @@ def read_rows(
 
     Args:
         connection: A connection of the steward's own, not a locked one.
-        source: See `RowSource`.
+        source: The rows, in any form of `RowSource`.
         name: Name of the view to make.
         what: How messages call the rows, "holdout" or "training".
-        most_rows: The most rows that are read.
-        kinds: Kinds that the columns have where they are sealed already.
+        most_rows: Largest number of rows that is read.
+        kinds: Kinds of the columns that are sealed already. None if no rows are sealed yet.
 
     Raises:
         HoldoutRejected: If the source cannot be read or is too large. Nothing was created.
@@ -121,9 +121,9 @@ def read_together(
     """Create views on several sources, in which a column has the same type in all of them.
 
     Args:
-        connection: See `read_rows`, like `most_rows`.
-        sources: By what messages call them. The views are called as the sources are, followed by ``_source``.
-        most_rows: See there.
+        connection: A connection of the steward's own, not a locked one.
+        sources: The rows by the name that messages use. The name of a view is that name followed by ``_source``.
+        most_rows: Largest number of rows that is read from one source.
 
     Raises:
         HoldoutRejected: If a source cannot be read or is too large. Nothing was created.
@@ -380,6 +380,8 @@ def check_size(*, rows: int | None, columns: int | None, most_rows: int, what: s
 
 def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str) -> None:
     """Check the number of lines and columns of a CSV or TSV file before it is parsed.
+
+    `packed` says whether the file is compressed by gzip.
 
     Raises:
         HoldoutRejected: If it has too many lines or columns, or a line that is no row. Nothing was created.

@@ -87,11 +87,11 @@ class DealtPart:
     """One part of a table whose rows are dealt among several holdouts.
 
     Attributes:
-        name: The holdout's name.
-        share: Its share of all rows or groups.
-        confidence: Probability with which its own intervals hold together.
-        extensions: Settings of its extensions by name.
-        allow_vacuous: Whether it is sealed even if it promises nothing.
+        name: Name of the part's holdout.
+        share: The part's share of all rows or groups.
+        confidence: Probability with which the intervals of the part's holdout hold together.
+        extensions: Settings of the extensions of the part's holdout, by name.
+        allow_vacuous: Whether to seal the part even if its holdout promises nothing.
     """
 
     name: str
@@ -108,8 +108,8 @@ class ExtensionSettings(Protocol):
         """Return the holdouts among which the rows are dealt, this one first. Empty if this holdout keeps all rows.
 
         Args:
-            name: Of the holdout.
-            confidence: That was requested for it.
+            name: Name of the holdout.
+            confidence: Confidence that was requested for the holdout.
         """
 
     @property
@@ -205,9 +205,9 @@ class SealRequest:
         label: Column that holds the truth, for accuracy and the like.
         rows: Further declarations about the rows.
         dependence: Declared dependence of the rows; None if nothing is declared.
-        seed: For simulations only: noise that can be predicted.
+        seed: Seed of predictable noise, for simulations only. None for secret noise.
         extensions: Settings of extensions by name.
-        dealt: Of rows that were dealt into parts, which part of which holdout they are.
+        dealt: If the rows are one part of dealt rows: which part of which holdout they are.
         content_key: Key of the picture of the rows in a storage that has none, the same for all parts; secret.
 
     Raises:

@@ -91,8 +91,8 @@ def by_group(groups: NDArray[np.int64], share: float, rng: np.random.Generator) 
 
     Args:
         groups: Shape (rows,): the group of each row.
-        share: Of the groups.
-        rng: Chance.
+        share: Share of the groups to seal.
+        rng: Source of randomness.
     """
     _, first, group = np.unique(groups, return_index=True, return_inverse=True)
     order = np.argsort(first)  # by first appearance: what the engine calls a group makes no difference
@@ -106,8 +106,8 @@ def by_class(classes: NDArray[np.int64], share: float, rng: np.random.Generator)
 
     Args:
         classes: Shape (rows,): the class of each row.
-        share: Of each class.
-        rng: Chance.
+        share: Share of the rows of each class to seal.
+        rng: Source of randomness.
     """
     _, first, found, counts = np.unique(classes, return_index=True, return_inverse=True, return_counts=True)
     if len(counts) > _MOST_CLASSES:
@@ -129,9 +129,9 @@ def by_time(times: NDArray[np.float64], share: float, *, gap: float, block: floa
     """Assign the last rows to the sealed rows. Rows within a gap before the sealed rows are left out.
 
     Args:
-        times: Shape (rows,).
-        share: Of the rows; rows of one time stay together.
-        gap: In units of the times.
+        times: Time of each row, shape (rows,).
+        share: Share of the rows to seal. Rows with the same time stay together.
+        gap: Length of the gap, in units of the times.
         block: Length of the blocks that are numbered, in units of the times.
     """
     rows = len(times)
@@ -202,10 +202,10 @@ def split_file(
 
     Args:
         table: A Parquet, CSV or TSV file.
-        folder: Where they go; made if it is not there.
+        folder: Folder for the two files. It is made if it is missing.
         rule: Decides which rows are sealed.
-        seed: For the same split another time; None for chance of its own.
-        most_rows: The most rows that are read.
+        seed: Seed that repeats a split. None for a new random split.
+        most_rows: Largest number of rows that is read.
 
     Raises:
         HoldoutRejected: If the table cannot be read or split so, or a file is there already. Nothing was written.
@@ -277,7 +277,10 @@ def _fetched(connection: duckdb.DuckDBPyConnection, text: str) -> NDArray[np.flo
 
 
 def _write(connection: duckdb.DuckDBPyConnection, parts: Parts, side: int, path: Path, *, numbered: bool) -> None:
-    """Write the sealed rows or the training rows to their file."""
+    """Write the sealed rows or the training rows to their file.
+
+    `numbered` says whether to add a column with the number of each row's group or block.
+    """
     columns = {"side": parts.side, **({BLOCK: parts.groups} if numbered and parts.groups is not None else {})}
     connection.register("sides", columns)
     added = f", sides.{BLOCK}" if numbered else ""
@@ -299,11 +302,11 @@ def dealt_files(
 
     Args:
         request: The rows. Training rows in a file are read with them, so that columns are of the same kinds.
-        folder: A private folder.
-        shares: Of the parts; they add up to 1.
+        folder: Private folder for the files.
+        shares: Share of each part. The shares add up to 1.
         groups: Column whose equal values stay together; None to deal rows.
         order: Column by whose order rows, or groups by their first row, come to the last part first; None for chance.
-        rng: Decides which part a row comes to, where no order does; nothing else does.
+        rng: Source of randomness that assigns rows to parts if there is no `order`. It is used for nothing else.
 
     Returns:
         The files, and the part of each row, from 0.

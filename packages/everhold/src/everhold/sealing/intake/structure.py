@@ -28,7 +28,7 @@ class FileStructure:
     """Arrangement of the rows in a holdout's files. It is the `RowStructure` that models are bound to.
 
     Args:
-        folder: Where the files are.
+        folder: Private folder with the files.
         sealed: What was written there.
         files: Other files than those of the creation, of the rows that are looked at and of those beside them.
     """

@@ -71,7 +71,7 @@ def try_on_public_rows(function: RowFunction, table: Table) -> NDArray[np.float6
     """Check that a function returns one number in [0, 1] for each row, independent of other rows.
 
     Args:
-        function: As it will be applied to the sealed rows.
+        function: The function exactly as it is later applied to the sealed rows.
         table: Training rows, or `made_up_rows`.
 
     Returns:
@@ -97,7 +97,7 @@ def check_rows_alone(values: Callable[[Table], NDArray[Any]], table: Table, whol
     Args:
         values: From a table to the values of its rows.
         table: Public rows.
-        whole: Their values.
+        whole: Row values of the public rows, computed together.
 
     Raises:
         QueryRejected: If it is not. Nothing is charged.
@@ -168,9 +168,9 @@ def public_values(function: RowFunction, table: Table, rows: int, *, of: object 
 
     Args:
         function: From a table to the values of its rows.
-        table: The rows.
+        table: The public rows.
         rows: How many there are.
-        of: As in `sealed_values`.
+        of: Store that these rows come from, as for `sealed_values`. None if there is none.
 
     Raises:
         QueryRejected: If the function fails or gives another number of values. Nothing is charged.
@@ -266,11 +266,11 @@ def sealed_values(
 
     Args:
         function: From a table to the values of its rows.
-        table: The rows.
+        table: The sealed rows.
         rows: How many there are.
         width: Shape of the value of one row.
         fault: What a row counts on which the function fails.
-        of: The store whose rows all of these are; within `predicted_once` a model predicts them once.
+        of: Store that all of these rows come from. Within `predicted_once` a model predicts its rows only once.
         note: Takes the source of a model, and the rows on which it fails.
 
     Returns:
@@ -465,7 +465,12 @@ class _SharedValues:
         self._succeeded[0] = True
 
     def changed_by(self, rows: NDArray[np.int64], *, succeeded: bool) -> bool:
-        """Record whether some rows succeeded or failed. Return whether the set of suspected rows changed."""
+        """Record whether some rows succeeded or failed. Return whether the set of suspected rows changed.
+
+        Args:
+            rows: Positions of the rows.
+            succeeded: Whether the function succeeded on all of these rows. If not, it failed on all of them.
+        """
         found = np.unique(self._of[rows])
         before = self._suspected(found)
         if succeeded:

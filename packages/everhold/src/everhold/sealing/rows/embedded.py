@@ -80,7 +80,7 @@ class TimeLimits:
         After the context has ended, it is never called.
 
         Args:
-            seconds: The limit.
+            seconds: Time limit in seconds.
             stop: Makes the block end soon; must not wait.
         """
         until, key = time.monotonic() + seconds, object()
@@ -295,7 +295,7 @@ def fetched(
 
     Args:
         connection: A `locked_connection`, not in use elsewhere.
-        sql: The statement.
+        sql: The SQL statement.
         as_arrays: Whether to return arrays.
         max_seconds: Soft limit; the engine is interrupted then.
 
@@ -409,8 +409,8 @@ class UnchangedFile:
     and not the one at opening.
 
     Args:
-        path: The file.
-        expected: Its fingerprint when it was sealed.
+        path: Path of the file.
+        expected: Fingerprint of the file from the time at which it was sealed.
         what: How messages call the rows, "holdout" or "training".
 
     Raises:

@@ -108,10 +108,10 @@ class EvaluatedRows(ABC):
     """Base of row stores. A subclass evaluates expressions and reads columns.
 
     Args:
-        schema: Of the holdout. Its label has no missing values and keeps its own type.
+        schema: Schema of the holdout. Its label has no missing values and keeps its own type.
         rows: Number of these rows.
         sealed: Whether faults of functions must go unreported, because a report would be a free answer.
-        order_key: Makes the secret order in which code meets sealed rows; None for their own order.
+        order_key: Key of the secret order in which code meets sealed rows. None for the rows' own order.
     """
 
     reads_ahead: ClassVar[bool] = False
@@ -212,9 +212,10 @@ class EvaluatedRows(ABC):
         the column of the groups, which is public. Code meets sealed rows in the secret order, here as well.
 
         Args:
-            queries: The queries.
-            needs: What the procedure of each has to know; see `everhold.guarantees.intervals.base.Procedure`.
-            parts: As for `totals`; where it is not 1, nothing but totals may be needed.
+            queries: Queries to evaluate.
+            needs: Statistics that the interval procedure of each query needs, see
+                `everhold.guarantees.intervals.base.Procedure`.
+            parts: Number of parts of the rows, as for `totals`. If it is not 1, only totals may be needed.
             group_by: Column whose equal values make a group, for what needs groups.
             unit: Grid steps between 0 and 1.
 
@@ -296,7 +297,12 @@ class EvaluatedRows(ABC):
 
 
 def is_known(query: BoundQuery, *, sealed: bool) -> bool:
-    """Return whether a query comes with the row values of these rows, which training rows may have."""
+    """Return whether a query comes with the row values of these rows, which training rows may have.
+
+    Args:
+        query: The query.
+        sealed: Whether the rows are sealed. Sealed rows never have such values.
+    """
     return not sealed and query.training_values is not None
 
 
@@ -358,7 +364,10 @@ def _summary(
     *,
     yes_no: bool = False,
 ) -> tuple[int, Any]:
-    """Return the total and the statistics of one query, from its row values or from those of a ratio's parts."""
+    """Return the total and the statistics of one query, from its row values or from those of a ratio's parts.
+
+    `yes_no` says whether every row value is 0 or 1.
+    """
     if need == "cells":
         cells = cells_of(grids[0], unit=unit)
         return int(cells.sums.sum()), cells
@@ -452,8 +461,8 @@ class CodeOnRows:
     """Evaluator of functions and given predictions on the rows of one store.
 
     Attributes:
-        rows: The store.
-        schema: Of the holdout.
+        rows: Store of the rows.
+        schema: Schema of the holdout.
         are_sealed: Whether faults of functions must go unreported.
         order_key: Makes the secret order in which code meets sealed rows; None for their own order.
     """
@@ -467,7 +476,7 @@ class CodeOnRows:
         """Return row values in grid units. On sealed rows no fault is reported.
 
         Args:
-            query: The query.
+            query: The query to evaluate.
             unit: Grid steps between 0 and 1.
         """
         function = query.sealed if self.are_sealed else query.training

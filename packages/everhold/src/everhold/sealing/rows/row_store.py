@@ -79,7 +79,7 @@ class SealableTable(Protocol):
         """Context that checks the table and writes the training rows to a private folder. See `files.seal_rows`.
 
         Args:
-            folder: Where the training file goes.
+            folder: Private folder for the training file.
             request: The training rows, and what is declared; its holdout is this table.
             key: The steward's, for the fingerprint.
 
@@ -192,7 +192,7 @@ def table_of(facts: Mapping[str, Any], given: SealableTable | None = None) -> Se
 
     Args:
         facts: The facts of `SealableTable.to_dict` when it was sealed.
-        given: The table that was handed in. Without it `ENGINE_VARIABLE` says where the table is, or the facts do.
+        given: Table that the caller passed. If None, `ENGINE_VARIABLE` says where the table is, or else the facts do.
 
     Raises:
         IntegrityError: If the facts are not in the form in which everhold wrote them.
@@ -235,9 +235,9 @@ def engine_of(
     """Return the engine's table with the sealed rows, after a check, or None if they are in a file.
 
     Args:
-        configuration: Of the holdout.
-        key: The steward's.
-        given: The engine that was handed in, if one was.
+        configuration: Settings of the holdout.
+        key: Key of the steward.
+        given: Engine that the caller passed, or None.
         checked: Whether its rows were looked at a moment ago.
 
     Raises:
@@ -306,9 +306,9 @@ def arrival_rows(
     """Open the rows of one arrival that stay in an engine.
 
     Args:
-        configuration: Of the holdout.
-        key: The steward's.
-        engine: The table.
+        configuration: Settings of the holdout.
+        key: Key of the steward.
+        engine: The engine's table.
         before: Descriptions of the arrivals before this one.
         arrival: Description of this one.
 

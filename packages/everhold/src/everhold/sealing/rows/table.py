@@ -52,11 +52,11 @@ class StoredRows(EvaluatedRows):
 
     Args:
         engine: The file, and what reads it.
-        schema: As for `EvaluatedRows`, like `rows`, `sealed` and `order_key`.
-        rows: See there.
-        sealed: See there.
-        order_key: See there.
-        whole: Public rows in a table elsewhere of which these are some; None where these are all.
+        schema: Schema of the rows, as for `EvaluatedRows`.
+        rows: Number of the rows.
+        sealed: Whether faults of functions must go unreported, because a report would be a free answer.
+        order_key: Key of the secret order in which code meets sealed rows. None for the rows' own order.
+        whole: If these are some rows of a public table, the table. None if these are all rows.
     """
 
     def __init__(
@@ -293,7 +293,7 @@ class EmbeddedRows:
     """Evaluator of expressions on columns that lie beside everhold, in a file.
 
     Args:
-        store: Their columns.
+        store: Store of the rows.
         rows: Number of rows.
     """
 
@@ -425,8 +425,8 @@ class PartedRows(StoredRows):
     Args:
         parts: One store for each file.
         schema: What is known of the rows; their number is that of all parts.
-        sealed: As for `StoredRows`.
-        order_key: As for `StoredRows`.
+        sealed: Whether faults of functions must go unreported, because a report would be a free answer.
+        order_key: Key of the secret order in which code meets sealed rows. None for the rows' own order.
     """
 
     def __init__(
@@ -476,7 +476,14 @@ class PartedRows(StoredRows):
 def parted(
     parts: Sequence[StoredRows], schema: Schema, *, sealed: bool, order_key: bytes | None = None
 ) -> StoredRows:  # fmt: skip
-    """Return one row store for several files, or the store of a single file."""
+    """Return one row store for several files, or the store of a single file.
+
+    Args:
+        parts: One store for each file.
+        schema: Schema of all rows together.
+        sealed: Whether faults of functions must go unreported, because a report would be a free answer.
+        order_key: Key of the secret order in which code meets sealed rows. None for the rows' own order.
+    """
     if len(parts) > 1 and not isinstance(parts[0], StoredRows):
         return cast("StoredRows", parts[0].together(parts, schema))
     return parts[0] if len(parts) == 1 else PartedRows(parts, schema, sealed=sealed, order_key=order_key)
