@@ -1,6 +1,6 @@
 """Charts of dependent rows: a description of a model, influence by distance, and radius by correlation.
 
-They need the extra ``[plots]``; `everhold.charts.save_chart` saves them.
+The charts need the extra ``[plots]``; `everhold.charts.save_chart` saves them.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class Portrait:
 def portrait_of(model: DependenceModel) -> Portrait | None:
     """Return a chart of a model: influence by distance, a graph of rows, or sizes of independent sets.
 
-    It is drawn from the model alone, which is public: certificates hold it.
+    The chart is drawn from the model alone, which is public: certificates hold the model.
 
     Returns:
-        None for a model that says nothing of the three.
+        None if the model has none of the three.
     """
     if _reach(model):
         return Portrait(
@@ -117,7 +117,7 @@ def influence_chart(
         alone: True if the picture has to say itself what it shows; False in a page whose text says it.
 
     Returns:
-        None where a model's influence does not go by distance.
+        None if a model's influence does not depend on distance alone.
 
     Raises:
         DependenceError: If the chain is not stationary, so that influence depends on the place in the series.

@@ -255,7 +255,7 @@ class DependenceModel(ABC):
             distances: The largest distance in rows; the first entry of a line is for distance 1.
 
         Returns:
-            None where influence does not go by distance.
+            None if influence does not depend on distance alone.
 
         Raises:
             DependenceError: If the model says too little to compute an influence.
@@ -269,7 +269,7 @@ class DependenceModel(ABC):
             most: The most dots that can be told apart.
 
         Returns:
-            None where no lines can be drawn between rows, or there are too many.
+            None if no lines can be drawn between rows, or there are too many lines.
         """
         return None
 

@@ -310,7 +310,7 @@ def scores(ranks: NDArray[np.int64]) -> NDArray[np.float64] | None:
 def within_groups(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Resemblance | None:
     """Compute the intra-class correlation of nonempty groups by one-way analysis of variance.
 
-    None where there are no two groups, or no two rows in one. Values are those of `scores`.
+    The result is None if there are fewer than two groups, or no group has two rows. Values are those of `scores`.
     """
     sizes, means, within = _parts(groups, values)
     rows, number = len(values), len(sizes)
@@ -326,7 +326,7 @@ def within_groups(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Res
 def between_neighbours(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Resemblance | None:
     """Compute the correlation within groups by comparing each group only with the next one.
 
-    So what changes slowly from group to group cancels.
+    A change that is slow from group to group therefore cancels.
 
     The value of an attribute, such as an age, predicts smoothly, and ages next to each other do the same. Households
     that were numbered differ from the next one by as much as from any other.
@@ -662,7 +662,7 @@ class Crossing:
     def _products(self, values: NDArray[np.float64], claimed: float, third: float | None) -> Shared:
         """Estimate the variance that units share, from products of their sums.
 
-        None as third moment means that of cells.
+        If ``third`` is None, the third moment is that of the cells.
         """
         cells = self._cells
         found = np.bincount(cells.of_row, weights=values[cells.rows], minlength=len(cells.units))

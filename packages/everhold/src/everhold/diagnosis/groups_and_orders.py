@@ -571,9 +571,6 @@ class GroupFinding(Finding):
 
         It must also concern the label, or the groups must be contiguous in the file, or no group may have both sealed
         and training rows.
-
-        So it has to be the label, or the rows have to lie together in the file, or no group may have rows on both
-        sides, too.
         """
         return self.clear and (self.of_label or self.in_file or self.apart)
 

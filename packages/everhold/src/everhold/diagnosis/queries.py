@@ -40,8 +40,13 @@ _MOST_ROWS = 100_000  # by which it is judged whether a column is an order
 class QueryWorth:
     """The number of independent training rows that the average of a query is worth, measured and promised.
 
-    So many rows in a row as `block` says are surely worth one. `order_by` is the column in whose order that shows;
-    None for the order that is declared, or that of the file. `groups` is the column whose groups show it, if one does.
+    Attributes:
+        worth: Number of independent rows that the training rows are worth, as measured.
+        promised: Number of independent rows that they are worth as declared.
+        block: Number of consecutive rows that are worth at least one independent row; 1 for groups.
+        p_value: Chance of a worth as low as this if rows are worth what is promised.
+        order_by: Column in whose order this shows; None for the order that is declared, or that of the file.
+        groups: Column whose groups show this; None if it shows in an order.
     """
 
     worth: float

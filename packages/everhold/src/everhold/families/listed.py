@@ -119,7 +119,7 @@ class ListedFamily(Family):
 def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[Any]:
     """Compile a query as a member of a declared list, which is answered at no cost and at any time.
 
-    It is compiled as if all of its parts were declared. So what is decided here is what happens when it is asked.
+    The query is compiled as if all of its parts were declared, so that it is refused now if asking it would be refused.
 
     Args:
         query: The query, as the user wrote it.

@@ -1,6 +1,6 @@
 """Study protocols: files that list what a study declares before it begins, and their comparison with certificates.
 
-Such a file looks like this in TOML, and where PyYAML is installed in YAML::
+A protocol file looks like this in TOML. If PyYAML is installed, YAML is read as well::
 
     share = 0.99
     confidence = 0.95

@@ -58,8 +58,8 @@ class StudyLine:
 class StudyPlan(Display):
     """The interval widths that a study protocol leads to, computed before there are any data.
 
-    Those of members never change. Those of other queries are for the last planned one; they depend on the surprises
-    before it, and on how many members were told before it.
+    Widths of members never change. Widths of other queries are those of the last planned query: they depend on the
+    surprises before it, and on how many members were told before it.
 
     Attributes:
         confidence: Probability with which all intervals hold at once.

@@ -283,7 +283,8 @@ def checked_margin(suite: CaseSuite, margin: Any) -> float:
 def _cases_needed(plan: UnitPlan, version: CaseVersion, margin: float, nats: float) -> int | None:
     """Estimate how many more cases prove a version as good as the baseline in four of five checks.
 
-    It follows from the version's own results: two versions like it, with independent runs, would differ so far.
+    The estimate follows from the version's own results, by the difference that two versions like it, with independent
+    runs, would have.
     """
     first = plan.suite.first
     if margin <= 0.0 or first is None:

@@ -310,7 +310,7 @@ class Gate(SeesArrivals):
     def cases_left(self) -> list[Any]:
         """Return the ids of cases without results of the champion, for `complete`.
 
-        Those without results of the baseline are among them.
+        Ids of cases without results of the baseline are among them.
 
         Raises:
             QueryRejected: If the asker is neither the steward nor the analyst who promoted the champion.

@@ -105,7 +105,7 @@ class OpenChallenge:
     def next_cases(self) -> list[Any]:
         """Return the ids of the cases to run next.
 
-        They stay the same until they are reported, and none follow the end.
+        The ids stay the same until results on these cases are reported. After the end of the challenge there are none.
         """
         opened = self._opened(self._executor.ledger.head())
         if opened is None:
@@ -199,8 +199,8 @@ class OpenChallenge:
     def withdraw(self) -> Verdict:
         """End the challenge and keep the champion.
 
-        It costs what a challenge that runs to its end as kept costs: the two queries that opening reserved, and one of
-        the gate's challenges. The reserved surprise comes back.
+        It costs the same as a challenge that runs to its end and keeps the champion: the two queries that opening
+        reserved, and one of the gate's challenges. The reserved surprise comes back.
         """
         head = self._executor.ledger.head()
         opened = self._opened(head)

@@ -570,7 +570,7 @@ class ModelStore:
     def settle(self, written: Written, *, kept: bool) -> None:
         """Rename a written file to the name of its champion if ``kept`` is True, else remove it.
 
-        It is kept if the challenger was promoted.
+        Pass True if the challenger was promoted.
         """
         if kept:
             written.path.replace(self._path(written.champion.digest))

@@ -229,7 +229,7 @@ class RowEvidence(Evidence[RowVersion]):
     def _digests_before(self, champion: Any, window: QueryExecutor) -> Iterator[str]:
         """Yield the digests of a model with the training rows of earlier arrivals.
 
-        Rows were training rows from their arrival on, or from their retirement on.
+        These rows became training rows when they arrived, or when they were retired.
         """
         growth, compiler = growth_of(window), window.compiler
         assert growth is not None

@@ -159,7 +159,7 @@ class UnitPlan:
     def smallest_step(self, nats: float, *, looks: bool = False) -> float | None:
         """Return the smallest gain in the first metric with which any results prove the claims, in its units, or None.
 
-        It is None for a ratio, and if no gain can be proved.
+        The result is None for a ratio, and if no gain can be proved.
 
         Args:
             nats: ln(1 / level), where the level is the error probability of the challenge.
@@ -352,7 +352,7 @@ class PairedResults:
     def _kept(self, claim: GateClaim) -> NDArray[np.float64] | None:
         """Return 1 for runs that count and 0 for runs that lack a result in both versions, or None (Lemma N).
 
-        It is None if all runs count.
+        The result is None if all runs count.
         """
         if self.plan.suite.missing != "drop-case" or claim.fixed:
             return None

@@ -157,7 +157,7 @@ def published_statements(request: PlanRequest) -> tuple[str, ...]:
 def published_rows_needed(name: str, request: PlanRequest, radius: float) -> int | None:
     """Return the number of rows for which a published bound reaches the radius, or None if it never does.
 
-    What rounding rows to the grid costs comes off the radius, as it does for the mechanisms.
+    The cost of rounding rows to the grid is subtracted from the radius, as it is for the mechanisms.
     """
     within = radius - LEAST_RADIUS
     rows = BOUNDS[name].rows_needed(within, **_session(request)).rows

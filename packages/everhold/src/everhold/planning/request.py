@@ -255,9 +255,9 @@ def taken_by_default(training_rows: int | None) -> list[str]:
 def best_mechanism(request: PlanRequest) -> Mechanism:
     """Return the adaptive mechanism with the smallest expected width for good guesses.
 
-    Never one that needs rows of one law, nor without training rows one that checks guesses. What can be expected is
-    `Mechanism.expected_radius` at `USUAL_VALUE`: of mechanisms that check guesses, the half-width of a confirmed
-    guess; of the others, their radius.
+    Mechanisms that need rows of one law are never returned. Without training rows, neither are mechanisms that check
+    guesses. The width that can be expected is `Mechanism.expected_radius` at `USUAL_VALUE`: for mechanisms that check
+    guesses, the half-width of a confirmed guess; for the others, their radius.
 
     Raises:
         ValueError: If the request is not valid for a mechanism that is compared.

@@ -262,7 +262,7 @@ def least_step(
 ) -> float | None:
     """Return the least observed gain in accuracy that a gate without a margin promotes, or None if it promotes no gain.
 
-    It is the gate's own procedure at its own level: that of the last planned challenge. Rows are independent.
+    The gain is that of the gate's own procedure at the level of the last planned challenge. Rows are independent.
 
     Args:
         rows: Number of sealed rows.

@@ -335,7 +335,7 @@ class IntervalPlanner:
     def _failing(self, bound: BoundQuery, surprises: Surprises) -> FailingShare | None:
         """Return the plan for telling the share of failing rows with a query's answer (S16).
 
-        It is None for a query without models, and for a silent query.
+        The result is None for a query without models, and for a silent query.
         """
         reads_models = bound.row_value is None and not self.silent
         models = models_in(bound.description) if reads_models else ()
@@ -509,9 +509,9 @@ def learned(
 ) -> int:
     """Correct a training estimate by the errors of recent surprises, and return the guess in grid units.
 
-    It adds the mean of ``released - estimate`` over the last surprises of the same kind, shrunk towards 0, if there are
-    two at least, all have the same sign, and none of them was a guess that had been corrected already: a correction
-    that fails is given up.
+    The correction is the mean of ``released - estimate`` over the last surprises of the same kind, shrunk towards 0. It
+    is made if there are at least two of these surprises, all errors have the same sign, and none of the guesses had
+    been corrected already: a correction that fails is given up.
 
     Args:
         estimate: The training estimate in grid units of a sum over the sealed rows.

@@ -407,7 +407,7 @@ class QueryPlan(ABC, Generic[Result]):
     def capacity(self, state: State, accounts: Accounts, count: int) -> int:
         """Return how many of ``count`` new entries the plan's own rules allow. By default it is all of them.
 
-        It is called before sealed rows are read, and again inside the transaction.
+        The executor calls this before sealed rows are read, and again inside the transaction.
 
         Raises:
             Outdated: If the plan was prepared for a state that has changed, such as a gate's former champion.

@@ -280,7 +280,7 @@ class QueryCompiler(CompileContext):
     def _share_without(self, columns: Collection[str], among: Node | None = None) -> float | None:
         """Return the share of training rows, among those that meet a condition, that lack a value in some column.
 
-        It is None without training rows.
+        The share is None if there are no training rows.
         """
         if self.training is None:
             return None

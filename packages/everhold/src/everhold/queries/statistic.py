@@ -132,7 +132,7 @@ class Statistic:
             groups: Group of each row; a group is left out as a whole. None if rows are independent.
 
         Returns:
-            None where unknown.
+            None if the training value is not known.
         """
         places = np.arange(rows)
         units = places if groups is None else groups

@@ -403,7 +403,7 @@ class ChainLaw(SeriesLaw):
     def bayesian_price(self, epsilon: float, longest: int) -> float:
         """Return the least price over quilts {i-a, i+b} around a row (P5).
 
-        It is ``min (a+b-1)/(epsilon - 4 (ln-ratio of P^b + ln-ratio of P*^a))``.
+        The price is ``min (a+b-1)/(epsilon - 4 (ln-ratio of P^b + ln-ratio of P*^a))``.
 
         Rows are their states here, as in the paper. Near an end a side without quilt is cheaper, so rows far from both
         ends decide; the search is over all a and b up to 64 and coarser beyond, which can only raise the price.

@@ -241,7 +241,8 @@ def mixing_of(chain: Chain) -> tuple[float, float]:
 def influence_bound(distance: NDArray[np.int64], *, norm: float, least: float) -> NDArray[np.float64]:
     """Return ``ln((1 + d_t)/(1 - d_t))``, ``d_t = norm^t (1/least - 1)``, infinite where ``d_t >= 1``.
 
-    It bounds the influence across t steps, forwards and backwards (proof in the guide on releases for dependent rows).
+    This number bounds the influence across t steps, forwards and backwards (proof in the guide on releases for
+    dependent rows).
     """
     far = norm**distance * (1.0 / least - 1.0) * (1.0 + _ROUNDING * distance)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -80,8 +80,8 @@ class Pairs:
 class Procedure(ABC):
     """Base of the procedures that make the interval of one fixed query. Public, and chosen before rows are evaluated.
 
-    Its promise: for one fixed query and ``level = exp(-nats)``, under every law that the holdout admits, the
-    population's value lies outside `interval` with probability at most the level (both sides together).
+    The promise of a procedure: for one fixed query and ``level = exp(-nats)``, under every law that the holdout admits,
+    the population's value lies outside `interval` with probability at most the level (both sides together).
 
     Attributes:
         name: Name of the procedure in the ledger and in certificates, such as ``"clopper_pearson"``.

@@ -546,7 +546,7 @@ def psi(u: ArrayLike) -> NDArray[np.float64]:
 def planned_radius(*, spread: float, total: float, largest: float, nats: float) -> float:
     """Estimate the half-width of one side of a bet's interval at the best stake, for plans.
 
-    It is ``min over lambda of (L / lambda + lambda psi(lambda N) V) / n``, near ``sqrt(2 L V) / n``.
+    The estimate is ``min over lambda of (L / lambda + lambda psi(lambda N) V) / n``, near ``sqrt(2 L V) / n``.
 
     Args:
         spread: V, the predicted sum of squared distances of the units from their centres.

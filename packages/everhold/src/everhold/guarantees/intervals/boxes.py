@@ -271,7 +271,7 @@ def _correlation(p: Ends, a: Ends, b: Ends) -> Ends:
 def _least_correlation(p: Ends, p_high: Ends, a: Ends, b: Ends) -> Ends:
     """Return the least Matthews' correlation for shares from ``p`` to ``p_high`` and rates a and b.
 
-    It is minus the largest correlation with the two predictions exchanged.
+    The least correlation is minus the largest correlation with the two predictions exchanged.
     """
     return -_largest_correlation(1.0 - p_high, 1.0 - p, b, a)
 

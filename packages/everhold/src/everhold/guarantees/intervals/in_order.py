@@ -151,7 +151,7 @@ class CoinMixture(OfMeans):
     def declared(cls, procedure: OfMeans, *, first_rows: int, nats: float) -> CoinMixture:
         """Return the procedure at the level ``exp(-nats)`` for a holdout that was created with ``first_rows`` rows.
 
-        Its concentration is about the best one from ``first_rows`` to some twelve times as many rows.
+        The concentration of its stakes is about the best one from ``first_rows`` to some twelve times as many rows.
         """
         concentration = first_rows / max(nats, 1.0)
         return cls(rows=procedure.rows, training=procedure.training, concentration=concentration)

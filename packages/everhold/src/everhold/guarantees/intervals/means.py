@@ -1,7 +1,7 @@
 """Intervals that are a function of the sealed mean alone: exact binomial tails, Chernoff's, Hoeffding's (S8).
 
-They are monotone in the mean, so a cell of means has the interval from its least to its greatest one, and they work on
-arrays of queries at once.
+These intervals are monotone in the mean, so a cell of means has the interval from its least to its greatest mean. They
+are computed for arrays of queries at once.
 """
 
 from __future__ import annotations

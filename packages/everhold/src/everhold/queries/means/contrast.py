@@ -468,8 +468,12 @@ def difference_of_arms(
 ) -> OneMean | None:
     """Return the plan of the difference as one query, or None if the arms are asked one by one.
 
-    They are where an engine counts groups of rows, without training rows in an arm, and where a declared family has
-    them and not their difference: then the answer is free, and asked silently it is the one query, which is narrower.
+    The arms are asked one by one in three cases:
+
+    - an engine counts groups of rows;
+    - an arm has no training rows;
+    - a declared family has the arms and not their difference, so that the answer is free. Asked silently, it is one
+      query even then, because that is narrower.
 
     Args:
         compiler: The compiler of the holdout.

@@ -521,9 +521,9 @@ def correlation(
 ) -> MomentQuery:
     """Build the query for Pearson's correlation over the population of two conditions or numbers.
 
-    It is made of three to five queries.
+    The correlation is made of three to five queries.
 
-    It does not exist where one of the two never varies; then the interval says nothing.
+    The correlation does not exist if one of the two never varies. The interval then says nothing.
 
     Args:
         text: The first condition or number, as for `covariance`.

@@ -248,7 +248,7 @@ def rows_that_meet(rows: StoredRows, condition: BoundQuery) -> NDArray[np.bool_]
 def share_that_meets(training: StoredRows | None, condition: BoundQuery | None) -> float:
     """Return the planned share of rows that meet a condition, from training rows; 1 if there is no condition.
 
-    It is never 0.
+    The share is never 0.
     """
     if condition is None or training is None:
         return 1.0

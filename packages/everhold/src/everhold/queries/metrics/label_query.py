@@ -473,7 +473,7 @@ def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
 def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed: bool) -> Any:
     """Return features in the form in which the estimator was fitted: a data frame or a plain matrix.
 
-    It is a pandas data frame if ``framed`` is True, else a matrix.
+    The features are a pandas data frame if ``framed`` is True, else a matrix.
     """
     if not framed:
         return np.column_stack([table[name] for name in features])

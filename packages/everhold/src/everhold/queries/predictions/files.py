@@ -1,6 +1,6 @@
 """Readers of prediction files (CSV, TSV, Parquet, and Arrow with pyarrow), which check the size first.
 
-They are the analyst's own, so what is wrong with them may be told.
+The files are the analyst's own, so messages may tell what is wrong with them.
 """
 
 from __future__ import annotations

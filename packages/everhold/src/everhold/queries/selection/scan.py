@@ -83,8 +83,8 @@ class _Above(Paid):
 class FirstAbove(_Above):
     """The first candidate above a threshold on the sealed rows.
 
-    Its population value is at least `low`, and that of each candidate before it, or of every one if none was found, is
-    at most `high`.
+    The population value of this candidate is at least `low`. That of each candidate before it is at most `high`; if no
+    candidate was found, that of every candidate is.
 
     Attributes:
         index: Position of the candidate found; None if none was found or the query was refused.

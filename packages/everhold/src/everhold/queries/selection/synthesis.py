@@ -1,7 +1,8 @@
 """Tables of shares for all counts of some columns, made from training rows and corrected by few sealed counts.
 
-A table that could be told has an event of its own at the level of its place times the prior of what it was made from.
-Its largest error over all counts is one event, however many counts there are (Lemma M).
+Each table that may be told has an event of its own. The event's level is that of the query's place times the prior of
+what the table was made from. The largest error of a table over all counts is one event, however many counts there
+are (Lemma M).
 """
 
 from __future__ import annotations

@@ -466,7 +466,7 @@ def _check_nesting(words: Sequence[str]) -> None:
 def _column_named(token: Token, word: str, previous: str, following: str, columns: Columns) -> str | None:
     """Return the name of the column that a token names, or None for a literal, sign, keyword or function.
 
-    Any other token is refused.
+    A token of any other kind is refused.
     """
     kind = token.token_type
     if kind is TokenType.STRING:
