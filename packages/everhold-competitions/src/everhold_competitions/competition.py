@@ -54,8 +54,8 @@ class Competition(Display):
             ``{"score": "r2", "low": 0, "high": 60}``.
         teams: Largest number of teams.
         submissions: Largest number of submissions of one team.
-        surprises_per_team: Most surprises that telling one team may cost; None for the share that `share` states, and
-            with ``"none"``, where nothing is told.
+        surprises_per_team: Largest number of surprises that answers to one team may cost. None for the share that
+            `share` states, and also with ``"none"``, because nothing is told.
         public: With ``"score"``: share of the rows, or of their groups, that public scores are about, at most one half.
             The final board is about the others, of which nothing is told before the end. None for scores of the rows
             of the final board, each of which a team has to guess.

@@ -196,7 +196,7 @@ class Leaderboard(Display):
         """Return the comparison of two teams of a final board, in this order.
 
         Raises:
-            QueryRejected: If there is none.
+            QueryRejected: If there is no such comparison.
         """
         for each in self.comparisons:
             if (each.first, each.second) == (first, second):

@@ -267,7 +267,7 @@ class CompetitionSession:
         competition: What was fixed when the rows were sealed.
         files: Predictions of submissions.
         champions: Predictions of leaders.
-        public: The public rows, where there are some.
+        public: The public rows. None without public rows.
     """
 
     executor: QueryExecutor
@@ -302,7 +302,7 @@ class CompetitionSession:
             predictions: Predictions in the form that the metric takes: an array, or a table with row ids.
             team: Name of the team that submits.
             guess: With ``"score"``: the team's own guess of the score; by default what it was told last.
-            training: Predictions for the training rows, where there are some.
+            training: Predictions for the training rows, if the holdout has training rows.
 
         Raises:
             QueryRejected: If it cannot be received. Nothing was received or charged.

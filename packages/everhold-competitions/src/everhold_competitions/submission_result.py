@@ -32,7 +32,8 @@ class Submission(Display):
         feedback: What the host chose that submissions are told: ``"none"``, ``"leader"`` or ``"score"``.
         number: How many submissions of the team were received, with this one.
         left: Number of submissions that the team may still make.
-        surprises_left: How many more surprises the team may cause before it is told nothing more; None without a limit.
+        surprises_left: Number of surprises that the team may still cause. After that it is told nothing more. None if
+            there is no limit.
         final: Whether this is the one that stands for the team at the end, unless it hands in another.
         repeated: Whether it was the team's latest one already; then nothing new was received.
         leads: With ``"leader"``: whether it leads, by proof; None if it is not told.
@@ -110,7 +111,7 @@ class FormatReport(Display):
         metric: Metric by which the predictions would be scored.
         values: How often each predicted class occurs; or least, mean and greatest of numbers.
         left: Number of submissions that the team may still make.
-        surprises_left: How many more surprises it may cause; None without a limit.
+        surprises_left: Number of surprises that the team may still cause. None if there is no limit.
     """
 
     rows: int

@@ -61,10 +61,10 @@ class HoldoutCompetition(HoldoutAccessor):
 
         Args:
             predictions: As the metric takes them: an array in the order of the rows, or a table with row ids.
-            team: Who hands it in. Where an allotment has this name, it pays.
+            team: Name of the team that submits. If an allotment has this name, the allotment pays.
             guess: Where scores are told: the team's own guess, such as a score by cross-validation. A team's first
                 submission needs it, or predictions for training rows; later the default is what it was told last.
-            training: Predictions for the training rows, where there are some; they make the guess.
+            training: Predictions for the training rows, if the holdout has training rows. They make the guess.
 
         Returns:
             What the host chose that a submission is told; committed to the ledger before.
@@ -237,7 +237,7 @@ class HoldoutCompetition(HoldoutAccessor):
         """Check that submissions can be ranked by the metric.
 
         Raises:
-            HoldoutRejected: If not. Nothing was created.
+            HoldoutRejected: If submissions cannot be ranked by the metric. Nothing was created.
         """
         terms = settings.terms if isinstance(settings, PublicTerms) else settings
         check_metric(terms.metric, terms.score, schema)

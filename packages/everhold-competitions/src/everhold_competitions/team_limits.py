@@ -48,7 +48,7 @@ class TeamLimited(QueryPlan[Result]):
     Attributes:
         team: The team's name.
         predictions: SHA-256 of the submitted predictions.
-        share: Most surprises of the team; None without a limit.
+        share: Largest number of surprises of the team. None if there is no limit.
         apart: Whether the same query of two teams is two queries, as where each is answered by its own best.
     """
 

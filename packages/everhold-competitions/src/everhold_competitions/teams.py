@@ -55,8 +55,8 @@ class Team:
         latest: SHA-256 of those that were received last.
         charged: Surprises that telling the team about its submissions has cost.
         chosen: How often it chose an earlier submission.
-        public: SHA-256 of what was received last for public rows; empty where there are none.
-        out: Why the host disqualified it; empty for a team on the board.
+        public: SHA-256 of the latest predictions for the public rows. Empty without public rows.
+        out: Reason of the team's disqualification. Empty for a team on the board.
     """
 
     name: str

@@ -106,7 +106,7 @@ class Disagreement(Display):
     Attributes:
         low: Value that counts as 0.
         high: Value that counts as 1.
-        what: Which integer it is, such as ``"row 3"`` or ``"sum"``.
+        what: Integer that differs, such as ``"row 3"`` or ``"sum"``.
         found: From the engine; ``"an error"`` where the engine raised.
     """
 
@@ -162,7 +162,7 @@ def conformance(engine: Engine, *, source: str | None = None) -> Conformance:
     """Compare an engine's results for some hundred expressions on test rows with the expected integers.
 
     Args:
-        engine: Whom to try; nothing is written there, and its own table is not read.
+        engine: Engine to test. Nothing is written there, and its own table is not read.
         source: What stands after FROM for the made-up rows if they are in a table already; None for literals.
 
     Returns:

@@ -30,8 +30,8 @@ class ClimbPoint:
     Attributes:
         panel: Title of the panel in which the point is drawn.
         reported: Score that the analyst was told; None if refused.
-        low: Lower end of the stated interval; None without one.
-        high: Upper end; None without one.
+        low: Lower end of the stated interval. None if no interval was stated.
+        high: Upper end of the stated interval. None if no interval was stated.
     """
 
     panel: str

@@ -111,7 +111,8 @@ class Spread:
 
     Attributes:
         counts: Numbers of rows h that may differ, at least 1, increasing; shape (k,).
-        weights: Their probabilities, shape (k,); what they lack to 1 is the probability that nothing differs.
+        weights: Probabilities of the values, shape (k,). If they sum to less than 1, the rest is the probability that
+            nothing differs.
         influence: b, at least 0 and finite.
         lost: Probability (eta) with which everything may be told, in [0, 1].
 
@@ -150,7 +151,7 @@ class RowClass:
     """A set of rows that have the same bounds on leakage.
 
     Attributes:
-        share: Their share of all rows, in [0, 1].
+        share: Share of all rows that are in the class, in [0, 1].
         bounds: Bounds on the leakage about each of them; at every eps the smallest counts.
     """
 

@@ -115,7 +115,7 @@ def minimise(
         ValueError: If an argument is out of its range.
         QueryRejected: If the derivative cannot be asked, or a training row's gradient is longer than `clip`. Earlier
             steps stay in the ledger.
-        BudgetExhausted: If not even one step can be paid for; nothing was charged.
+        BudgetExhausted: If the budget does not cover a single step. Nothing was charged.
 
     Source: docs/theory, vectors and low sensitivity (minimisation).
     """

@@ -40,7 +40,7 @@ def noted(request: Request, act: str | None = None, *, holdout: str | None = Non
     """Add facts to the audit record of a request, or name its act or holdout.
 
     Args:
-        request: Whose act it is.
+        request: Request that performs the act.
         act: Name of the act, such as ``"ask"``. The default is made of method and route.
         holdout: Name of the holdout, for a route that does not name it.
         facts: Short facts such as ``outcome="holdout"`` or ``query="9f86..."``, without data and without secrets. A
@@ -125,7 +125,7 @@ class AuditLog:
         """Return the newest acts that a principal may see, as dictionaries.
 
         Args:
-            principal: Who looks; one who is limited to holdouts sees the acts on those.
+            principal: Reader of the log. A reader who is limited to some holdouts sees the acts on those only.
             before: Only acts with a smaller number.
             limit: At most so many.
         """

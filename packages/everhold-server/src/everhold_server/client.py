@@ -318,7 +318,7 @@ def open_gate(transport: HttpTransport, metric: Any, *, champion: Any, name: str
         **terms: As for `everhold.Holdout.gate`; ``better`` and ``any_of`` make a gate about cases.
 
     Raises:
-        QueryRejected: If there is none of this name, and no champion.
+        QueryRejected: If there is no gate of this name and no champion is given.
     """
     if champion is None:
         metric = RemoteGate(transport, name, about_cases=False).status()["metric"]
@@ -405,7 +405,7 @@ class RemoteGate:
         """Return the public facts of the gate.
 
         Raises:
-            QueryRejected: If there is none of this name.
+            QueryRejected: If there is no gate of this name.
         """
         found = self._transport.perform(ListGates())
         for gate in found:

@@ -65,8 +65,8 @@ class Job(Display):
         what: What is being done, in words.
         done: How much of it is done.
         total: How much there is to do; None where it is not counted.
-        ended: When it ended; None before.
-        fault: Why it failed; empty if it did not.
+        ended: Time at which the job ended. None if it has not ended.
+        fault: Reason why the job failed. Empty if it did not fail.
     """
 
     id: str

@@ -40,7 +40,8 @@ class OpenHoldouts:
         """Return a holdout with a steward's rights, if the principal may see the holdout.
 
         Raises:
-            HoldoutNotFound: If there is none, or it is not for them: the two look alike.
+            HoldoutNotFound: If there is no such holdout, or the principal may not see it. The error is the same in
+                both cases.
         """
         if not principal.may_see(name):
             raise _not_found(name)
@@ -67,7 +68,7 @@ class OpenHoldouts:
         """Return a holdout with the rights of a principal: all rights for a steward, an allotment for an analyst.
 
         Raises:
-            HoldoutNotFound: If there is none, or it is not for them.
+            HoldoutNotFound: If there is no such holdout, or the principal may not see it.
             QueryRejected: If an analyst has no allotment.
         """
         whole = self.whole(name, principal)

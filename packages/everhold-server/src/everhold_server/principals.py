@@ -31,7 +31,7 @@ class Principal:
 
     Attributes:
         role: What they may do.
-        name: Who they are; an analyst asks, and spends, under this name.
+        name: Name of the sender. An analyst asks, and spends, under this name.
         holdouts: The holdouts that they may see; None for all.
         token: Public part of the token that the sender used, or with which the sender's session was opened.
         session: Identifier of the browser session; None for a program.

@@ -121,7 +121,7 @@ class SignIn:
         """Return the first rule for one of this person's groups.
 
         Raises:
-            SignInRefused: If there is none.
+            SignInRefused: If no rule fits the person.
         """
         for rule in self.rules:
             if rule.group in person.groups:

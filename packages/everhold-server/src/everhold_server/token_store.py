@@ -52,14 +52,14 @@ class Token(Display):
 
     Attributes:
         id: The public part.
-        name: Who comes with it; an analyst asks, and spends, under this name.
+        name: Name of the token's holder. An analyst asks, and spends, under this name.
         holdouts: To which it is limited, sorted; None for all.
         account: The token whose limits it shares: its own, or of those that a steward of some holdouts made, the first
             one of the chain.
-        made: When, as all moments UTC in ISO 8601.
-        expires: When it ends; None for never.
-        revoked: When it was taken back; None if it was not.
-        used: When it was used last, to the minute; None for never.
+        made: Time at which the token was made. As all times here, it is UTC in ISO 8601.
+        expires: Time at which the token expires. None if it never expires.
+        revoked: Time at which the token was revoked. None if it was not revoked.
+        used: Time of the latest use, to the minute. None if it was never used.
         subject: The person who signs in with an account and is let in by it; None for a token with a secret.
     """
 

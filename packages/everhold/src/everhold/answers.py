@@ -111,8 +111,8 @@ class Answer(Display):
     Attributes:
         value: The answer in the query's own units; None if it was refused, or asked silently. Infinite where it lies
             beyond the scale of an unbounded number: R2 below -1.
-        low: Lower end of the interval for the population's value; None likewise. Infinite where nothing bounds it, as
-            R2 from below; then `to_dict` has None, here and elsewhere.
+        low: Lower end of the interval for the population's value. None if the value is None. Infinite if nothing
+            bounds it, as R2 from below; then `to_dict` has None, here and for other infinite numbers.
         high: Upper end of the interval; None likewise. Infinite where nothing bounds it, as a ratio.
         source: ``"training"`` or ``"guess"`` (confirmed by the holdout), ``"standing"`` (the best so far, of a ladder),
             ``"holdout"``, ``"declared"`` (a member of a declared family), ``"silent"`` (told when the study is
@@ -130,8 +130,9 @@ class Answer(Display):
         about: What the interval is about, where that is not the population: labels drawn anew on these very rows.
         shown: The query as people read it.
         sealed: What the sealed rows themselves say; None before the study is unsealed, and where it was not kept.
-        sealed_low: Lower end of the interval around it for the population's value, which is narrower; None likewise.
-        sealed_high: Upper end; None likewise.
+        sealed_low: Lower end of the interval around `sealed` for the population's value. This interval is narrower
+            than the first one. None if `sealed` is None.
+        sealed_high: Upper end of the interval around `sealed`. None if `sealed` is None.
         narrower: In words, what would make the interval narrower.
         exact: Whether the value is that of the sealed rows, to the last digit. Else it is near it, if it comes from the
             sealed rows at all; unsealing tells it.

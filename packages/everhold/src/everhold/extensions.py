@@ -47,7 +47,7 @@ class Registry(Mapping[str, Thing]):
         """Return the member of that name, and import it if needed.
 
         Raises:
-            KeyError: If there is none.
+            KeyError: If there is no member of this name.
             ExtensionError: If the extension cannot be loaded or breaks its contract, or two have this name.
         """
         if name not in self._loaded:

@@ -250,7 +250,7 @@ class Holdout:
                 default the engine is found by the facts in the ledger and the variable ``EVERHOLD_ENGINE``.
 
         Raises:
-            HoldoutNotFound: If there is none of that name.
+            HoldoutNotFound: If there is no holdout of that name.
             IntegrityError: If a byte of the sealed rows has changed, or the ledger was altered or set back, or cannot
                 be recovered. Nothing was changed.
             AuthError: If the steward's key is missing or wrong.
@@ -403,9 +403,10 @@ class Holdout:
 
         Args:
             analyst: 1 to 100 printable characters. A name says who is meant; it proves nothing about who asks.
-            queries: Most new queries that may be answered on behalf of the analyst.
-            charges: Most that they may be charged, in the mechanism's units: credits of a ``"privacy_budget"``,
-                surprises where guesses are checked, otherwise answers. By default what that many queries can cost.
+            queries: Largest number of new queries that may be answered on behalf of the analyst.
+            charges: Largest total that they may be charged, in the mechanism's units: credits of a
+                ``"privacy_budget"``, surprises where guesses are checked, otherwise answers. The default is the most
+                that this many queries can cost.
 
         Raises:
             QueryRejected: If more was spent already, the name looks like another one, or the study was unsealed.
@@ -478,7 +479,8 @@ class Holdout:
         sealed. All intervals of all studies hold at once.
 
         Args:
-            name: 1 to 100 printable characters. The first name takes the first part, and so on.
+            name: Name of the study, 1 to 100 printable characters. The first new name takes the first part, the second
+                the second part.
 
         Raises:
             QueryRejected: If this holdout was not created with ``studies=``, or all parts are taken.
@@ -650,7 +652,7 @@ class Holdout:
         Args:
             arrival: Number of the arrival. The default is the latest one with sealed rows.
             columns: Columns to compare. The default is the label and at most 19 others.
-            also: Further queries, such as the accuracy of a model.
+            also: Additional queries, such as the accuracy of a model.
 
         Raises:
             QueryRejected: If there is nothing to compare. Nothing was charged.

@@ -41,7 +41,7 @@ class Line:
         what: In plain words, which are public.
         total: How much there is to do; None where it is unknown or secret.
         done: How much of it is done.
-        since: When it began, on the clock of `time.monotonic`.
+        since: Time at which the work began, on the clock of `time.monotonic`.
     """
 
     what: str

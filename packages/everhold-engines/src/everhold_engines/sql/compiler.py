@@ -31,7 +31,7 @@ def literal_rows_sql(columns: Mapping[str, tuple[str, Sequence[Any]]], dialect: 
     Args:
         columns: By name the type, a key of `Dialect.types`, and the values: numbers, texts, truth values, `datetime` in
             UTC without a zone, or None.
-        dialect: Whose text to write.
+        dialect: SQL dialect of the engine.
 
     Examples:
         >>> import duckdb
@@ -131,7 +131,7 @@ def row_values_sql(
         source: What stands after FROM, in the dialect.
         position: Column with the position of a row, which comes first and is called ``p``; None for no such column.
         unit: Grid steps between 0 and 1, less than 2^54.
-        dialect: Whose text to write.
+        dialect: SQL dialect of the engine.
         names: What stands before the numbers in the names of the columns.
 
     Examples:
@@ -202,7 +202,7 @@ def group_kinds_sql(
         source: What stands after FROM, in the dialect.
         group_by: Column whose equal values make a group.
         unit: Grid steps between 0 and 1.
-        dialect: Whose text to write.
+        dialect: SQL dialect of the engine.
     """
     draft = _Draft(values, source, unit, dialect)
     of, totals = draft.dialect, ", ".join(f"{total} AS h{place}" for place, total in enumerate(draft.totals()))
@@ -318,7 +318,7 @@ def group_cells_sql(
         group_by: Column whose equal values make a group.
         across: Cells of groups of one size; divides ``unit``.
         unit: Grid steps between 0 and 1.
-        dialect: Whose text to write.
+        dialect: SQL dialect of the engine.
     """
     rows = _rows(values, source, group_by, unit, dialect)
     totals = ", ".join(f"{_whole_total(f'g{place}', unit, dialect)} AS h{place}" for place in range(len(values)))

@@ -342,7 +342,7 @@ def dialect_named(name: str) -> Dialect:
     """Return an SQL dialect by name. Dialects without their own definition are translated by sqlglot.
 
     Raises:
-        HoldoutRejected: If there is none of the name.
+        HoldoutRejected: If there is no dialect of this name.
 
     Examples:
         >>> dialect_named("postgresql") is POSTGRESQL, dialect_named("trino").tested

@@ -65,7 +65,7 @@ class RandomRules:
 
     Attributes:
         keys: One hash of its attributes for each row, shape (rows,), unsigned 64-bit integers.
-        seed: Which rules; equal seeds mean equal rules, whatever the rows.
+        seed: Seed of the rules. Equal seeds give equal rules, whatever the rows are.
 
     Examples:
         >>> rules = RandomRules(np.arange(10_000, dtype=np.uint64), seed=1)

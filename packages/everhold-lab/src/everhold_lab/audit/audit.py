@@ -92,7 +92,7 @@ class Audit(Display):
     """Results of the games of all analysts against all mechanisms.
 
     Attributes:
-        rows: Rows of the simulation: the same, rounded down to a power of 2.
+        rows: Number of rows of the simulation: that of the holdout, rounded down to a power of 2.
         confidence: 1 - beta.
         runs: Games of each analyst against each mechanism.
         seed: Seed of the first game. Each later game has the next seed.

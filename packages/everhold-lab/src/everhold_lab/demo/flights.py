@@ -195,7 +195,7 @@ class GroupsWorth:
         groups: Groups of the sealed flights.
         largest: Flights of the largest group.
         effective_rows: Independent rows that the sealed flights are worth (S5).
-        within: Correlation of being late between training flights of one group; None without pairs.
+        within: Correlation of being late between training flights of one group. None if no group has two flights.
         left: Correlation of lateness between training flights of different groups on one day, or on successive days if
             a group has all flights of its day. None if there is no such pair. The assumption says that it is 0.
         radius: Radius of guess and check for the same request; more than 1/2 promises nothing.

@@ -50,8 +50,8 @@ class ClimbOutcome:
 
     Attributes:
         fresh: The score of the same vote on the fresh flights.
-        low: Lower end of the stated interval; None without one.
-        high: Upper end; None without one.
+        low: Lower end of the stated interval. None if no interval was stated.
+        high: Upper end of the stated interval. None if no interval was stated.
         charged: Number of answers that cost a surprise.
     """
 

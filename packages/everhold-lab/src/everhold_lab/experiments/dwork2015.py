@@ -177,9 +177,9 @@ class Dwork2015(Experiment):
 
     Attributes:
         rows: Rows n of the training set, of the holdout and of the fresh set.
-        attributes: Their number d.
+        attributes: Number d of attributes.
         informative: How many are shifted in the setting with signal.
-        lean: Their shift times the square root of n.
+        lean: Shift of an informative attribute times the square root of n.
         counts: The numbers k of attributes that vote, increasing, with 0 and ``informative`` among them.
         clip: Products of attribute and label are clipped to ``[-clip, clip]`` for the holdouts that promise: at 3 the
             mean of an informative one moves by 0.3 %, and a wider range would make every radius wider in proportion.

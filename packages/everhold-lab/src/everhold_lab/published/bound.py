@@ -20,7 +20,7 @@ class BoundOfSource:
         rows: Rows for which the radius holds, a whole number; ``inf`` when no number of rows will do.
         parameters: Parameters that the mechanism must be run with, and the free parameters at their best values.
         proof_complete: False where the published proof has an open gap (theory, erratum 5).
-        note: Why the bound is ``inf``, where that is not a matter of rows.
+        note: Reason why the bound is ``inf``, if more rows would not change that.
     """
 
     statement: str

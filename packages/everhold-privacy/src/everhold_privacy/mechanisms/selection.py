@@ -161,7 +161,7 @@ class QuantileBins:
         quantile: q, in [0, 1]; 0.5 is the median.
         low: Lower end of the first bin.
         high: Upper end of the last bin.
-        bins: Their number; all are equally wide.
+        bins: Number of bins, all of equal width.
         rows: Number of sealed rows n.
         unit: Grid steps of one row.
 
@@ -252,7 +252,7 @@ class PaidSelection:
     """Chooses one of several candidates for a number of credits of a privacy budget.
 
     Attributes:
-        budget: Privacy budget that the credits are taken from.
+        budget: Privacy budget from which the credits are taken.
         price: Credits that the choice costs; more of them choose better.
 
     Examples:
@@ -318,7 +318,7 @@ def below_exponential(revealed: int, words: Iterator[int], *, exponent: Fraction
 
     Args:
         revealed: The first word of u, in [0, 2**64).
-        words: Further independent uniform words; one is hardly ever needed.
+        words: Iterator of independent uniform 64-bit words, of which more than one is rarely needed.
         exponent: Exponent of the bound, at least 0.
         factor: At least 1, so that the probability is at most 1.
     """

@@ -411,7 +411,7 @@ class Junction:
 
     Attributes:
         states: Number of states of each node.
-        place: When each node is summed out.
+        place: For each node, its position in the order in which nodes are summed out.
         above: The node whose bucket is above that of each node, -1 at the top of a component.
         below: The nodes whose buckets are directly below.
         own: The factors in each bucket.

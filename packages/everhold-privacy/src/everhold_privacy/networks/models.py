@@ -194,7 +194,7 @@ class Network(DependenceModel):
     Attributes:
         states: Number of states of each node.
         scopes: The nodes of each table, in the order of its axes; scope i of a Bayesian network has node i last.
-        table_of: Which table each scope has.
+        table_of: For each scope, the position of its table.
         row: The column whose values are names of nodes; None if rows need not be told apart.
         latent: The nodes without a row, increasing.
         training: "independent" if training rows are declared independent of all nodes; None if there are none.

@@ -335,7 +335,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
     """Purchase of a quantile search, for one holdout.
 
     Attributes:
-        below: Which share of rows lies below each inner edge, as queries.
+        below: For each inner edge of the bins, the query about the share of rows below the edge.
     """
 
     asked: PrivateQuantileQuery
@@ -398,7 +398,7 @@ def private_quantile(
 
     Args:
         text: A column or an expression that is a number; missing values count as above every bin.
-        quantile: Which one, in [0, 1]; 0.5 is the median.
+        quantile: Level of the quantile, in [0, 1]. 0.5 is the median.
         low: Lower end of the first bin. It must not come from the sealed rows. Values below it count in the first bin.
         high: Upper end of the last bin. It must not come from the sealed rows. Values above it, and missing values,
             count in the last bin.
@@ -426,7 +426,7 @@ class PrivateFirstAbove(Paid):
     Attributes:
         index: Position of the found query in the list of queries. None if none was found or the purchase was refused.
         found: Whether one was found; None if refused.
-        asked: The query that was found, as people read it; None if there is none.
+        asked: Text of the query that was found. None if none was found or the purchase was refused.
         threshold: Number that each query was compared with, in the queries' units.
         within: Largest error of the verdicts, as said above, in the queries' units. None if the purchase was refused.
     """

@@ -162,7 +162,7 @@ class Bought(QueryPlan[Result]):
 
     Attributes:
         purchase: The query with its price.
-        mechanism: Privacy budget that the price is taken from.
+        mechanism: Privacy budget from which the price is taken.
     """
 
     purchase: Purchase[Any, Result]

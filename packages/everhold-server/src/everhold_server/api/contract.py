@@ -228,7 +228,7 @@ def body_of(
         model: Pydantic model of the document.
         part: The part of the form that holds it.
         files: Names of files with what each is; None where any name will do.
-        fields: Further text fields of the form, with their schemas.
+        fields: Additional text fields of the form, with their schemas.
         needed: Parts of the form that have to be there.
     """
     schema = _whole_schema(model)

@@ -202,7 +202,7 @@ def described(holdouts: OpenHoldouts, name: str, principal: Principal) -> dict[s
     """Return the description of a holdout, as far as the principal may see it.
 
     Raises:
-        HoldoutNotFound: If there is none, or it is not for them.
+        HoldoutNotFound: If there is no such holdout, or the principal may not see it.
     """
     from everhold_server.mcp.advice import LANGUAGE, examples, next_step
 

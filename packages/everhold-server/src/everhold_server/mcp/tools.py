@@ -293,7 +293,7 @@ def gate_named(holdout: Holdout, name: str | None, *, cases: bool = False) -> An
         cases: Whether the gate must be about cases. If not, it must be about rows.
 
     Raises:
-        QueryRejected: If there is none, or several and no name. Nothing is charged.
+        QueryRejected: If there is no such gate, or if there are several and no name is given. Nothing is charged.
     """
     every = {gate["gate"]: is_about_cases(gate) for gate in holdout.status().get("gates", [])}
     known = [gate for gate, of_cases in every.items() if of_cases == cases]

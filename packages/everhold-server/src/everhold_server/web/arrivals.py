@@ -64,7 +64,7 @@ def windows(request: Request, name: HoldoutName, holdouts: Holdouts, principal: 
 
 @router.post("/holdouts/{name}/over-time")
 def ask_windows(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
-    """Ask it of each window; asked again the answers are the same, and free."""
+    """Ask the query of the form about each window of arrivals. A repeated query has the same answers, and is free."""
 
     def asked() -> tuple[Holdout, AskOverTime]:
         holdout, by = holdouts.asked_by(name, principal), fields.some("by") or "arrival"

@@ -45,7 +45,7 @@ def form(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Ana
 
 @router.post("/holdouts/{name}/ask")
 def ask(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
-    """Ask, and show the answer; asked again it is the same answer, free."""
+    """Ask the query of the form, and show the answer. A repeated query has the same answer, and is free."""
     view, kind = View.of(holdouts, name, principal), fields.text("kind") or "mean"
 
     def asked() -> tuple[Holdout, Ask]:
@@ -62,7 +62,7 @@ def ask(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Anal
 
 @router.post("/holdouts/{name}/quote")
 def quote(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
-    """Price and width of a query; asks nothing. A file is not sent while it is chosen."""
+    """Show the price and width of the query in the form, without asking. The chosen file is not sent for this."""
     of_any = _kind(fields.text("kind")).form is Written.PREDICTIONS and not fields.text("rule")
     try:
         with warned_of():
@@ -210,7 +210,7 @@ def compare_form(
 
 @router.post("/holdouts/{name}/compare")
 def compare(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
-    """Ask how much better the first one is, and show the answer; asked again it is the same answer, free."""
+    """Ask how much better the first model is, and show the answer. A repeated query is free."""
     view = View.of(holdouts, name, principal)
 
     def asked() -> tuple[Holdout, Ask]:

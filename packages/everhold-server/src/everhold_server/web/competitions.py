@@ -77,7 +77,7 @@ def form(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Ana
 
 @router.post("/holdouts/{name}/submit")
 def submit(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
-    """Check a file, or hand it in."""
+    """Check a file of predictions, or submit it, as the form says."""
     view = View.of(holdouts, name, principal)
     tries = fields.text("act") == "check"
 

@@ -54,7 +54,7 @@ class Connection:
             ``EVERHOLD_URL``.
         token: Token such as ``"eh_..."``. The default is the environment variable ``EVERHOLD_TOKEN``, unless
             ``EVERHOLD_URL`` names another service: that token is sent to no other service than its own.
-        insecure: Send a token without TLS to another machine, too.
+        insecure: Whether to send a token without TLS to a machine other than this one.
         timeout: Seconds to wait for a response.
         transport: How httpx sends requests; for tests, and for proxies of one's own.
 

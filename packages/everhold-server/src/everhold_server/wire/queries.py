@@ -228,7 +228,7 @@ def kind_of(name: Any) -> Kind:
     """Return the registered kind of query with this name. Kinds that run code are rejected.
 
     Raises:
-        QueryRejected: If there is none, or it runs code. Nothing is charged.
+        QueryRejected: If there is no kind of this name, or the kind runs code. Nothing is charged.
     """
     found = registry.KINDS.named(name) if isinstance(name, str) else None
     if found is None:

@@ -30,7 +30,7 @@ class HoldoutAccessor:
     Args:
         executor: The holdout at work, for the steward or for an analyst.
         folder: The private folder of its rows.
-        recorded: The settings with which the holdout was created, as they were recorded; None without.
+        recorded: Recorded settings with which the holdout was created. None if it was created without them.
     """
 
     settings: ClassVar[type[ExtensionSettings] | None] = None
@@ -49,7 +49,7 @@ class HoldoutAccessor:
         """Check that settings fit the rows.
 
         Raises:
-            HoldoutRejected: If not. Nothing was created.
+            HoldoutRejected: If the settings do not fit. Nothing was created.
         """
 
     def check_query(self) -> None:

@@ -141,7 +141,7 @@ def allotment_of(accounts: Accounts, analyst: str) -> Allotment:
     """Return the allotment of a named analyst.
 
     Raises:
-        QueryRejected: If there is none.
+        QueryRejected: If the analyst has no allotment.
     """
     if not isinstance(analyst, str) or analyst not in accounts.parts:
         raise QueryRejected(

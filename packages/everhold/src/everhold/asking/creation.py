@@ -374,7 +374,7 @@ def check_extensions(given: Mapping[str, ExtensionSettings], schema: Schema) -> 
     """Check that the settings of extensions fit the rows.
 
     Raises:
-        HoldoutRejected: If not. Nothing was created.
+        HoldoutRejected: If the settings of an extension do not fit. Nothing was created.
     """
     from everhold.asking.accessor import accessor_named
 

@@ -119,7 +119,8 @@ class QueryExecutor:
         key: The steward's key.
         ledger: The ledger of this holdout.
         sealed: The sealed rows.
-        level_of: Function from a query to ln(1 / level) if a declared family has it; None without families.
+        level_of: Function from a query to ln(1 / level) if a declared family gives it a level. None if no family is
+            declared.
         training: The training rows, if there are any.
         analyst: Name of the analyst who asks; None for the steward.
         place: Place of its rows and of its tree among all that arrived.

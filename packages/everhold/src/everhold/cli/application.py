@@ -93,7 +93,8 @@ class ExtensibleGroup(CommandGroup):
         """Return the command that the first argument names.
 
         Raises:
-            Misuse: If there is none; the message says which extra installs it, or which command is alike.
+            Misuse: If there is no such command. The message says which extra installs it, or which command has a
+                similar name.
         """
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:

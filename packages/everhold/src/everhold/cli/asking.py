@@ -316,7 +316,8 @@ class Spelled:
             required: Whether a query is required.
 
         Raises:
-            Misuse: If not.
+            Misuse: If there is no query where one is required, there are several, or a detail belongs to another
+                query.
         """
         given = {name: value for name, value in options.items() if not (value is None or value == [])}
         given = {name: value for name, value in given.items() if name in DETAILS or value is not False}

@@ -335,7 +335,7 @@ class Accounts:
         """Add queries and surprises to an analyst's spent amounts.
 
         Raises:
-            ValueError: If that is more than the allotment, or there is none.
+            ValueError: If the analyst has no allotment, or if the allotment does not cover the charge.
         """
         before = self.parts.get(analyst)
         if before is None:

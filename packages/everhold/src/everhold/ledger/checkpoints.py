@@ -49,7 +49,7 @@ class Checkpoint:
         charged: Sum of all charges.
         accounts: Allotments and the state of extensions, as a head's state carries them.
         tally: Counts of the entries, for certificates; the field's name in the ledger.
-        made_at: When the latest of these entries were read and checked; UTC, ISO 8601.
+        made_at: Time at which the latest of these entries were read and checked, in UTC, ISO 8601.
     """
 
     sequence: int

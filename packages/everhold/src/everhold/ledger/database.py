@@ -347,7 +347,8 @@ class Group:
         until: Latest time at which a writer may join, on the clock of `time.monotonic`.
         parts: Work of the writers, by their turn.
         faults: By turn, why a part was not written. Only the writers of that turn are told.
-        fault: Why nothing was committed, or why nobody knows; None until then.
+        fault: Reason why nothing was committed, or why it is unknown whether anything was committed. None if neither
+            has happened.
         done: Event that is set when all writers may go on.
     """
 

@@ -219,7 +219,7 @@ class LedgerStore:
         """Return the record of the holdout with this name.
 
         Raises:
-            HoldoutNotFound: If there is none; the message lists the names that exist.
+            HoldoutNotFound: If there is no holdout of this name. The message lists the names that exist.
         """
         with self.database.transaction() as connection, database_errors():
             row = _find_holdout(connection, name)

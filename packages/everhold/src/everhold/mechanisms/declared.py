@@ -111,7 +111,7 @@ def widest_declared(mechanism: Mechanism, procedure: Procedure, nats: float, *, 
         mechanism: The mechanism that answers.
         procedure: The member's interval procedure.
         nats: ln(1 / level).
-        at: The training estimate in [0, 1]; 0.5 where there is none.
+        at: Training estimate in [0, 1]. 0.5 if there is no estimate.
 
     Returns:
         What is expected of sealed rows that spread as the training rows do, and a bound for all sealed rows. Of a share

@@ -46,7 +46,7 @@ def order_nats(chosen: Sequence[int], estimates: NDArray[np.float64]) -> float:
 
     Args:
         chosen: Positions, the best first.
-        estimates: Training estimates, larger is better, shape (candidates,); nan where there is none.
+        estimates: Training estimates, where larger is better, shape (candidates,). nan if a candidate has no estimate.
 
     Examples:
         >>> round(order_nats([7], np.linspace(0, 1, 8)), 2), round(order_nats([0], np.linspace(0, 1, 8)), 2)

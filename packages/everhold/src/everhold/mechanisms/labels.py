@@ -234,7 +234,7 @@ def likeliest_sealed(
         procedure: How the interval is made.
         place: Place that was told with the label.
         interval: Both ends that were told.
-        guess: In units of a mean; None where there is none.
+        guess: Guess in units of a mean. None if there is no guess.
         nats: ln(1 / level).
         rounding: Amount by which the sealed interval is wider on either side because of the grid.
     """

@@ -20,7 +20,7 @@ class Presentation:
         ends: Last sentences of the explanation for a holdout that stops when the budget is used up.
         theorem: Sentences that say why the answers are true.
         sentence: The promise, with places for what a certificate knows.
-        no_privacy: Why nothing is promised about single rows, where that is so.
+        no_privacy: Reason why nothing is promised about single rows, for mechanisms that promise nothing about them.
         left: What a reader has to know about the remaining budget.
         left_endless: What a reader has to know about the remaining budget of a holdout that goes on when the budget is
             used up.

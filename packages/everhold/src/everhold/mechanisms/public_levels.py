@@ -242,7 +242,7 @@ class PublicLevels(ChecksGuesses):
 
         Args:
             procedure: The procedure that the query's compiler chose.
-            guess: The guess, in units of a mean; negative if there is none.
+            guess: Guess in units of a mean. Negative if there is no guess.
             nats: ln(1 / level).
         """
         procedure = self.in_force(procedure)

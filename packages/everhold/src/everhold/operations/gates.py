@@ -54,7 +54,7 @@ def _at(session: HoldoutSession, name: str, *, cases: bool | None = None) -> Gat
     `cases` says whether the gate must be about cases (True) or about rows (False). None if either is right.
 
     Raises:
-        NotFound: If there is none; no gate has a name that cannot be used.
+        NotFound: If there is no gate of this name. A name that cannot be used is the name of no gate.
         QueryRejected: If it is about something else than cases, or than rows.
     """
     from everhold.arguments import brief

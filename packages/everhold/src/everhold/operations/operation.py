@@ -87,7 +87,7 @@ class HoldoutOperation(Generic[Result]):
 
     Attributes:
         verb: Name of the method, and of the tool; of the command with hyphens.
-        role: Who may do it.
+        role: Role that is needed to perform the operation.
         act: What is done, as the audit log and a refusal say it, such as ``"append rows"``; empty for one that
             changes nothing.
         route: Method and path below that of the holdout, such as ``"PUT /allotments/{analyst}"``; empty if it works

@@ -62,8 +62,8 @@ class ArrivedFiles:
     Attributes:
         rows: Number of sealed rows; 0 for none.
         training_rows: Number of training rows; 0 for none.
-        fingerprint: SHA-256 of the file of sealed rows; None without.
-        training_fingerprint: SHA-256 of the file of training rows; None without.
+        fingerprint: SHA-256 of the file of sealed rows. None if no sealed rows arrive in a file.
+        training_fingerprint: SHA-256 of the file of training rows. None if no training rows arrive.
         groups: Pairs (size, number of groups of that size) of the sealed rows, where they are in groups.
         lacking: Columns without a value in some sealed row.
         rules: What counts from now on for rows without one, by column.
@@ -271,7 +271,7 @@ def check_arriving_labels(sides: Sequence[Side], schema: Schema) -> None:
     """Check that every arriving row has a label, and that labels have the sealed type and classes.
 
     Raises:
-        HoldoutRejected: If not. Nothing was appended.
+        HoldoutRejected: If a label does not fit. Nothing was appended.
     """
     label = schema.label
     if label is None:

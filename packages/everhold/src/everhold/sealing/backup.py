@@ -148,7 +148,7 @@ def restore(archive: Path, storage: str | Path, *, keep_access: bool = False) ->
     Args:
         archive: The file; its maker is not trusted.
         storage: URL or path of the storage, of either kind.
-        keep_access: Whether tokens, sessions, login links and public pages come back, too. None of them can be
+        keep_access: Whether to restore tokens, sessions, login links and public pages as well. None of them can be
             checked.
 
     Returns:

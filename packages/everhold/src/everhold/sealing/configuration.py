@@ -75,10 +75,10 @@ class SealedFiles:
         rows: Number of sealed rows.
         training_rows: Number of rows in the training file; 0 without a training set.
         columns: Kind of each column, by name.
-        label_kind: ``"binary"``, ``"number"`` or ``"string"``; None without a label.
+        label_kind: ``"binary"``, ``"number"`` or ``"string"``. None if the holdout has no label.
         label_classes: The classes that a prediction may name; see `everhold.values.base.Schema.classes`.
         fingerprint: SHA-256 of the holdout's file; of a table in an engine, what `keyed_fingerprint` says.
-        training_fingerprint: SHA-256 of the training file; None without a training set.
+        training_fingerprint: SHA-256 of the training file. None if there are no training rows in a file.
         engine: Public facts of the engine in which the sealed rows stay; None where they are in a file.
         training_table: Public facts of the table in it that has all training rows, and their number; None where they
             are in a file. The training file has some of them then.

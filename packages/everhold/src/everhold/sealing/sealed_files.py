@@ -125,7 +125,7 @@ def note_in(path: Path) -> bytes:
     Notes of other holdouts are read like this, because their keys are not available.
 
     Raises:
-        OSError: If there is none.
+        OSError: If there is no such note.
     """
     return path.read_bytes()[:-_SEAL]
 

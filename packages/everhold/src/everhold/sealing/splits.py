@@ -355,7 +355,7 @@ class SealedTables:
     """Sealed and training rows as tables of one connection.
 
     Attributes:
-        connection: It has the views ``holdout`` and ``training``.
+        connection: Connection with the views ``holdout`` and ``training``.
         sealed: What was written there.
         types: The engine's type of each column, by table, as far as they are known already.
     """

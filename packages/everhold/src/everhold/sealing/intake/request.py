@@ -203,7 +203,7 @@ class SealRequest:
         holdout: The rows to seal, or a table that stays where it is.
         training: Open rows of the same columns; beside a table that stays, another table of its engine may be given.
         label: Column that holds the truth, for accuracy and the like.
-        rows: Further declarations about the rows.
+        rows: Additional declarations about the rows.
         dependence: Declared dependence of the rows; None if nothing is declared.
         seed: Seed of predictable noise, for simulations only. None for secret noise.
         extensions: Settings of extensions by name.

@@ -135,7 +135,7 @@ class SealedRows:
 
     Attributes:
         facts: Public facts of the rows.
-        structure: Their arrangement, for dependence models and for diagnosis.
+        structure: Arrangement of the rows, for dependence models and for diagnosis.
         content: From the key of a storage, or None for a new one, to a sketch that tells equal rows.
         check_still: Raises `HoldoutRejected` if the rows were changed meanwhile.
     """
