@@ -121,7 +121,7 @@ class Leaderboard(Display):
         comparisons: Comparisons of pairs of teams. Empty until the board is final.
         confidence: Probability with which all intervals and all ranks hold together.
         statement: Number of the statement in the theory pages that proves the intervals and ranks.
-        about: What scores are about, where that is not the population.
+        about: What scores are about if it is not the population, in words. None for the population.
         disqualified: Reason of each disqualification, by team. These teams are not on the board.
         deadline: Time after which no submission is received, if there is one.
         rules: What teams are told of the competition.
@@ -365,7 +365,8 @@ def ranked(
     A team without a score is ordered by the middle of its interval.
 
     Args:
-        standings: In the order of the first submissions, which decides where nothing else does.
+        standings: Lines in the order of the teams' first submissions. This order decides between teams that are
+            otherwise equal.
         ranks: Best and worst rank by team; a team that is not in it has none.
         higher_is_better: Whether a larger score is a better one.
 

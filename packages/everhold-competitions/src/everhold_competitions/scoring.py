@@ -60,7 +60,7 @@ class Scoring(ABC):
     """Base of classes that build a competition's queries for scores and comparisons.
 
     Attributes:
-        competition: What was fixed when the rows were sealed.
+        competition: Terms that were fixed when the rows were sealed.
     """
 
     competition: Competition

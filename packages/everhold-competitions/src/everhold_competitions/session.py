@@ -264,7 +264,7 @@ class CompetitionSession:
 
     Attributes:
         executor: The holdout at work, as the steward has it.
-        competition: What was fixed when the rows were sealed.
+        competition: Terms that were fixed when the rows were sealed.
         files: Predictions of submissions.
         champions: Predictions of leaders.
         public: The public rows. None without public rows.

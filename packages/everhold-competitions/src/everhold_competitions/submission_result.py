@@ -30,7 +30,7 @@ class Submission(Display):
 
     Attributes:
         feedback: What the host chose that submissions are told: ``"none"``, ``"leader"`` or ``"score"``.
-        number: How many submissions of the team were received, with this one.
+        number: Number of the team's submissions so far, including this one.
         left: Number of submissions that the team may still make.
         surprises_left: Number of surprises that the team may still cause. After that it is told nothing more. None if
             there is no limit.

@@ -60,7 +60,8 @@ class HoldoutCompetition(HoldoutAccessor):
         one of the team does. The same predictions again, right after each other, are received once.
 
         Args:
-            predictions: As the metric takes them: an array in the order of the rows, or a table with row ids.
+            predictions: Predictions in the form that the metric takes: an array in the order of the rows, or a table
+                with row ids.
             team: Name of the team that submits. If an allotment has this name, the allotment pays.
             guess: Where scores are told: the team's own guess, such as a score by cross-validation. A team's first
                 submission needs it, or predictions for training rows; later the default is what it was told last.
@@ -165,7 +166,7 @@ class HoldoutCompetition(HoldoutAccessor):
         """Move the deadline to another time from now on. The ledger keeps it.
 
         Args:
-            deadline: In ISO 8601 with its offset from UTC.
+            deadline: Time in ISO 8601 with its offset from UTC.
 
         Returns:
             All teams.

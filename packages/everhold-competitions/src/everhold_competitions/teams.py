@@ -54,7 +54,7 @@ class Team:
         final: SHA-256 of the predictions that stand for the team at the end.
         latest: SHA-256 of those that were received last.
         charged: Surprises that telling the team about its submissions has cost.
-        chosen: How often it chose an earlier submission.
+        chosen: Number of times that the team chose an earlier submission.
         public: SHA-256 of the latest predictions for the public rows. Empty without public rows.
         out: Reason of the team's disqualification. Empty for a team on the board.
     """
@@ -77,10 +77,10 @@ class Submissions(LedgerExtension):
     """The state of all teams of a competition at one moment.
 
     Attributes:
-        teams: In the order of their first submission.
+        teams: Teams by name, in the order of their first submissions.
         closed: Whether no more are received.
         deadline: The deadline since the host moved it; empty before.
-        moved: How often it was moved.
+        moved: Number of times that the deadline was moved.
     """
 
     name: ClassVar[str] = "competition"

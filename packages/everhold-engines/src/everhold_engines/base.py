@@ -52,7 +52,7 @@ def array_of(values: Sequence[Any], *, otherwise: str = "O") -> np.ma.MaskedArra
     """Return a column of Python values as an array: int64, float64, bool, datetime64[us] in UTC, or objects.
 
     Args:
-        values: What the driver gave, None where it is missing.
+        values: Values from the driver. None stands for a missing value.
         otherwise: Type of the array if all are missing; decimals become doubles, even whole ones, if that is "float64".
 
     Examples:
@@ -148,7 +148,7 @@ class Engine(Protocol):
     Attributes:
         kind: Name of the engine in ledger and certificate, such as ``"duckdb"`` or ``"spark"``.
         dialect: How statements are written for it.
-        most_expressions: How many expressions one statement may have.
+        most_expressions: Largest number of expressions in one statement.
     """
 
     most_expressions: ClassVar[int]

@@ -84,7 +84,7 @@ class EngineCounts:
         """Return the total of each row value and its groups, like `everhold.sealing.rows.sums.group_sums_of`.
 
         Args:
-            values: What to compute.
+            values: Row values to compute.
             group_by: Column whose equal values make a group.
             across: Cells in which groups are counted, from `everhold.sealing.rows.sums.cells_across`.
         """

@@ -112,7 +112,7 @@ class Moment:
     """State of a simulated night of proposals after some of them.
 
     Attributes:
-        reported: What the judge's own rows say of the model that is kept; None where it is not told.
+        reported: Score of the kept model on the judge's own rows. None if it is not told.
         promoted: Whether this very proposal was taken.
     """
 
@@ -194,8 +194,8 @@ class WorthBar:
     """One bar of the chart that shows how much the sealed rows are worth under an assumption.
 
     Attributes:
-        assumption: What it is called.
-        label: What stands beside it.
+        assumption: Name of the assumption.
+        label: Text beside the bar.
     """
 
     assumption: str
@@ -207,7 +207,7 @@ def worth_chart(bars: Sequence[WorthBar], *, title: str) -> alt.LayerChart:
     """Return a chart with a labelled bar for each assumption.
 
     Args:
-        bars: From top to bottom; a radius of more than half the range is cut off there.
+        bars: Bars from top to bottom. A radius of more than half the range is cut off there.
         title: The title of the horizontal axis.
     """
     import altair as alt

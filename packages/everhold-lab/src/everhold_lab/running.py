@@ -43,7 +43,7 @@ class SavedPicture:
     """A chart that was saved as a file beside the report.
 
     Attributes:
-        title: What it shows.
+        title: Title that says what the picture shows.
         file: Name of its SVG file in the folder of results.
     """
 
@@ -58,11 +58,11 @@ class Results(Display):
 
     Attributes:
         source: The paper and figure that it follows.
-        about: What was done.
+        about: Paragraph on what was done.
         repetitions: Number of repetitions of each setting.
         rows: All measured rows; each carries its setting, its repetition and the seed of its task.
         summary: The lines that are printed.
-        findings: What it had to show, and whether it does.
+        findings: Claims of the experiment, each with whether the results support it.
         pictures: Pictures that were drawn. None if the extra ``[plots]`` is not installed.
     """
 
@@ -461,7 +461,7 @@ def run(
     continues there; more repetitions are added to those that there are; other sizes or another seed start anew.
 
     Args:
-        experiment: What is run.
+        experiment: Experiment to run.
         output: The folder; it is made if it does not exist.
         repetitions: Number of repetitions of each setting. The default is the experiment's own number.
         jobs: Processes; by default one for each core.

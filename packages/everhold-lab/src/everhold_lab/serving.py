@@ -46,7 +46,7 @@ class Served:
     Attributes:
         answered: Answers a second, from the first query to the last answer.
         median: Seconds from a query to its answer.
-        slow: Waiting time that 99 of 100 queries stay below.
+        slow: Seconds from a query to its answer that 99 of 100 queries do not exceed.
         batch: Queries of a pass, on average.
         busy: Shares of time in which processes, engines and ledger were at work.
     """
@@ -75,9 +75,9 @@ def served(
     """Simulate a service with random arrivals of queries, and return the waiting times and loads.
 
     Args:
-        times: What queries take.
+        times: Times that queries take.
         rate: Queries a second.
-        seconds: How long queries come.
+        seconds: Seconds during which queries arrive.
         seed: Seed of the arrival times.
         **service: ``processes`` of the service, one core each; ``engines``, the passes that run at the same time;
             ``window``, the seconds for which the first query of a pass waits for others; ``most`` queries of a

@@ -84,7 +84,7 @@ class PrivacyCurve(ABC):
         """Return the smallest epsilon with ``delta(epsilon) <= delta``, infinite if there is none.
 
         Args:
-            delta: In [0, 1].
+            delta: Delta at which the epsilon holds, in [0, 1].
 
         Returns:
             The privacy loss, to about 1e-14 relative of the curve's own accuracy.
@@ -660,7 +660,7 @@ def log_gaussian_small(near: Floats, mu: float) -> Floats:
 
 
 def log_gaussian_large(near: Floats, mu: float) -> Floats:
-    """Return the same for ``mu > 1``, by Mills' ratios above the mean, and by the small complement below it."""
+    """Return the same logarithm as `log_gaussian_small`, here for ``mu > 1``."""
     upper = _mills(near + mu)
     above = near > 0
     result = np.empty(near.shape)

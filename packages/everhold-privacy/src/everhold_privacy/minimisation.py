@@ -46,9 +46,9 @@ class Minimum(Display):
             row's gradient is longer than the clipping length.
         steps: Gradients that were answered; fewer than requested where the budget ended.
         charged: Credits of all steps; repeated steps are free.
-        remaining: What is left of the budget, by name.
+        remaining: Remaining budget, by name.
         confidence: Probability with which all statements of the holdout hold together.
-        about: What it is about, where that is not the population: labels drawn anew on these very rows.
+        about: What the regret is about if it is not the population: labels drawn anew on these very rows.
     """
 
     parameter: NDArray[np.float64]

@@ -66,7 +66,7 @@ class SyntheticTable(WeightedCells):
         queries: Number of queries of the family.
         radius: Half-width, in the units of a mean in [0, 1].
         confidence: Probability with which it holds.
-        assumptions: In plain words, what has to be true.
+        assumptions: Assumptions of the promise, in plain words.
         privacy: (epsilon, delta) of differential privacy towards every sealed row; None where no noise was added.
         margin: Part of the radius that is the same for all values (S2); the rest is largest in the middle.
         tilt: The eps of S2; 0 where there is no such part.
@@ -194,7 +194,7 @@ class Synthesizer(ABC):
         """Return the noisy whole numbers from which the table is computed.
 
         Args:
-            histogram: How many sealed rows lie in each cell, shape (cells,).
+            histogram: Number of sealed rows in each cell, shape (cells,).
             noise: Source of randomness.
 
         Raises:
@@ -510,7 +510,7 @@ class MWEM(Synthesizer):
             rho: Zero-concentrated privacy loss of the whole run.
             rounds: Number T of rounds.
             rows: Number n of sealed rows.
-            **others: As in the constructor.
+            **others: Other arguments of the constructor.
         """
         if not 0.0 < rho < math.inf:
             raise ValueError(f"rho is {rho}. Pass a positive finite number.")

@@ -166,7 +166,7 @@ class CounterState:
     Attributes:
         time: Arrivals so far.
         sums: By level: the sum of the last node of the level that is not yet part of a larger one.
-        noisy: By level: the same with noise.
+        noisy: By level: that sum with noise.
     """
 
     time: int
@@ -304,7 +304,7 @@ class DensityEstimator:
 
     Args:
         items: m, the number of possible items, or of those that were picked at random from all of them.
-        epsilon: In (0, 1]: the bias of the coins is a quarter of it.
+        epsilon: Privacy loss, in (0, 1]. The bias of the coins is a quarter of it.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -93,7 +93,7 @@ def connect(
         insecure: Whether to send the token without TLS to a machine other than this one. ``EVERHOLD_INSECURE=1`` does
             the same.
         timeout: Seconds to wait for a response. A query that got none is asked again, which is free.
-        transport: How httpx sends requests; for tests.
+        transport: Transport of httpx that sends the requests, for tests.
 
     Raises:
         HoldoutNotFound: If there is no such holdout for this token.
@@ -122,7 +122,7 @@ def create(
     """Seal rows in a service, and return the new holdout. Needs a steward's token.
 
     Args:
-        connection: To the service.
+        connection: Connection to the service.
         name: Name of the new holdout.
         holdout: The rows to seal, as for `Holdout.create`. A file stays where it is: put it away.
         training: Training rows, which are not sealed.
@@ -163,7 +163,7 @@ class HttpTransport:
     If rows arrived between two attempts to ask, the second one is a new query about more rows, and pays.
 
     Args:
-        connection: To the service.
+        connection: Connection to the service.
         name: Name of the holdout.
     """
 
@@ -315,7 +315,7 @@ def open_gate(transport: HttpTransport, metric: Any, *, champion: Any, name: str
             loss="absolute", high=60)`` or ``functools.partial(eh.metric, "r2", low=0, high=60)``.
         champion: The first one; None for a gate that is there.
         name: Name of the gate.
-        **terms: As for `everhold.Holdout.gate`; ``better`` and ``any_of`` make a gate about cases.
+        **terms: Terms of the gate, as for `everhold.Holdout.gate`. ``better`` and ``any_of`` make a gate about cases.
 
     Raises:
         QueryRejected: If there is no gate of this name and no champion is given.

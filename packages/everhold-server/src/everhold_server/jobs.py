@@ -62,9 +62,9 @@ class Job(Display):
         verb: Verb of the operation, such as ``"unseal"``.
         by: Name of the principal who asked for the operation.
         made: Time at which the job was made.
-        what: What is being done, in words.
-        done: How much of it is done.
-        total: How much there is to do; None where it is not counted.
+        what: Work that is being done, in words.
+        done: Amount of work that is done.
+        total: Amount of work in total. None if it is not counted.
         ended: Time at which the job ended. None if it has not ended.
         fault: Reason why the job failed. Empty if it did not fail.
     """

@@ -30,7 +30,7 @@ class Principal:
     """Authenticated sender of a request, with a role, a name and the holdouts that the sender may see.
 
     Attributes:
-        role: What they may do.
+        role: Role, which says what the sender may do.
         name: Name of the sender. An analyst asks, and spends, under this name.
         holdouts: The holdouts that they may see; None for all.
         token: Public part of the token that the sender used, or with which the sender's session was opened.

@@ -43,7 +43,7 @@ class Session:
 
     Attributes:
         id: Hash of its cookie; public to nobody, secret to nobody who has the database.
-        token: With which it was opened.
+        token: Public part of the token with which the session was opened.
     """
 
     id: str

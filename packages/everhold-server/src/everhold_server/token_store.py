@@ -53,7 +53,7 @@ class Token(Display):
     Attributes:
         id: The public part.
         name: Name of the token's holder. An analyst asks, and spends, under this name.
-        holdouts: To which it is limited, sorted; None for all.
+        holdouts: Sorted names of the holdouts that the token is limited to. None for all holdouts.
         account: The token whose limits it shares: its own, or of those that a steward of some holdouts made, the first
             one of the chain.
         made: Time at which the token was made. As all times here, it is UTC in ISO 8601.

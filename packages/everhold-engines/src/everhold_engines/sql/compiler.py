@@ -127,12 +127,12 @@ def row_values_sql(
     """Return SQL with a BIGINT column ``v0, v1, ...`` for each row value, in ``[0, unit]``.
 
     Args:
-        values: What to compute.
-        source: What stands after FROM, in the dialect.
+        values: Row values to compute.
+        source: SQL that follows FROM, in the dialect.
         position: Column with the position of a row, which comes first and is called ``p``; None for no such column.
         unit: Grid steps between 0 and 1, less than 2^54.
         dialect: SQL dialect of the engine.
-        names: What stands before the numbers in the names of the columns.
+        names: Prefix of the column names, before their numbers.
 
     Examples:
         >>> import duckdb
@@ -198,8 +198,8 @@ def group_kinds_sql(
     """Return SQL that counts groups by size and sum, with the columns ``place, size, sum, count``.
 
     Args:
-        values: What to compute.
-        source: What stands after FROM, in the dialect.
+        values: Row values to compute.
+        source: SQL that follows FROM, in the dialect.
         group_by: Column whose equal values make a group.
         unit: Grid steps between 0 and 1.
         dialect: SQL dialect of the engine.
@@ -313,8 +313,8 @@ def group_cells_sql(
     """Return SQL that counts groups by size and bin of the sum, with the columns ``place, size, cell, count, sum``.
 
     Args:
-        values: What to compute.
-        source: What stands after FROM, in the dialect.
+        values: Row values to compute.
+        source: SQL that follows FROM, in the dialect.
         group_by: Column whose equal values make a group.
         across: Cells of groups of one size; divides ``unit``.
         unit: Grid steps between 0 and 1.

@@ -96,9 +96,9 @@ class Dialect:
 
     Attributes:
         words: SQL templates by name. `write` replaces their placeholders by operands.
-        quote: What stands around names; doubled inside them.
+        quote: Character that encloses names, and is doubled inside them.
         doubled: Signs that are doubled inside of names, besides that one.
-        rows: What the table is called in a statement.
+        rows: Alias of the table in a statement.
         types: Names of types of columns; ``instant`` is a time with a zone.
         years: The first and the last year that a column of dates can have.
         raises: Whether doubles that become too large or too small are errors.

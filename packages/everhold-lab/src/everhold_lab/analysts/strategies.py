@@ -24,7 +24,7 @@ class Vote:
 
     Attributes:
         weights: Weights of rules 0, 1, ..., shape (rules used,); empty for "always no".
-        threshold: What the sum has to exceed.
+        threshold: Number that the weighted sum must exceed for a yes.
     """
 
     weights: NDArray[np.float64]

@@ -240,8 +240,9 @@ def audit_plan(plan: Mapping[str, Any], **games: Unpack[GameTerms]) -> Audit:
     """Let simulated analysts play against the lines of a plan, with the very parameters that it states.
 
     Args:
-        plan: What `Plan.to_dict` returns and ``everhold plan --format json`` prints, with a number of rows.
-        **games: As for `audit`.
+        plan: The plan as `Plan.to_dict` returns it and ``everhold plan --format json`` prints it, with a number of
+            rows.
+        **games: Options of the games, as for `audit`.
 
     Raises:
         ValueError: If it is no such plan, or no line of it promises anything.

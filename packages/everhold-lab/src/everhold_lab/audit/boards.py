@@ -38,7 +38,7 @@ class BareBoard:
 
     Args:
         keys: One for each row of the test set, or of the fresh rows, shape (rows,).
-        labels: What the rules guess, shape (rows,).
+        labels: Labels that the rules guess, shape (rows,).
         rules: Number of random rules.
         seed: Seed of the random rules. The same seed gives the same rules.
         advance: Called with the number of queries after each batch.

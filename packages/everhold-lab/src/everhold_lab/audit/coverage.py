@@ -195,7 +195,7 @@ def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> 
 
     Args:
         mechanism: The mechanism whose checks of guesses are attacked.
-        procedure: How intervals are made; by default that of yes-or-no queries.
+        procedure: Interval procedure. The default is that of yes-or-no queries.
 
     Examples:
         >>> from everhold.mechanisms import GuessAndCheck

@@ -160,7 +160,7 @@ class Assumption:
     """An assumption about which flights depend on each other.
 
     Attributes:
-        name: What people call it.
+        name: Name of the assumption.
         columns: Flights with equal values in all of them are a group; without columns each flight is its own.
     """
 

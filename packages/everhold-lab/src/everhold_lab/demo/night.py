@@ -198,7 +198,7 @@ class TunedModel:
     """A candidate model of the tuning loop.
 
     Attributes:
-        model: What people call it.
+        model: Name of the model.
         known: `BEFORE` or `TAKE_OFF`: what it may know of a flight.
         make: Makes the unfitted scikit-learn estimator from the positions of its categorical features.
         judged_on_fit: Whether the guess is the score on the rows that the model was fitted on, which is the beginner's
@@ -217,9 +217,9 @@ class Trial:
 
     Attributes:
         guess: Estimate of the accuracy from training rows.
-        answer: What the holdout said.
+        answer: Answer of the holdout.
         fresh: Accuracy on the fresh flights.
-        sealed: What it predicts for the sealed flights, shape (rows,).
+        sealed: Predictions for the sealed flights, shape (rows,).
     """
 
     candidate: TunedModel
@@ -293,7 +293,7 @@ def tune(
     Args:
         holdout: A holdout over ``flights.sealed`` with a label.
         flights: The split flights.
-        candidates: What to try, in this order.
+        candidates: Models to try, in this order.
         advance: Called with 1 after each candidate.
     """
     import sklearn.ensemble  # noqa: F401  the limit reaches only libraries that are loaded

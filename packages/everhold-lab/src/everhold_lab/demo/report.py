@@ -82,7 +82,7 @@ class Member:
         high: Upper end of the interval.
         fresh: Share of late flights among the fresh ones.
         fresh_flights: Number of fresh flights of the subgroup.
-        charged: What the answer cost.
+        charged: Surprises that the answer cost.
     """
 
     subgroup: str
@@ -105,7 +105,7 @@ class GateNight:
 
     Attributes:
         promoted: Whether it is proved to be better.
-        gain: How much better it is on the fresh flights.
+        gain: Gain on the fresh flights.
     """
 
     candidate: TunedModel
@@ -146,14 +146,15 @@ class DemoResult(Display):
         always_on_time: Score of "no flight is late" on the fresh flights.
         intervals: Intervals stated to the hill climber.
         intervals_true: How many of them contain the fresh value, up to three of its standard errors.
-        trials: What the honest analyst tried.
+        trials: Models that the honest analyst tried, with the answers.
         worth: The sealed flights under each assumption about what moves together.
-        dependent_trials: What the honest analyst tried where flights of one hour at one airport move together.
+        dependent_trials: Models that the honest analyst tried on a holdout whose declared dependence says that flights
+            of one hour at one airport move together, with the answers.
         other_hours: Training flights of hours that are not sealed.
-        challenges: What the gate said to the models of act 4.
-        unsealed: What was told of the answers of act 2 when that study was unsealed.
+        challenges: Verdicts of the gate on the models of act 4.
+        unsealed: Answers of act 2 with the numbers that their unsealing told.
         members: Answers to the members of a declared family, on a holdout of their own.
-        files: What was written.
+        files: Files that were written.
     """
 
     bare: ClimbOutcome

@@ -51,7 +51,7 @@ class DemoPlan:
         rules: Random rules that the hill climber scores.
         rules_per_round: Rules between two of its votes.
         surprises: Planned number of surprises of the first holdout.
-        candidates: What the honest analyst tries.
+        candidates: Models that the honest analyst tries.
     """
 
     rules: int = 8_000
@@ -85,7 +85,7 @@ def run_demo(output: Path, *, flights: Flights | None = None, plan: DemoPlan | N
         plan: Sizes to use in place of the usual ones.
 
     Raises:
-        ModuleNotFoundError: Without the extra ``[demo]``.
+        ModuleNotFoundError: If the extra ``[demo]`` is not installed.
     """
     started = perf_counter()
     plan = plan or DemoPlan()
@@ -254,7 +254,7 @@ def ask_members(holdout: Holdout, fresh: pd.DataFrame) -> tuple[Member, ...]:
     """Ask about every subgroup with enough fresh flights, and return the answers with fresh values.
 
     Args:
-        holdout: With the declared family.
+        holdout: Holdout with the declared family.
         fresh: Flights that were not sealed.
     """
     found = []

@@ -269,7 +269,7 @@ class PromisingHoldout(AttributeHoldout):
     promised is the population value of that.
 
     Args:
-        mechanism: With its plan.
+        mechanism: Mechanism that answers, already planned.
         clip: Products are clipped to ``[-clip, clip]``, as in the totals of the samples.
         noise: Noise that the mechanism draws.
     """

@@ -30,8 +30,8 @@ class Picture:
 
     Attributes:
         name: Name of the picture's file, without a suffix.
-        title: What it shows.
-        caption: In one or two sentences, how to read it.
+        title: Title that says what the chart shows.
+        caption: One or two sentences on how to read the chart.
         chart: Chart to save.
     """
 
@@ -51,8 +51,8 @@ class Experiment(ABC):
         name: Name of the experiment on the command line.
         title: Title of the experiment in reports.
         source: The paper and figure that it follows, or what of ours it shows.
-        about: What is done and what is to be seen, a paragraph.
-        repetitions: How many there are by default.
+        about: Paragraph on what the experiment does and what it shows.
+        repetitions: Default number of repetitions of each setting.
     """
 
     name: ClassVar[str]
@@ -232,7 +232,7 @@ def promises_kept(
     Args:
         games: For every game its kind, and whether it broke a promise.
         confidence: Probability with which each game keeps its promise.
-        played: What is counted, in words.
+        played: Word for what is counted.
     """
     kinds: dict[Hashable, list[bool]] = {}
     for kind, broken in games:

@@ -45,7 +45,7 @@ class Competitions(Experiment):
     Attributes:
         submissions: Number of submissions of each team.
         best: True accuracy of the best team.
-        step: By how much each team is better than the next one.
+        step: Difference in true accuracy between a team and the next one.
         confidence: Probability with which everything on a leaderboard has to hold.
         least_correlation: Least rank correlation of the final scores with the truth.
         widest: Largest half-width of a final score where nothing was told before.

@@ -33,7 +33,7 @@ class PanelPoint:
     """One point of a line in a panel.
 
     Attributes:
-        kind: What kind of number it is.
+        kind: Kind of the number, in words.
         low: Lower end of the bar. None if the point has no bar.
         high: Upper end of the bar.
     """

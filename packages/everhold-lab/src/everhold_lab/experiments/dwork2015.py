@@ -178,12 +178,12 @@ class Dwork2015(Experiment):
     Attributes:
         rows: Rows n of the training set, of the holdout and of the fresh set.
         attributes: Number d of attributes.
-        informative: How many are shifted in the setting with signal.
+        informative: Number of shifted attributes in the setting with signal.
         lean: Shift of an informative attribute times the square root of n.
         counts: The numbers k of attributes that vote, increasing, with 0 and ``informative`` among them.
         clip: Products of attribute and label are clipped to ``[-clip, clip]`` for the holdouts that promise: at 3 the
             mean of an informative one moves by 0.3 %, and a wider range would make every radius wider in proportion.
-        confidence: With which the tuned holdouts promise.
+        confidence: Confidence of the promise of the tuned holdouts.
     """
 
     rows: int = 10_000

@@ -34,9 +34,9 @@ class GatesExperiment(Experiment):
     """Experiment in which an agent challenges a gate all night.
 
     Attributes:
-        challengers: How many there are in a game.
-        steps: How many of them are real steps.
-        step: By how much a real step is better.
+        challengers: Number of challengers in a game.
+        steps: Number of challengers that are real improvements.
+        step: Gain of a real improvement.
         disagreement: Share of the rows on which a challenger differs from the champion.
         confidence: Probability with which all promotions of a game have to be real.
         surprises: Planned number of promotions.

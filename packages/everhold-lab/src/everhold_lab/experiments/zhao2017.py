@@ -175,7 +175,7 @@ class Case:
     """A population, and how many rows are drawn for training and for the holdout each.
 
     Attributes:
-        name: In words, such as "chain 0.5".
+        name: Name in words, such as "chain 0.5".
         rows: Number n of rows of each of the two samples.
         population: Who carries whose record; its points only say how many kinds of rows the declared chain has.
     """

@@ -62,9 +62,9 @@ class StatementOfSource:
     Attributes:
         name: Name of the statement, the key in ``STATEMENTS``.
         source: Authors, year and number in their paper.
-        radius: From rows to a radius.
-        rows_needed: From a radius to rows.
-        colour: In charts; muted beside the colours of mechanisms.
+        radius: Function from a number of rows to the radius.
+        rows_needed: Function from a radius to the number of rows.
+        colour: Colour in charts, muted beside the colours of mechanisms.
         dependent: The same two functions for dependent rows, with the price of noise as the argument ``price``. None
             if the statement is for independent rows only.
     """

@@ -81,8 +81,8 @@ class Item:
 
     Attributes:
         place: Section, theorem, figure or page of the source.
-        says: What it says, in a few words of our own.
-        run: What evaluates it.
+        says: What the item says, in a few words of our own.
+        run: Function that evaluates the item.
     """
 
     place: str

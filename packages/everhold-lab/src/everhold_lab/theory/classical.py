@@ -57,7 +57,7 @@ def mcsherry_bias(epsilon: float, *, delta: float = 0.0) -> float:
 
     Args:
         epsilon: Privacy loss of the choice of h, at least 0.
-        delta: In [0, 1).
+        delta: Delta of the privacy loss, in [0, 1).
 
     Returns:
         A bound in units of the query, h in [0, 1]; in expectation only, above 1 it says nothing.

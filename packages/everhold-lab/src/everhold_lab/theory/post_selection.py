@@ -247,7 +247,7 @@ def rogers_2016(rows: int, *, epsilon: float, delta: float, failure: float) -> R
     Args:
         rows: n, the number of independent rows.
         epsilon: Privacy loss of the whole session about one replaced row, in nats.
-        delta: In [0, 1).
+        delta: Delta of the privacy loss, in [0, 1).
         failure: beta, in (0, 1).
 
     Raises:

@@ -49,7 +49,7 @@ def dwork_lemma_23_approximate(rows: int, *, surprises: int, scale: float, delta
         rows: Number n of rows.
         surprises: Number B of releases.
         scale: sigma, in units of the query.
-        delta: In (0, 1).
+        delta: Delta of the privacy loss, in (0, 1).
 
     Raises:
         ValueError: If an argument is out of its range, or the noise is too small for advanced composition.

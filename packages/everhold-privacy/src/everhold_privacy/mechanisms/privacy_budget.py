@@ -247,9 +247,9 @@ def largest_scale(budget: PrivacyBudget, tolerance: float, radius_at: Callable[[
     """Return the largest noise scale, at most 1, whose half-width is within the tolerance.
 
     Args:
-        budget: Pays for it.
-        tolerance: In the units of the half-width.
-        radius_at: From a noise scale to the half-width, increasing.
+        budget: Privacy budget that pays for the noise.
+        tolerance: Requested half-width, in the units that `radius_at` returns.
+        radius_at: Increasing function from a noise scale to the half-width.
 
     Raises:
         ValueError: If no noise that the budget can pay is small enough.
@@ -279,7 +279,8 @@ def release(
     Args:
         budget: Pays for it.
         state: The state before.
-        sums: In grid units, shape (dimension,); one row moves them by at most ``unit`` in Euclidean length.
+        sums: Sums over the sealed rows in grid units, shape (dimension,). One row moves them by at most ``unit`` in
+            Euclidean length.
         noise: Source of randomness.
         scale: Noise scale of every coordinate, in the units of a mean.
 

@@ -109,7 +109,7 @@ class ExponentialMechanism:
         """Return the greatest ``E(L(X, chosen) - min L(X, .) - alpha)_+`` (the r of S1).
 
         Args:
-            alpha: In the units of a mean loss.
+            alpha: Allowance alpha, in the units of a mean loss.
             candidates: Number of candidates.
             steps: Grid units of a sum that make a mean of 1, ``rows * unit``.
         """

@@ -220,7 +220,7 @@ def dwork_roth_scale(epsilon: float, *, tops: int, delta: float = 0.0) -> float:
     Args:
         epsilon: Privacy loss of the whole stream, positive.
         tops: Number c of "above" verdicts after which the mechanism stops.
-        delta: In [0, 1).
+        delta: Delta of the privacy loss, in [0, 1). 0 for pure differential privacy.
 
     Source: Dwork and Roth 2014, Algorithm 2; some slides print the second without the root (theory, erratum 6).
 

@@ -51,9 +51,9 @@ class TableRules:
     """How one kind of network names and checks its tables.
 
     Attributes:
-        axes: What the axes of a table are.
-        name: From the nodes of a table to its name in messages.
-        checked: From its nodes and the numbers to a table of which every number makes sense, read-only.
+        axes: Meaning of the axes of a table, in words.
+        name: Function from the nodes of a table to its name in messages.
+        checked: Function from the nodes and the numbers to a checked, read-only table.
     """
 
     axes: str

@@ -86,7 +86,7 @@ class PricedChoice(Purchase["NDArray[np.int64]", Result]):
 
     Attributes:
         bound: The means, in order.
-        credits: What the comparison costs.
+        credits: Credits that the comparison costs.
     """
 
     bound: tuple[BoundQuery, ...]
@@ -192,7 +192,7 @@ class PrivateChoiceQuery(PricedQuery[BestCandidate]):
         candidates: Means in the same units; or anything, with a loss.
         best: Whether the lowest or the highest mean is best.
         price: Credits that the choice costs.
-        loss: From a candidate to its query; None where candidates are queries.
+        loss: Function from a candidate to its query. None if candidates are queries themselves.
     """
 
     candidates: Iterable[Any]
@@ -492,7 +492,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
     """Purchase of a scan for the first mean above a threshold, for one holdout.
 
     Attributes:
-        threshold: In the queries' units.
+        threshold: Threshold in the queries' units.
     """
 
     threshold: float
@@ -570,7 +570,7 @@ def private_first_above(queries: Sequence[RowwiseQuery | str], threshold: float,
 
     Args:
         queries: Means in the same units, in the order in which they are scanned.
-        threshold: In their units; must not come from the sealed rows.
+        threshold: Threshold in the queries' units. It must not come from the sealed rows.
         price: Credits that the scan costs; with more of them it comes closer. A mean costs 100.
 
     Examples:
@@ -588,7 +588,7 @@ def first_above_exceedance(alpha: float, *, queries: int, threshold_scale: float
     sums are united, or the threshold's noise, in both directions, is taken apart: the smaller of the two.
 
     Args:
-        alpha: In the units of a mean, as the scales are.
+        alpha: Allowance alpha in the units of a mean, as the scales are.
         queries: k, scanned at most.
         threshold_scale: Scale of the Laplace noise on the threshold.
         query_scale: Scale of the Laplace noise on each query.

@@ -169,7 +169,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
     Attributes:
         scale: Noise scale of every coordinate, in the units of a mean.
         names: Columns that the function reads.
-        code: What tells the function from others (`everhold.queries.code`).
+        code: Text that distinguishes the function from others (`everhold.queries.code`).
     """
 
     asked: GradientQuery

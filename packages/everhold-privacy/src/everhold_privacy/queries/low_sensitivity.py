@@ -169,7 +169,7 @@ def low_sensitivity(
     that fails on some data sets may break its own sensitivity.
 
     Args:
-        function: From a table (columns by name, NumPy arrays) to a number.
+        function: Function from a table (columns by name, NumPy arrays) to a number.
         sensitivity: Delta: replacing one row, by any other, moves the number by at most this.
         **terms: ``low``, 0 by default, and ``high``, 1 by default: the range, which must not come from the sealed rows.
             ``columns``: those that the function reads; None for all but the row ids. ``tolerance``: requested

@@ -28,8 +28,8 @@ class Counterexample:
     """Two data sets that differ in one row, and on which a statistic differs by more than was claimed.
 
     Attributes:
-        difference: By how much it differs.
-        kind: What kind of data sets they are, in words.
+        difference: Difference of the statistic between the two data sets.
+        kind: Kind of the two data sets, in words.
     """
 
     difference: float
@@ -102,7 +102,7 @@ class _Pool:
         columns: Values by name.
         ordinary: Number of ordinary rows.
         changed: For each changed copy, its position and the position of the row that was copied.
-        kinds: What each row is, in words.
+        kinds: Kind of each row, in words.
     """
 
     columns: Mapping[str, NDArray[Any]]

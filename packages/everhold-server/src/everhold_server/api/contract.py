@@ -168,7 +168,7 @@ def check_predictions_allowed(schema: Schema, principal: Principal, *predictions
     taken; and the steward knows what they do.
 
     Args:
-        schema: What is known of the rows.
+        schema: Schema of the rows.
         principal: The sender of the predictions.
         predictions: Predictions in their JSON form. None and rules (texts) are always allowed.
     """

@@ -95,10 +95,10 @@ def candidate(
     """Return the model that an agent proposes.
 
     Args:
-        schema: What is known of the rows.
+        schema: Schema of the rows.
         folder: Folder of prediction files. None if files are not accepted.
         rule: An expression over the features.
-        predictions: By row id, or in the order of the rows where they have none.
+        predictions: Predictions by row id, or in the order of the rows if rows have no ids.
         file: The name of a file.
 
     Raises:

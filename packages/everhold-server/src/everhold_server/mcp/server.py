@@ -60,7 +60,7 @@ class _Server(MCPServer[Any]):
 
     Args:
         tools: Tools that agents may call.
-        instructions: How to use them.
+        instructions: Instructions for agents on how to use the tools.
         advice: For each tool, a function from a gate's name to the advised next call. A refusal of the tool ends with
             this advice.
     """

@@ -78,9 +78,9 @@ def read_in_worker(
     Args:
         reader: ``"module:function"``, called in the worker with the path, the name and the task; returns plain data.
         path: The file to read.
-        name: How messages call it.
-        limits: What the worker may use.
-        advice: What a message says where the limits were exceeded.
+        name: Name of the file in messages.
+        limits: Limits of the worker's memory, time and output.
+        advice: Advice of the message if a limit was exceeded.
         refusal: The error then.
         **task: Plain data.
 

@@ -156,7 +156,7 @@ class Fields:
     """The fields of a form, which is always sent as multipart.
 
     Attributes:
-        received: What was sent; None for an empty form.
+        received: Content of the request. None for an empty form.
     """
 
     received: RequestContent | None = None

@@ -58,7 +58,7 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
         written: A rule as a text, a list, an object from row ids to predictions, or ``{"file": name}``, with
             ``"column"`` where that table has several, or ``"in_order": true`` where its one column has no ids beside it
             because its rows are in the order of the sealed ones.
-        schema: What is known of the rows.
+        schema: Schema of the rows.
         tables: Tables of predictions by file name.
 
     Raises:

@@ -149,7 +149,7 @@ class MarginVerdict(Display):
     Attributes:
         verdict: ``"not worse"``: it is worse by less than the margin, or better. ``"worse"``: by more than the margin.
             ``"undecided"``: the interval holds both.
-        margin: In units of the metric.
+        margin: Margin in units of the metric.
         answer: The first score minus the second one, with its interval.
     """
 

@@ -68,9 +68,9 @@ class EntryCounts:
 
     Attributes:
         sources: Queries by the source of their answer.
-        by_position: How many of them are about predictions by position.
+        by_position: Number of queries about predictions by position.
         unsealing: Number of the entry that told all sealed numbers; None before.
-        unsealed: How many it told.
+        unsealed: Number of answers whose sealed numbers that entry told.
         promotions: By gate, in order: number of the entry, the challenger, the champion that it beat, and ``nats``, the
             ln(1 / level) at which that was proved, where the mechanism has levels.
     """
@@ -189,10 +189,10 @@ class Losses:
     """Numbers of answers and charges that the ledger lost, according to its recoveries.
 
     Attributes:
-        recoveries: How many entries say what was lost.
+        recoveries: Number of entries that record a loss.
         generation: Number of the last of them, which counts those that were lost, too.
         queries: Queries that were answered and lost, in all.
-        charges: What they were charged.
+        charges: Total charge of the lost answers.
     """
 
     recoveries: int = 0
@@ -212,11 +212,11 @@ class Accounts:
     """All allotments of a holdout at one moment, with losses, the unsealing and the state of extensions.
 
     Attributes:
-        acts: How many entries of the ledger are allotments.
+        acts: Number of ledger entries that are allotments.
         parts: Allotment by analyst, in the order of their first act.
-        lost: What the ledger lost.
+        lost: Losses that the ledger records.
         closed: Whether the study is over: nothing new is answered or allotted.
-        unsealings: How many entries are unsealings, 0 or 1; none if the one that closed the study was lost.
+        unsealings: Number of entries that are unsealings, 0 or 1. It is 0 if the entry that closed the study was lost.
         extensions: State of the extensions that this ledger uses, by the field in which each is kept.
         unread: Fields of the sealed state that no installed extension keeps, as they are.
     """
@@ -529,7 +529,7 @@ class Declarations(LedgerExtension):
     """Ledger extension with all declared families of a holdout.
 
     Attributes:
-        by_name: In the order in which they were declared.
+        by_name: Declarations by name, in the order in which they were declared.
     """
 
     name: ClassVar[str] = "declared"
@@ -617,10 +617,10 @@ class Arrivals(LedgerExtension):
     """Ledger extension that counts the arrivals and retirements of rows.
 
     Attributes:
-        arrivals: How many there were.
+        arrivals: Number of arrivals.
         rows: Rows that they added.
         training_rows: Training rows that they added.
-        retirements: How many entries retired rows.
+        retirements: Number of entries that retired rows.
         retired: Arrival up to which rows are retired: those before it; 0 for none.
         opened: Trees that were ever opened, with the first one.
         trees: Trees that are open beside the first one, the oldest first; each as number, arrival, rows before it, and

@@ -86,7 +86,7 @@ def canonical_object(text: object, *, sealed: bool = False) -> dict[str, Any] | 
     """Return the object of a canonical JSON text, or None if the text is not canonical JSON.
 
     Args:
-        text: What the ledger holds.
+        text: JSON text from the ledger.
         sealed: Whether it carries a seal, and so is the text that was written: then nothing is written again.
     """
     try:

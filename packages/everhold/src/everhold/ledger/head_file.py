@@ -45,7 +45,7 @@ class Reached:
         asked: Different queries asked so far.
         charged: Sum of all charges.
         closed: Whether the study was unsealed, and nothing may be asked any more.
-        labels: What labels so far cost later queries, in millionths of a nat.
+        labels: Cost of all labels so far for later queries, in millionths of a nat.
         places: Places among the mechanism's queries that are taken so far: an opened challenge takes one, and so does
             its verdict.
     """

@@ -160,7 +160,7 @@ class Ledger:
         Nothing is locked. Nothing is read, either, if a query is not among those that this process knows.
 
         Args:
-            queries: In the order asked.
+            queries: Queries in the order in which they are asked.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -204,7 +204,7 @@ class Ledger:
         """Yield the entries in order, read page by page, without holding a lock.
 
         Args:
-            start: How many entries to leave out at the beginning.
+            start: Number of entries to leave out at the beginning.
             limit: At most so many; None for all.
 
         Raises:
@@ -237,7 +237,7 @@ class Ledger:
         and each goes on from the state after the one before.
 
         Args:
-            queries: In the order asked; repeats, also within the batch, are free.
+            queries: Queries in the order in which they are asked. Repeats, also within the batch, are free.
             alone: Whether to share the transaction with nobody, because the block takes long or reads all entries.
 
         Raises:
@@ -306,7 +306,7 @@ class Ledger:
         """Answer queries in one transaction by a function.
 
         Args:
-            queries: In the order asked.
+            queries: Queries in the order in which they are asked.
             step: ``step(state, indices)`` gets the current state and the positions of the new queries, and returns
                 the new state and one outcome for each, None for a query that is left out: nothing is recorded
                 about it, and it can be asked again. Called once, or not at all if every query is a repeat.
@@ -330,7 +330,7 @@ class Ledger:
         """Return the index of all queries ever asked, and check that none is missing from the database.
 
         Args:
-            connection: In a transaction.
+            connection: Connection in a transaction.
             at: The head there.
             remembered: The index of this process, taken before the transaction began.
 

@@ -87,11 +87,11 @@ class Entry:
     """One entry of the ledger.
 
     Attributes:
-        sequence: From 1, without gaps.
+        sequence: Number of the entry, counted from 1 without gaps.
         query: Fingerprint of the query.
         description: Public description of the query.
         answer: The exact answer.
-        charged: What it cost.
+        charged: Charge of the entry, in the mechanism's own unit.
         asked_at: UTC, ISO 8601.
         state_seal: Keyed commitment to the state after the batch that contains the entry.
         previous_hash: Hash of the entry before.

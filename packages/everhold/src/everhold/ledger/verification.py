@@ -45,7 +45,7 @@ class LedgerFinding(Display):
 
     Attributes:
         sequence: Number of the entry, or None for the holdout, its head or the whole file.
-        what: In plain words; quotes neither state nor answers.
+        what: Description of the fault in plain words. It quotes neither state nor answers.
     """
 
     sequence: int | None
@@ -58,7 +58,7 @@ class VerificationReport(Display):
 
     Attributes:
         name: Name of the holdout.
-        entries: How many entries were checked.
+        entries: Number of entries that were checked.
         findings: Everything that is wrong, in the order of the ledger.
         keyed: Whether the seals were checked too. Without the key, an altered state is not seen, nor a chain whose
             hashes were all computed anew from some entry to the head.

@@ -231,7 +231,7 @@ def likeliest_sealed(
     skewed: public rows show which value has its interval around that middle (`Procedure.expected`).
 
     Args:
-        procedure: How the interval is made.
+        procedure: Interval procedure of the query.
         place: Place that was told with the label.
         interval: Both ends that were told.
         guess: Guess in units of a mean. None if there is no guess.

@@ -13,7 +13,7 @@ class Presentation:
 
     Attributes:
         page: Page of docs/theory that proves its promise.
-        colour: In charts, after Okabe and Ito, distinct for people with colour blindness.
+        colour: Colour in charts, after Okabe and Ito, distinct for people with colour blindness.
         explanation: Sentences that say how answers are made.
         endless: Last sentences of the explanation for a holdout that goes on when the budget is used up. If empty,
             `ends` is used.

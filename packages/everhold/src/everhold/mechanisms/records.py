@@ -133,7 +133,7 @@ class Promise(Display):
             one-sided answers that of the best answer so far, and for guess-and-check of every confirmed mean, as other
             answers are told with intervals of their own.
         confidence: Probability with which all of it holds, 1 - beta.
-        assumptions: In plain words, what has to be true.
+        assumptions: Assumptions about the rows, in plain words.
         details: Numbers that enter the statement, by name.
         privacy: ``(epsilon, delta)`` of differential privacy towards every sealed row; None where no noise is added.
         spends_only_beyond: Within the plan, budget is spent only on queries whose guess is at least this far from the

@@ -35,7 +35,7 @@ def open_gate(session: HoldoutSession, name: str, metric: Any = None, **terms: A
     """A gate that is there, or a new one; see `everhold.Holdout.gate`.
 
     Raises:
-        QueryRejected: In a study, in which nothing is told before its end.
+        QueryRejected: If the holdout is a study, because nothing is told in a study before its end.
     """
     session.check_queries()
     if session.silent:

@@ -431,8 +431,8 @@ class KnownRows:
     """Keyed hashes of the rows of one file, by which repeated rows are found.
 
     Attributes:
-        sorted_hashes: In order of size, shape (rows,).
-        hashes: In the order of the file, shape (rows,); empty where it was read from the disk.
+        sorted_hashes: Hashes of the rows in order of size, shape (rows,).
+        hashes: Hashes of the rows in the order of the file, shape (rows,). Empty if they were read from the disk.
     """
 
     sorted_hashes: NDArray[np.uint64]

@@ -174,7 +174,7 @@ def packed(arrays: Mapping[str, NDArray[Any] | None], *, key: bytes, bound_to: b
     Args:
         arrays: Numbers or text, no objects.
         key: Only who has it can make the digest.
-        bound_to: To what they belong: the same bytes open them.
+        bound_to: Bytes that identify the owner of the arrays. Only the same bytes open them.
     """
     content = io.BytesIO()
     np.savez_compressed(content, allow_pickle=False, **{name: a for name, a in arrays.items() if a is not None})

@@ -82,7 +82,7 @@ def check_equal_rows(
     """Refuse training rows that are sealed rows, too; columns that only number or name the rows are left out once.
 
     Args:
-        connection: With the views ``holdout`` and ``training``.
+        connection: Connection with the views ``holdout`` and ``training``.
         columns: Kind of each column, by name.
         row_id: Column that names rows.
 

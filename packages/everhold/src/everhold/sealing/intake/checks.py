@@ -125,9 +125,9 @@ def lacking_columns(
     """Return the columns that have no value in some row.
 
     Args:
-        rows_of: From a statement of DuckDB to its rows.
+        rows_of: Function that runs a statement of DuckDB and returns its rows.
         columns: Kind of each column, by name.
-        source: What follows FROM.
+        source: SQL that follows FROM.
     """
     names, found = list(columns), list[bool]()
     for start in range(0, len(names), _AT_ONCE):
@@ -388,7 +388,7 @@ def warn_of_texts(
     """Warn about text columns that are nearly all numbers, or that hold words for missing values.
 
     Args:
-        connection: With the view ``training``.
+        connection: Connection with the view ``training``.
         columns: Kind of each column, by name.
         row_id: Column that names rows, of which nobody is warned.
 

@@ -362,7 +362,7 @@ def create_views(
 
     Args:
         connection: A connection of the steward's own, not a locked one.
-        files: By the name of the view.
+        files: Files by the names of their views.
         kinds: Kinds that columns have elsewhere, as in a frame beside the file.
 
     Raises:

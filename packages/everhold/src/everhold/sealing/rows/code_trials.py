@@ -95,7 +95,7 @@ def check_rows_alone(values: Callable[[Table], NDArray[Any]], table: Table, whol
     """Check that a row's value does not change with the order of rows, with other rows, or on repetition.
 
     Args:
-        values: From a table to the values of its rows.
+        values: Function from a table to the values of its rows.
         table: Public rows.
         whole: Row values of the public rows, computed together.
 
@@ -167,9 +167,9 @@ def public_values(function: RowFunction, table: Table, rows: int, *, of: object 
     """Return row values of public rows, and report every fault.
 
     Args:
-        function: From a table to the values of its rows.
+        function: Function from a table to the values of its rows.
         table: The public rows.
-        rows: How many there are.
+        rows: Number of rows of the table.
         of: Store that these rows come from, as for `sealed_values`. None if there is none.
 
     Raises:
@@ -265,11 +265,11 @@ def sealed_values(
     them from others.
 
     Args:
-        function: From a table to the values of its rows.
+        function: Function from a table to the values of its rows.
         table: The sealed rows.
-        rows: How many there are.
+        rows: Number of rows of the table.
         width: Shape of the value of one row.
-        fault: What a row counts on which the function fails.
+        fault: Value of a row on which the function fails.
         of: Store that all of these rows come from. Within `predicted_once` a model predicts its rows only once.
         note: Takes the source of a model, and the rows on which it fails.
 
@@ -425,7 +425,7 @@ def failing_rows_of(
     Args:
         succeeds: Calls the code with the rows at these positions, and keeps its values if there are any.
         table: The rows; known to fail together.
-        rows: How many there are.
+        rows: Number of rows of the table.
         names: Columns that the code reads.
 
     Returns:
@@ -507,11 +507,11 @@ class EstimatedValues:
     Attributes:
         source: What tells these predictions from all others in one process: the model, and how it is asked.
         features: Columns that the model reads.
-        predict: From a table to one prediction per row, of the right kind.
-        judge: From predictions and their table to one value per row.
+        predict: Function from a table to one prediction for each row, of the right kind.
+        judge: Function from predictions and their table to one value for each row.
         check: Refuses predictions that cannot be meant; for public rows, where refusing tells nothing.
         fails: True for predictions that are no answer, shape (rows,).
-        failing: From a table of rows on which the model fails to their values.
+        failing: Function from a table of rows on which the model fails to the values of these rows.
         everywhere: Whether predictions are of the right kind for whatever row, as classes are; numbers may be infinite
             for made-up rows.
     """

@@ -318,7 +318,7 @@ class EmbeddedRows:
         """Return exact sums over disjoint parts of the rows, shape (values, parts).
 
         Args:
-            values: What to add up.
+            values: Row values to add up.
             part_of: The part of each of some rows in a row.
             parts: Number of parts.
             unit: Grid steps between 0 and 1.
@@ -424,7 +424,7 @@ class PartedRows(StoredRows):
 
     Args:
         parts: One store for each file.
-        schema: What is known of the rows; their number is that of all parts.
+        schema: Schema of all rows together.
         sealed: Whether faults of functions must go unreported, because a report would be a free answer.
         order_key: Key of the secret order in which code meets sealed rows. None for the rows' own order.
     """
@@ -576,7 +576,7 @@ class ColumnStore:
 
     Args:
         fetch: Runs a statement on the file and gives an array for each column, by name.
-        source: What stands after FROM for the file, with the column `POSITION`.
+        source: SQL that follows FROM for the file, with the column `POSITION`.
         rows: Number of rows.
     """
 
