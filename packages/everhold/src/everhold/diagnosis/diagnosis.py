@@ -48,8 +48,9 @@ class Diagnosis(Display):
         mechanism: Name of the mechanism.
         radius: Radius of the mechanism, for the rows as they are declared.
         declared: The declared model of how the rows depend on each other.
-        promised: How many rows are worth one as the rows are declared, in the worst case for declared groups; a finding
-            names what the procedure in force claims. None where the declaration bounds no average.
+        promised: Number of rows that are worth one independent row, as the rows are declared; for declared groups in
+            the worst case. A finding names the number that the procedure in force claims. None if the declaration
+            bounds no average.
         findings: One for each column that may group or order the rows, the clearest first.
         informative: Names of the outcomes that go together with the size of a row's group; empty if no groups are
             declared.

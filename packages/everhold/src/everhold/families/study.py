@@ -43,7 +43,7 @@ class StudyLine:
 
     Attributes:
         queries: The family, or the course of queries that are not declared.
-        members: Number of queries; None where a family is not finite in any useful sense.
+        members: Number of queries; None if the family has too many members for the number to say anything.
         bits: Bits that its least likely member takes; None for queries that are not declared.
         widths: Half-widths at each of `VALUES`.
     """

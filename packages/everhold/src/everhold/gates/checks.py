@@ -55,7 +55,7 @@ class CheckVerdict(QueryResult):
             guards hold. ``"regression"``: it is proved worse by more than the margin, or a guard is proved violated.
             ``"undecided"``: neither is proved. ``"refused"``: the budget that is left does not pay for the check.
         margin: The margin of the check, in the metric's units.
-        low: The gain over the baseline is proved to be at least this, in the metric's units; None where it is not.
+        low: Proved lower bound of the gain over the baseline, in the metric's units; None if no bound is proved.
         high: Proved upper bound of this gain; None if no bound is proved, or a guard is violated.
         cases_needed: For an undecided check, about how many more cases like these would prove a version that is as good
             as the baseline; 0 if the cases are enough for most such versions. None for other verdicts, and for a stored

@@ -72,7 +72,7 @@ class CaseRun:
         case: Id of the case.
         where: Position of the run in the file, such as "line 7".
         metrics: Numbers by name; empty for a run that is refused.
-        run: Name or number of the run within its case; None where the file names no runs.
+        run: Name or number of the run within its case; None if the file names no runs.
         fault: A key of `REFUSED`; None for an outcome.
         why: Words of the file about the fault.
     """

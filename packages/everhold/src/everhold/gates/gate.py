@@ -351,7 +351,7 @@ class Gate(SeesArrivals):
         """Estimate from results on the open cases whether a challenge could be promoted. Free; no query is asked.
 
         Args:
-            open_results: Results of the version, as for `challenge`; only those on open cases are read.
+            open_results: Results of the version, in a form that `challenge` takes. Only results on open cases are read.
             champion: Results of the champion on open cases, if it was promoted without them.
             challenger: Name of the version; its results are then kept, in case it becomes the champion.
 

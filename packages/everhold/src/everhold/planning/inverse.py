@@ -56,7 +56,8 @@ def rows_needed(
         queries: Number of adaptive queries.
         at: Population value of a yes-or-no query, in [0, 1], at which the half-width of a confirmed answer has to be
             within the radius; None for the worst case.
-        **terms: ``surprises``, ``confidence``, ``slack``, ``dependence``, ``training_rows``, ``alike``: as for `plan`.
+        **terms: Keywords of `plan`: ``surprises``, ``confidence``, ``slack``, ``dependence``, ``training_rows`` and
+            ``alike``.
 
     Returns:
         Mechanism to rows, exactly: with one row less the radius is above the request. None where more rows are needed
@@ -92,7 +93,8 @@ def queries_allowed(*, radius: float, rows: int, at: float | None = None, **term
         rows: Number of sealed rows.
         at: Population value of a yes-or-no query, in [0, 1], at which the half-width of a confirmed answer has to be
             within the radius; None for the worst case.
-        **terms: ``surprises``, ``confidence``, ``slack``, ``dependence``, ``training_rows``, ``alike``: as for `plan`.
+        **terms: Keywords of `plan`: ``surprises``, ``confidence``, ``slack``, ``dependence``, ``training_rows`` and
+            ``alike``.
 
     Returns:
         Mechanism to queries, exactly: with one query more the radius is above the request. 0 where not even one

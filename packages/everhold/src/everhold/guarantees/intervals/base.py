@@ -65,7 +65,7 @@ class Pairs:
         sizes: Number of rows of a unit of each kind, shape (kinds,).
         numerators: Sum of u over a unit of each kind in grid units, shape (kinds,).
         denominators: Sum of v over a unit of each kind in grid units, shape (kinds,).
-        counts: Shape (kinds,): how many units have all three; parts of units as for `GroupSums`.
+        counts: Number of units of each kind, shape (kinds,); parts of units as for `GroupSums`.
         unit: Grid steps between 0 and 1.
     """
 

@@ -128,8 +128,8 @@ class JointBets:
         stakes: Shape (stakes,): parts of the largest loss, in [0, 1).
         weights: Shape (games, stakes) or (stakes,): logarithms of the shares of the capital.
         rates: Shape (stakes,): a bet has no higher rate than this, whatever the largest loss is.
-        parts: Shape (units,): of the largest loss, what each unit can lose, where that is public; then stakes may
-            exceed 1. None where any unit can lose the most.
+        parts: Share of the largest loss that each unit can lose, shape (units,), if it is public; stakes may then
+            exceed 1. None if any unit can lose the most.
     """
 
     moves: NDArray[np.float64] = field(repr=False)

@@ -449,8 +449,8 @@ def risk_ratio(
         by: Name of a column of groups, within each of which the arms are compared, as for `risk_difference`.
         given: Condition for the rows that count, as for `risk_difference`.
         groups: The values of ``by`` that are asked about, as for `risk_difference`.
-        **arms: ``arm``, as for `risk_difference`; ``treated``, its value for the arm that is divided; and
-            ``control``, its value for the arm that divides.
+        **arms: ``arm``, the column whose value says to which arm a row belongs; ``treated``, its value for the arm that
+            is divided; and ``control``, its value for the arm by which it is divided.
 
     Raises:
         QueryRejected: If the ratio cannot be asked, for example because the arguments contradict each other. Nothing is

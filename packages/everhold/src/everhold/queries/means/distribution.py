@@ -452,7 +452,8 @@ def variance(text: str, *, low: float | None = None, high: float | None = None) 
     """Build the query for the variance over the population, in squared units.
 
     Args:
-        text: A condition, or a number with a range; missing values count as for `mean`, a number as ``low``.
+        text: A condition, or a number with a range. Missing values count as for `mean`: in a number they count as
+            ``low``.
         low: Numbers below count as this.
         high: Numbers above count as this.
 
