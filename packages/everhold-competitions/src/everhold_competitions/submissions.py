@@ -106,7 +106,7 @@ class HoldoutCompetition(HoldoutAccessor):
 
         Args:
             team: The team.
-            number: Of its submission, from 1, as `submissions` lists them.
+            number: Number of the submission, counted from 1, as `submissions` lists them.
 
         Raises:
             QueryRejected: If there is no such submission, or the competition is over. Nothing was changed.

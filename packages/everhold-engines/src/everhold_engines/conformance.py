@@ -107,7 +107,7 @@ class Disagreement(Display):
         low: Value that counts as 0.
         high: Value that counts as 1.
         what: Integer that differs, such as ``"row 3"`` or ``"sum"``.
-        found: From the engine; ``"an error"`` where the engine raised.
+        found: Integer that the engine returned. ``"an error"`` if the engine raised an error.
     """
 
     expression: str

@@ -156,7 +156,7 @@ def heard_while(run: Callable[[], Found], interrupt: Callable[[], None]) -> Foun
 
     Args:
         run: Waits for an engine.
-        interrupt: Makes that end soon; must not wait.
+        interrupt: Function that makes the statement end soon. It must not wait.
 
     Raises:
         KeyboardInterrupt: After the engine was told.
@@ -198,7 +198,7 @@ class RemoteRows(EvaluatedRows):
         engine: The table, and what runs statements about it.
         schema: Schema of the rows, as for `EvaluatedRows`. Its column of row ids gives their order.
         windows: Windows in which the rows arrived, where they are several; they put the rows in order first.
-        **facts: As for `EvaluatedRows`.
+        **facts: Arguments of `EvaluatedRows`.
     """
 
     reads_ahead: ClassVar[bool] = True

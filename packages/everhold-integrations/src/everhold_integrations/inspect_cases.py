@@ -26,7 +26,7 @@ def case_results_of(log: EvalLog) -> dict[str, list[Any]]:
     at such a limit counts.
 
     Args:
-        log: With its samples, as `inspect_ai.log.read_eval_log` reads it.
+        log: Evaluation log with its samples, as `inspect_ai.log.read_eval_log` reads it.
 
     Raises:
         QueryRejected: If the log has no samples, or did not run to its end.

@@ -466,7 +466,7 @@ def run(
         repetitions: Number of repetitions of each setting. The default is the experiment's own number.
         jobs: Processes; by default one for each core.
         seed: Seed of the whole run, from 0 to 2^63 - 1. The same seed gives the same rows with any number of jobs.
-        progress: Called with the finished tasks and all tasks.
+        progress: Function that is called with the number of finished tasks and the number of all tasks.
 
     Raises:
         ValueError: If a number is not valid.

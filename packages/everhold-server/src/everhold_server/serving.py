@@ -77,7 +77,7 @@ def check_reachable(settings: Settings, listening: Listening, *, plain: bool) ->
     """Check the service's address, and reject plain HTTP where tokens would travel unencrypted.
 
     Args:
-        settings: Settings of the service, with its public address.
+        settings: Settings of the service, which include its public address.
         listening: Address on which the service is going to listen.
         plain: Whether the operator permits plain HTTP.
 

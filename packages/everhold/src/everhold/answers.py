@@ -75,7 +75,7 @@ class FailingRows(Display):
     """Share of rows on which a model, or one of two, fails to give an answer. Such a row counts as the worst (S16).
 
     Attributes:
-        tried: In words, what the training rows say of it.
+        tried: What the training rows say about this share, in words.
         value: The share; 0 where the sealed rows confirm that the model fails on few, as on no training row. None where
             no share is told with the answer, here and in the ends.
         low: Lower end of the interval for the population's share, which holds together with all others.
@@ -395,7 +395,7 @@ class QuotedPrice(Display):
         radius_if_charged: Bound in the same units if the answer comes from the sealed rows, whatever they say. A
             surprise is usually told much more sharply. None if there is no such bound.
         charged_if_confirmed: What is charged if the guess is confirmed.
-        charged_at_most: What is charged at most.
+        charged_at_most: Largest possible charge.
         refused: Whether the query would be refused.
         answered_before: Whether it is stored already, and free.
         remaining: What is left of the budget, by name.

@@ -314,7 +314,7 @@ class Holdout:
         """Perform an operation, such as one that an installed distribution adds.
 
         Args:
-            operation: With its arguments.
+            operation: Operation with its arguments.
 
         Raises:
             QueryRejected: If it is for stewards, and this holdout is open on behalf of an analyst; or if it works only
@@ -909,7 +909,7 @@ class Holdout:
         """Return the privacy loss of any one sealed row by the answers so far, as differential privacy. Free.
 
         Args:
-            delta: In (0, 1).
+            delta: Delta at which the privacy loss is stated, in (0, 1).
 
         Raises:
             ValueError: If delta is outside (0, 1).

@@ -38,9 +38,9 @@ class Line:
     """Description of the current work and its progress, which the bar shows.
 
     Attributes:
-        what: In plain words, which are public.
-        total: How much there is to do; None where it is unknown or secret.
-        done: How much of it is done.
+        what: Name of the work in plain words. It is public.
+        total: Amount of work in total. None if it is unknown or secret.
+        done: Amount of work that is done.
         since: Time at which the work began, on the clock of `time.monotonic`.
     """
 
@@ -68,8 +68,8 @@ def progress(what: str, total: int | None = None) -> Iterator[Line]:
     """Context of work that may take long. Counted work inside takes over the bar while it lasts.
 
     Args:
-        what: In plain words, which are public.
-        total: How much there is to do; None for a bar that only moves.
+        what: Name of the work in plain words. It is public.
+        total: Amount of work in total. None for a bar that only moves.
 
     Examples:
         >>> with progress("planning", 2) as line:

@@ -206,7 +206,7 @@ def ask_about(
         judge: Metric by which the models are judged.
         tried: The models, each with what cross-validation said of it.
         own: Whether they were fitted on the holdout's own training rows.
-        reveal: How much is told; see `SealedSearchCV`. None for the usual.
+        reveal: How much is told of the models, see `SealedSearchCV`. None for the default.
 
     Returns:
         One answer for each model, None where nothing was told of it; the choice of the best one, where that is all that

@@ -141,9 +141,9 @@ def parts_for_studies(name: str, studies: Any, request: SealRequest, study: Stud
 
     Args:
         name: Name of the whole table's holdout.
-        studies: How many there are.
+        studies: Number of studies.
         request: The rows to divide.
-        study: What is planned for each study.
+        study: Plan of each study.
 
     Raises:
         HoldoutRejected: If the rows cannot be dealt so. Nothing was created.

@@ -96,7 +96,7 @@ class Audit(Display):
         confidence: 1 - beta.
         runs: Games of each analyst against each mechanism.
         seed: Seed of the first game. Each later game has the next seed.
-        lines: One for each mechanism and analyst.
+        lines: Line of results for each mechanism and analyst.
         not_played: Mechanisms that were left out.
     """
 
@@ -177,7 +177,7 @@ class GameTerms(TypedDict, total=False):
         analysts: Names, see `ANALYSTS` and `MORE_ANALYSTS`.
         runs: Games of each analyst against each mechanism; 100 by default.
         seed: Seed of the first game. Each later game has the next seed.
-        progress: Called with the games that are over and the games that there are.
+        progress: Function that is called with the number of finished games and the number of all games.
     """
 
     mechanisms: Sequence[str] | None
@@ -308,7 +308,7 @@ def entry_of(name: str, mechanism: Mechanism, *, procedure: Procedure | None = N
     Args:
         name: Name of the analyst in the table of analysts.
         mechanism: The mechanism to play against.
-        procedure: How the intervals of queries are made, for the probing analyst.
+        procedure: Interval procedure of queries, for the probing analyst.
     """
     queries = mechanism.queries
     if name == "honest":

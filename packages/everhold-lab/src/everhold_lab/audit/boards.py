@@ -99,7 +99,7 @@ class HoldoutBoard:
 
     Args:
         holdout: The holdout; it was created with a label.
-        keys: One for each sealed row, in the order of the rows, shape (rows,).
+        keys: Key of each sealed row, in the order of the rows, shape (rows,).
         training_keys: One key for each training row, shape (rows,). None to play without training rows.
         rules: Number of random rules.
         advance: Called with the number of queries after each batch.

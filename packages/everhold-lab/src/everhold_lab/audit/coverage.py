@@ -257,7 +257,7 @@ class CoverageStudy(Display):
     Attributes:
         radius: Radius that was claimed.
         confidence: Probability with which it was claimed, 1 - beta.
-        outcomes: One for each run.
+        outcomes: Outcome of each run.
     """
 
     mechanism: str

@@ -89,7 +89,7 @@ def reuse_holdout(
     """Ask about every attribute and then about the vote of the best k for every k, and return the results.
 
     Args:
-        mechanism: What stands between the analyst and the holdout.
+        mechanism: Mechanism that answers the analyst's queries from the holdout.
         noise: Noise that the mechanism draws.
         law: The law of one record.
         training: Rows that the analyst sees.

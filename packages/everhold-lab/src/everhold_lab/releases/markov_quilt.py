@@ -411,7 +411,7 @@ class MarkovQuiltMechanism(Display):
         rows: Number of rows, in the order of the chain, at most 1,000,000; for networks, the number of nodes. Latent
             nodes count as rows, which can only raise the noise.
         epsilon: Privacy loss of the release.
-        lipschitz: How much the query changes at most when one row changes.
+        lipschitz: Largest change of the query when one row changes.
         search: ``exact`` looks at every quilt of a chain whose rows are within 2,048 of the row, and at quilts by
             distance of a network. ``approximate`` is for stationary chains: it bounds the influences by the norm of the
             kernel and the least stationary probability (`MQMApprox`).

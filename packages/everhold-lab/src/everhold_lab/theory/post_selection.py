@@ -394,7 +394,7 @@ def max_information_bits(
         curve: Hockey-stick curve of the whole session for one replaced row.
         rows: Number n of rows.
         failure: beta, in (0, 1).
-        dependence: How the rows depend on each other; independent by default.
+        dependence: Dependence of the rows on each other. The default is independent rows.
 
     Raises:
         ValueError: If an argument is out of its range.

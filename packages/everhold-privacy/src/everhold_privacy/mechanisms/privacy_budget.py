@@ -277,7 +277,7 @@ def release(
     """Return the new state and a vector of sums with noise, None if the remaining budget is too small.
 
     Args:
-        budget: Pays for it.
+        budget: Privacy budget that pays for the release.
         state: The state before.
         sums: Sums over the sealed rows in grid units, shape (dimension,). One row moves them by at most ``unit`` in
             Euclidean length.

@@ -56,7 +56,7 @@ class Connection:
             ``EVERHOLD_URL`` names another service: that token is sent to no other service than its own.
         insecure: Whether to send a token without TLS to a machine other than this one.
         timeout: Seconds to wait for a response.
-        transport: How httpx sends requests; for tests, and for proxies of one's own.
+        transport: Transport of httpx that sends the requests, for tests and for your own proxies.
 
     Raises:
         AuthError: If the token would travel in the clear.

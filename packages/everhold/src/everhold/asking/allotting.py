@@ -30,7 +30,7 @@ class Allotments(Display):
     """The budgets allotted to analysts, and the part of the holdout's budget that is not allotted.
 
     Attributes:
-        parts: One for each analyst, in the order of their first allotment.
+        parts: Allotment of each analyst, in the order of their first allotment.
         not_allotted: The remaining budget minus all that analysts can still spend, by name.
         acts: The steward's acts in order: sequence, asked_at, analyst, queries, charges.
     """

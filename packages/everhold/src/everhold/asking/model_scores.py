@@ -122,7 +122,7 @@ def _check_widths(executor: QueryExecutor, plans: Sequence[Any]) -> None:
     """Raise QueryRejected if at least half of the slices would get intervals too wide to be useful.
 
     Raises:
-        QueryRejected: Nothing is charged.
+        QueryRejected: If at least half of the intervals would be that wide. Nothing is charged.
     """
     state = executor.state()
     new = [

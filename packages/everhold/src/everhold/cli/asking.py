@@ -570,7 +570,7 @@ def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int] | None, f
 
     Args:
         answer: What `Holdout.ask` returned.
-        form: How to print it.
+        form: Format of the output.
         whole: What of the budget was left at the beginning, by name; None where unknown.
         files: The candidates' files, where there were some; a hash would tell people nothing.
     """

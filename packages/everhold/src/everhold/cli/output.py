@@ -71,7 +71,7 @@ def show_list(
     Args:
         rows: One mapping for each line, with at least the named columns.
         columns: The columns of table and CSV, in their order.
-        form: How to print it.
+        form: Format of the output.
         document: The list as one JSON object, or as an array of objects.
     """
     if form is Format.JSON:

@@ -41,7 +41,7 @@ def copy_tables(
         source: Database to copy from.
         target: Database to copy to. Its tables must exist and be empty.
         names: Names of the tables.
-        then: Called before the copy is committed; if it raises, nothing is copied.
+        then: Function that is called before the copy is committed. If it raises an error, nothing is copied.
 
     Raises:
         HoldoutRejected: If the target holds anything already.

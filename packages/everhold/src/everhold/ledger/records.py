@@ -51,7 +51,7 @@ class Outcome:
 
     Attributes:
         answer: The exact answer, plain JSON data.
-        charged: What it costs, an integer >= 0 in the mechanism's own unit.
+        charged: Charge for the entry, an integer >= 0 in the mechanism's own unit.
         sealed: What is told of it only when the study is unsealed; None where there is nothing of the kind. Secret:
             the ledger keeps it in an envelope.
     """

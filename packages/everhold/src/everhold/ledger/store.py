@@ -101,7 +101,7 @@ class NewHoldout:
         configuration: Public facts, plain JSON data; never altered afterwards.
         state: The mechanism's first state (secret), plain JSON data.
         seal_key: The steward's key for the keyed seals.
-        head_file: From the new identifier to the file that keeps the newest head.
+        head_file: Function from the new identifier to the file that keeps the newest head.
     """
 
     name: str

@@ -59,7 +59,7 @@ class VerificationReport(Display):
     Attributes:
         name: Name of the holdout.
         entries: Number of entries that were checked.
-        findings: Everything that is wrong, in the order of the ledger.
+        findings: All faults that were found, in the order of the ledger.
         keyed: Whether the seals were checked too. Without the key, an altered state is not seen, nor a chain whose
             hashes were all computed anew from some entry to the head.
         arrivals: Descriptions of the entries by which rows arrived, in order.

@@ -381,7 +381,7 @@ def arriving_groups(
     """Check the groups of rows that arrive, and return how many groups have each size.
 
     Args:
-        connection: Has a view for each side that arrives.
+        connection: Connection with a view for each side that arrives.
         sides: ``"holdout"``, ``"training"`` or both.
         schema: Schema of the holdout.
         column: Column whose equal values make a group.
@@ -429,7 +429,7 @@ def check_no_larger(groups: Sequence[tuple[int, int]], largest: int | None) -> N
 
     Args:
         groups: Pairs (size, number of groups of that size).
-        largest: Rows that no group may exceed; None for no such number.
+        largest: Largest number of rows that a group may have. None if there is no limit.
 
     Raises:
         HoldoutRejected: If one is. Nothing was appended.

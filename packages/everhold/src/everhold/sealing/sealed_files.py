@@ -42,7 +42,7 @@ class SealedFile:
     Attributes:
         path: Path of the file.
         fingerprint: SHA-256 of its content, in hex.
-        what: How messages call its rows, "holdout" or "training".
+        what: Name of the file's rows in messages, "holdout" or "training".
     """
 
     path: Path

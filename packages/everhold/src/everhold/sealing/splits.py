@@ -258,8 +258,8 @@ def chance_of_match(training: NDArray[np.int64], sealed: NDArray[np.int64]) -> f
     whatever they add up to, so the sum is no less than the probability.
 
     Args:
-        training: Shape (classes,): training rows of each class.
-        sealed: Shape (classes,): sealed rows of each class.
+        training: Number of training rows of each class, shape (classes,).
+        sealed: Number of sealed rows of each class, shape (classes,).
 
     Returns:
         The probability, at most 1; 1 where a class is divided otherwise.

@@ -35,7 +35,7 @@ class Side(Protocol):
     """Protocol for the sealed rows or the training rows, with the counts that checks need.
 
     Attributes:
-        what: How messages call the rows, "holdout" or "training".
+        what: Name of the rows in messages, "holdout" or "training".
         rows: Number of rows of this side.
     """
 
@@ -453,7 +453,7 @@ def lacking_rows(folder: Path, columns: Mapping[str, ColumnKind]) -> dict[str, i
     """Return the number of training rows with a missing value, for each column that has missing values.
 
     Args:
-        folder: With the file of the training rows.
+        folder: Folder with the file of the training rows.
         columns: Kind of each column, by name.
     """
     names, found = list(columns), dict[str, int]()

@@ -243,7 +243,7 @@ class DelimitedFile:
     """A CSV or TSV file whose column names and forms of values are known, before its values are parsed.
 
     Attributes:
-        what: How messages call the rows, "holdout" or "training".
+        what: Name of the rows in messages, "holdout" or "training".
         names: Names of the columns as they are written, without outer blanks.
         texts: SQL that gives the texts as columns c0, c1, ...
         forms: Forms of the values of each column.

@@ -55,7 +55,7 @@ def reading_errors_hidden(what: str) -> errors_hidden:
     """Context in which every foreign error becomes a `HoldoutRejected`.
 
     Args:
-        what: How the message calls the rows, "holdout" or "training".
+        what: Name of the rows in messages, "holdout" or "training".
 
     Examples:
         >>> with reading_errors_hidden("holdout"):
@@ -102,7 +102,7 @@ def read_rows(
         connection: A connection of the steward's own, not a locked one.
         source: The rows, in any form of `RowSource`.
         name: Name of the view to make.
-        what: How messages call the rows, "holdout" or "training".
+        what: Name of the rows in messages, "holdout" or "training".
         most_rows: Largest number of rows that is read.
         kinds: Kinds of the columns that are sealed already. None if no rows are sealed yet.
 

@@ -90,7 +90,7 @@ def by_group(groups: NDArray[np.int64], share: float, rng: np.random.Generator) 
     """Seal a simple random sample of the groups, drawn without regard to their sizes.
 
     Args:
-        groups: Shape (rows,): the group of each row.
+        groups: Group of each row, shape (rows,).
         share: Share of the groups to seal.
         rng: Source of randomness.
     """
@@ -105,7 +105,7 @@ def by_class(classes: NDArray[np.int64], share: float, rng: np.random.Generator)
     """Seal a simple random sample of each class, of the same share up to one row.
 
     Args:
-        classes: Shape (rows,): the class of each row.
+        classes: Class of each row, shape (rows,).
         share: Share of the rows of each class to seal.
         rng: Source of randomness.
     """
@@ -203,7 +203,7 @@ def split_file(
     Args:
         table: A Parquet, CSV or TSV file.
         folder: Folder for the two files. It is made if it is missing.
-        rule: Decides which rows are sealed.
+        rule: Rule that decides which rows are sealed.
         seed: Seed that repeats a split. None for a new random split.
         most_rows: Largest number of rows that is read.
 

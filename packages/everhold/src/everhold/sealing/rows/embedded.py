@@ -81,7 +81,7 @@ class TimeLimits:
 
         Args:
             seconds: Time limit in seconds.
-            stop: Makes the block end soon; must not wait.
+            stop: Function that makes the block end soon. It must not wait.
         """
         until, key = time.monotonic() + seconds, object()
         with self._changed:
@@ -128,7 +128,7 @@ class Embedded:
     Args:
         path: A file written by `everhold.sealing.intake.files.seal_rows`.
         fingerprint: What the file has to be, now and around whatever needs it; None for a file that is not checked.
-        what: How messages call the rows, "holdout" or "training".
+        what: Name of the rows in messages, "holdout" or "training".
 
     Attributes:
         reading: Makes a context in which rows are read: the state of the file is compared before and after.
@@ -337,7 +337,7 @@ class errors_hidden(contextlib.AbstractContextManager[None]):  # noqa: N801  a c
     Interrupts, and errors and warnings of everhold pass.
 
     Args:
-        instead: From an error to the one that replaces it.
+        instead: Function from an error to the error that replaces it.
     """
 
     def __init__(self, instead: Callable[[Exception], EverholdError]) -> None:
@@ -411,7 +411,7 @@ class UnchangedFile:
     Args:
         path: Path of the file.
         expected: Fingerprint of the file from the time at which it was sealed.
-        what: How messages call the rows, "holdout" or "training".
+        what: Name of the rows in messages, "holdout" or "training".
 
     Raises:
         IntegrityError: If it is missing or differs, here and around each reading. Nothing is charged.

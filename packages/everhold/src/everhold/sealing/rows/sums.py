@@ -40,7 +40,7 @@ def cells_of(grid: NDArray[np.int64], *, unit: int) -> Cells:
     Value v lies in the bin ``v * 256 // unit``, and 1 in the last bin.
 
     Args:
-        grid: Shape (rows,): row values in grid units, from 0 to ``unit``.
+        grid: Row values in grid units, from 0 to ``unit``, shape (rows,).
         unit: Grid steps between 0 and 1.
 
     Examples:
@@ -84,8 +84,8 @@ def group_sums_of(
     """Return the sizes and sums of groups in order, with equal groups counted.
 
     Args:
-        sizes: Shape (groups,): rows of each group.
-        sums: Shape (groups,): sum of its row values in grid units.
+        sizes: Number of rows of each group, shape (groups,).
+        sums: Sum of the row values of each group in grid units, shape (groups,).
         unit: Grid steps between 0 and 1.
         across: Cells in which they are counted, from `cells_across`.
 
@@ -138,11 +138,11 @@ def cells_across(sizes: NDArray[np.int64], counts: NDArray[np.int64], *, axes: i
     From public facts: the sizes of the units, how many have each, and whether row values are 0 or 1 by type.
 
     Args:
-        sizes: Shape (sizes,): rows of a unit, each size once.
-        counts: Shape (sizes,): units of each size.
+        sizes: Different numbers of rows of a unit, each once, shape (sizes,).
+        counts: Number of units of each size, shape (sizes,).
         axes: 1 for sums, 2 for pairs of them.
         unit: Grid steps between 0 and 1.
-        yes_no: Whether there are no other row values.
+        yes_no: Whether every row value is 0 or 1 by type.
 
     Examples:
         >>> rows, many = np.array([1]), np.array([100_000_000])
