@@ -1480,6 +1480,22 @@ MUTATIONS = [
         (f"{_INTERVALS}/test_blocks_of_groups.py",),
     ),
     Mutation(
+        "assumptions",
+        "a column that was declared independent is named in the promise",
+        "everhold/certificate/document.py",
+        "also[INDEPENDENT] = [list(each) for each in assumed]",
+        "pass",
+        ("everhold/integration/test_holdout_independent.py",),
+    ),
+    Mutation(
+        "assumptions",
+        "what the training rows are worth is recorded with the assumption",
+        "everhold/asking/creation.py",
+        "made.configuration[INDEPENDENT] = found.assumptions()",
+        "pass",
+        ("everhold/integration/test_holdout_independent.py",),
+    ),
+    Mutation(
         "bounds for missing values",
         "a row without a value may meet the condition",
         "everhold/queries/means/combined.py",
@@ -1946,7 +1962,7 @@ MUTATIONS = [
 
 PROMISES = {
     "failing rows", "commit before answer", "seals", "secrets", "limits", "parts", "public rows",
-    "bounds for missing values", "places", "sign-in", "leases",
+    "bounds for missing values", "assumptions", "places", "sign-in", "leases",
 }  # fmt: skip
 """Headings of `MUTATIONS` that are promises of the README and the guides, and no lines of docs/theory/index.md."""
 

@@ -884,7 +884,7 @@ class Holdout:
             )
         return diagnose_file(
             session.folder / TRAINING_FILE, label=self.schema.label, mechanism=self.mechanism,
-            drawn_from=drawn_from_rows(session.executor.record.configuration),
+            drawn_from=drawn_from_rows(session.executor.record.configuration), independent=self.schema.independent,
         )  # fmt: skip
 
     def transcript(self) -> Transcript:

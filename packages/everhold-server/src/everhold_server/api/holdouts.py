@@ -76,6 +76,11 @@ class PromiseSettings(Strict):
     stratified: str | None = Field(
         None, description="Column by whose values the table was split in equal shares.", max_length=1_000
     )
+    independent: list[Annotated[str, Field(max_length=1_000)]] = Field(
+        [], description="Columns that neither group nor order the rows, although training rows may look so. The "
+        "certificate names them as an assumption.",
+        max_length=1_000, examples=[["clinic"]],
+    )  # fmt: skip
     mechanism: str | None = Field(None, description="By name (the best by default).", max_length=100)
     queries: int = Field(1_000, description="Number of queries to plan for.")
     surprises: int | None = Field(None, description="Number of answers that may correct their guess.")

@@ -34,6 +34,7 @@ from everhold.queries.interval_planner import MemberLevels
 from everhold.sealing.configuration import (
     ALIKE,
     DEALT,
+    INDEPENDENT,
     LACKING,
     WARNED,
     bound_state,
@@ -213,11 +214,13 @@ class Creation:
         warn_of_matched_classes(folder, schema_from(made.configuration))
         drawn_from = drawn_from_rows(made.configuration)
         if drawn_from is not None and self.request.dependence is None:
-            warn_of_a_sample(copied=copied, drawn_from=drawn_from, apart=made.apart)
+            warn_of_a_sample(copied=copied, drawn_from=drawn_from, apart=made.apart - {*self.request.rows.independent})
         found = diagnose_file(
             folder / TRAINING_FILE, label=self.request.label, mechanism=made.mechanism, apart=made.apart, brief=True,
-            drawn_from=drawn_from,
+            drawn_from=drawn_from, independent=self.request.rows.independent,
         )  # fmt: skip
+        if self.request.rows.independent:
+            made.configuration[INDEPENDENT] = found.assumptions()
         warn_of_dependence(found)
         warn_of_whole_groups(made.whole_groups, found)
 

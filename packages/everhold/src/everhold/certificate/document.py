@@ -32,7 +32,7 @@ from everhold.display import Display
 from everhold.errors import IntegrityError
 from everhold.ledger.acts import Accounts
 from everhold.ledger.chain import canonical
-from everhold.sealing.configuration import DEALT, LACKING, WARNED, public_facts, rules_of, state_from
+from everhold.sealing.configuration import DEALT, INDEPENDENT, LACKING, WARNED, public_facts, rules_of, state_from
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -305,6 +305,8 @@ def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict
         also["stratified"] = configuration["stratified"]
     if DEALT in configuration:
         also[DEALT] = configuration[DEALT]
+    if assumed := configuration.get(INDEPENDENT):
+        also[INDEPENDENT] = [list(each) for each in assumed]
     if lacking := configuration.get(LACKING):
         also[LACKING] = [[name, lacking[name]] for name, _ in configuration["columns"] if name in lacking]
     if rules := rules_of(configuration):

@@ -190,6 +190,7 @@ _FACTS: dict[str, dict[str, Fits]] = {
         "label": _optional(_text), "row_id": _optional(_text), "features": _one_of(*FEATURES),
         "also_sealed_as?": _list(_text), "lacking?": _list(_list(_text, _count)),
         "missing?": _list(_list(_text, _text)), "warned?": _list(_text), "stratified?": _text,
+        "independent?": _list(_list(_text, _optional(_count), _count)),
         "dealt?": _object({
             "of": _text, "part": _some, "parts": _some, "whole": _hash, "all": _list(_list(_text, _some, _hash)),
         }),

@@ -17,6 +17,7 @@ from everhold.certificate.phrases import at_least, at_most, percent, rows_and_gr
 from everhold.dependence import MODELS
 from everhold.display import counted, rounded
 from everhold.estimand import PUBLIC
+from everhold.sealing.configuration import assumed_independent
 from everhold.values.units import POINTS, RATES
 
 if TYPE_CHECKING:
@@ -322,6 +323,7 @@ def _assumed(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield the sentences of the first page about the assumptions."""
     kind = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
     yield _ROWS_ARE.format(rows_are=MODELS[kind].rows_are if kind in MODELS else f"rows: {kind.replace('_', ' ')}")
+    yield from (f"That {text}." for text in assumed_independent(facts["rows"], facts["assumptions"]["dependence"]))
     yield _UNSEEN
     if others := facts["rows"].get("also_sealed_as"):
         named = f"the holdout {others[0]!r}" if len(others) == 1 else f"{len(others):,} other holdouts"

@@ -575,6 +575,7 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield facts about the rows with which no holdout is created, and missing facts."""
     rows = document["rows"]
     columns, training, table = [name for name, _ in rows["columns"]], rows["training_rows"], rows.get("training_table")
+    declared = document["assumptions"]["dependence"].get("column")
     digests, others = [rows["fingerprint"], rows["training_fingerprint"]], rows.get("also_sealed_as")
     yield from _found(
         (not columns or len(set(columns)) != len(columns), "the rows have no columns, or two of the same name"),
@@ -589,6 +590,9 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
          "more training rows are said to lack a value of a column than there are"),
         (any(name not in columns for name, _ in rows.get("missing", ())),
          "what counts for missing values is said of a column that is not there"),
+        (any(name not in columns or name in (rows["label"], declared) or count > training or (worth or 0) > count
+             for name, worth, count in rows.get("independent", ())),
+         "a column is said to be independent that cannot be declared so, or rows to be worth more than they are"),
         (document["account"]["by_source"]["training"] and not training,
          "there are answers of training rows, and there are no such rows"),
         ("engine" in rows and not all(rows["engine"][name] for name in ("kind", "table")),

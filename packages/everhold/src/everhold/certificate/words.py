@@ -11,6 +11,7 @@ from everhold.certificate.summary import summary_words
 from everhold.dependence import MODELS
 from everhold.display import counted
 from everhold.mechanisms import MECHANISMS
+from everhold.sealing.configuration import assumed_independent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -231,6 +232,7 @@ def with_words(facts: Mapping[str, Any]) -> dict[str, Any]:
                 _UNSEEN[rows["features"]],
                 _GIVEN_FEATURES if public else _ONE_LAW if kind.traits.one_law else _POPULATION,
                 *_said_of_shares(_GIVEN_SHARES, rows),
+                *assumed_independent(rows, dependence),
                 *(_ASSUMED_OF_DEPENDENT_ROWS if depend else ()),
                 *_assumed_of(engine),
                 *([_OPEN_TABLE.format(**rows["training_table"])] if "training_table" in rows else []),
@@ -283,10 +285,16 @@ def _assumed_of(engine: Mapping[str, Any] | None) -> list[str]:
 
 
 def promise_sentence(facts: Mapping[str, Any], *, simulation: bool) -> str:
-    """Return the promise in one sentence, from the facts about promise, rows and assumptions.
+    """Return the promise in one sentence, and one for each column that the steward declared independent.
 
-    If ``simulation`` is True, the sentence says that it is a simulation only.
+    If ``simulation`` is True, the first sentence says that it is a simulation only.
     """
+    assumed = assumed_independent(facts["rows"], facts["assumptions"]["dependence"])
+    return " ".join([_sentence(facts, simulation=simulation), *(f"Here {text}." for text in assumed)])
+
+
+def _sentence(facts: Mapping[str, Any], *, simulation: bool) -> str:
+    """Return the promise in one sentence without the assumptions about columns; `simulation` as above."""
     promise, value, kind = facts["promise"], value_in_words(facts["rows"]), MECHANISMS[facts["mechanism"]["name"]]
     rows_are = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
     rows_are = MODELS[rows_are].rows_are if rows_are in MODELS else f"rows: {rows_are.replace('_', ' ')}"

@@ -80,6 +80,11 @@ class RowOptions:
         "Column by whose values the table was split: both parts have them in the same shares, and answers are for "
         "rows with these shares.",
     ] = None
+    independent: Annotated[
+        list[str] | None,
+        "Column that neither groups nor orders the rows, although training rows may look so. Repeatable. The "
+        "certificate names it as an assumption.",
+    ] = None
     most_rows: Annotated[int, "The most rows that either file may have."] = 2**26
     equal_rows: Annotated[
         bool, "Equal rows in both files are not copies, but come from a design that repeats its settings."
@@ -106,7 +111,7 @@ class RowOptions:
             "label": self.label, "classes": self._classes(), "row_id": self.row_id, "features": self.features.value,
             "stratified": self.stratified, "most_rows": self.most_rows, "equal_rows": self.equal_rows,
             "allow_resealing": self.allow_resealing, "exist_ok": self.exist_ok,
-            **({} if self.missing is None else {"missing": self._missing()}),
+            **({} if self.missing is None else {"missing": self._missing()}), "independent": self.independent or [],
         }  # fmt: skip
 
     def _missing(self) -> Missing:
@@ -193,7 +198,7 @@ class DependenceOptions:
         " are about the sealed days, given what came before each.",
     ] = None
     model: Annotated[Path | None, "How the rows depend on each other: a JSON file."] = None
-    independent: Annotated[bool, "Rows were drawn independently (the default)."] = False
+    independent_rows: Annotated[bool, "Rows were drawn independently (the default)."] = False
 
     def declared(self) -> DependenceModel | None:
         """The dependence model, if anything was said about it.
@@ -207,11 +212,11 @@ class DependenceOptions:
             "--groups": self.groups is not None,
             "--in-order": self.in_order is not None,
             "--model": self.model is not None,
-            "--independent": self.independent,
+            "--independent-rows": self.independent_rows,
         }
         if len(options := [option for option, is_given in given.items() if is_given]) > 1:
             raise Misuse(f"{' and '.join(options)} are given together. Pass only one of them.")
-        if self.independent:
+        if self.independent_rows:
             return Independent()
         if self.groups is not None:
             return Groups(self.groups)
@@ -339,8 +344,9 @@ def create(
     Every other command finds the table again by what the ledger says of it, and
     by EVERHOLD_ENGINE, the address with user and password.
     Rows of one household, patient or day: --groups COLUMN. A time series:
-    --model FILE.json, made by 'everhold dependence fit'. --independent declares
-    that there is no such dependence, and silences what training rows suggest.
+    --model FILE.json, made by 'everhold dependence fit'. --independent-rows
+    declares that there is no such dependence, and --independent COLUMN that this
+    column shows none: then no warning suggests it, and the certificate says so.
     If you publish the features of the rows, for submissions, say so with
     --features public; queries are then asked with files of predictions.
     A prediction of a class that the label does not have is refused. The classes

@@ -11,12 +11,21 @@ import numpy as np
 
 from everhold.dependence import DependenceModel
 from everhold.diagnosis.columns import FILE_ORDER, OpenFile
-from everhold.diagnosis.further_checks import crossed, near_copies, places
-from everhold.diagnosis.groups_and_orders import CHECKS, LESS_WORTH, CheckInputs, Finding, corrected, informative_sizes
+from everhold.diagnosis.further_checks import NEAR_COPIES, crossed, near_copies, places
+from everhold.diagnosis.groups_and_orders import (
+    CHECKS,
+    LESS_WORTH,
+    CheckInputs,
+    Finding,
+    corrected,
+    independent_of,
+    informative_sizes,
+)
 from everhold.display import Display, html_sentences, html_table, text_table
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.planning import PlanRequest, tuned_mechanism
 from everhold.progress import progress
+from everhold.sealing.configuration import INDEPENDENT, assumed_independent
 from everhold.sealing.rows.embedded import Embedded
 
 if TYPE_CHECKING:
@@ -54,6 +63,7 @@ class Diagnosis(Display):
         findings: One for each column that may group or order the rows, the clearest first.
         informative: Names of the outcomes that go together with the size of a row's group; empty if no groups are
             declared.
+        independent: Columns that the steward says neither group nor order the rows.
         notes: Columns or rows that were left out of the diagnosis, in words.
     """
 
@@ -66,12 +76,22 @@ class Diagnosis(Display):
     promised: float | None
     findings: tuple[Finding, ...]
     informative: tuple[str, ...] = ()
+    independent: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def suspects(self) -> tuple[Finding, ...]:
         """The findings that contradict the declared dependence clearly enough for a warning."""
-        return tuple(found for found in self.findings if found.suspect)
+        return tuple(found for found in self.findings if found.suspect and not found.assumed_independent)
+
+    def assumptions(self) -> list[list[Any]]:
+        """Return what the setting `everhold.sealing.configuration.INDEPENDENT` holds, one list for each column."""
+        worth = {
+            name: [round(self.training_rows * each.measured_share) for each in self.findings
+                   if name in each.columns and each.assumed_independent and each.clear]
+            for name in self.independent
+        }  # fmt: skip
+        return [[name, max(min(found), 1) if found else None, self.training_rows] for name, found in worth.items()]
 
     def finding(self, column: str) -> Finding:
         """Return the finding about the column with this name.
@@ -117,6 +137,7 @@ class Diagnosis(Display):
                 "correlation": found.correlation,
                 "error": found.standard_error,
                 "clear": found.clear,
+                "assumed_independent": found.assumed_independent,
                 "groups": found.groups,
                 "design_effect": found.design_effect,
                 "effective_rows": found.effective_rows,
@@ -139,15 +160,18 @@ class Diagnosis(Display):
         )
 
     def _for_people(self) -> list[dict[str, Any]]:
-        hidden = {"estimate", "suggestion"}
+        hidden = {"estimate", "suggestion", "assumed_independent"}
+        said = {True: "yes, assumed independent", False: "yes"}
         return [
             {name: value for name, value in row.items() if name not in hidden}
-            | {"clear": "yes" if row["clear"] else "no"}
+            | {"clear": said[row["assumed_independent"]] if row["clear"] else "no"}
             for row in self.to_rows()
         ]
 
     def _advice(self) -> list[str]:
         advice = [f"{found.column}: {found.suggestion()}" for found in self.suspects]
+        assumed = assumed_independent({INDEPENDENT: self.assumptions()}, {"kind": self.declared.kind})
+        advice += [f"Assumed: {text}." for text in assumed]
         return advice + ([informed(self.declared, self.informative)] if self.informative else [])
 
     def _repr_html_(self) -> str:
@@ -160,7 +184,7 @@ class Diagnosis(Display):
 
 def diagnose_file(
     path: Path, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False,
-    drawn_from: int | None = None,
+    drawn_from: int | None = None, independent: Sequence[str] = (),
 ) -> Diagnosis:  # fmt: skip
     """Look for groups and series in a file of training rows, and return the diagnosis.
 
@@ -173,6 +197,7 @@ def diagnose_file(
         apart: Columns none of whose values stand both in training and in sealed rows: likely ids of whole groups.
         brief: Compute no radius but the one that a warning needs, which saves time.
         drawn_from: Number of rows of which those of the file are some; None if there are no others.
+        independent: Columns that the steward says neither group nor order the rows.
 
     Raises:
         EverholdError: If the file of training rows cannot be read.
@@ -183,7 +208,9 @@ def diagnose_file(
         if drawn_from is not None:
             notes = (*notes, _DRAWN.format(drawn_from))
         if file.rows <= _MOST_ROWS:
-            found = diagnose_rows(rows, label=label, mechanism=mechanism, apart=apart, brief=brief)
+            found = diagnose_rows(
+                rows, label=label, mechanism=mechanism, apart=apart, brief=brief, independent=independent
+            )
             return replace(found, notes=notes)
         numbers = [name for name, kind in file.kinds.items() if kind in ("whole", "number") and name != label]
 
@@ -194,13 +221,15 @@ def diagnose_file(
             return file.whole_groups(column.name, [name for name in wanted if name != column.name], _MOST_ROWS)
 
         note = f"of {file.rows:,} training rows about {_MOST_ROWS:,} were looked at for each column"
-        found = diagnose_rows(rows, label=label, mechanism=mechanism, apart=apart, brief=brief, whole=whole)
+        found = diagnose_rows(
+            rows, label=label, mechanism=mechanism, apart=apart, brief=brief, whole=whole, independent=independent
+        )
         return replace(found, notes=(*notes, note))
 
 
 def diagnose_rows(
     training: OpenRows, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False,
-    whole: Callable[[ExaminedColumn, bool], OpenRows] | None = None,
+    whole: Callable[[ExaminedColumn, bool], OpenRows] | None = None, independent: Sequence[str] = (),
 ) -> Diagnosis:  # fmt: skip
     """Look for groups and series in training rows, and return the diagnosis. `whole` is as for `CheckInputs`.
 
@@ -210,10 +239,16 @@ def diagnose_rows(
     bets = mechanism.bets and declared.group_column is not None
     inputs = CheckInputs(training, whole or (lambda *_: training), label, declared, promised or 1.0, apart, bets)
     found = corrected([finding for check in ALL_CHECKS for finding in check(inputs)])
-    findings = [replace(each, effective_rows=each.share * mechanism.rows) for each in found]
+    findings = [
+        replace(
+            each, effective_rows=each.share * mechanism.rows,
+            assumed_independent={*each.columns} <= {*independent},
+        )
+        for each in found
+    ]  # fmt: skip
     if promised is None:  # no promise rests on what averages are worth
         findings = [replace(each, p_value=1.0) for each in findings]
-    wanted = [each for each in findings if each.suspect][:1] if brief else findings
+    wanted = [each for each in findings if each.suspect and not each.assumed_independent][:1] if brief else findings
     wanted = [each for each in wanted if each.role != "attribute"][:_MOST_RADII]
     radii = {}
     with progress("what the promise would be", len(wanted)) as line:
@@ -230,6 +265,7 @@ def diagnose_rows(
         promised=promised,
         findings=tuple(replace(each, radius=radii.get((each.column, each.role))) for each in findings),
         informative=informative_sizes(inputs),
+        independent=tuple(independent),
     )
 
 
@@ -278,16 +314,16 @@ def warn_of_whole_groups(columns: Sequence[str], diagnosis: Diagnosis) -> None:
         diagnosis: What the training rows show. A group about which the diagnosis itself warns is not named again.
     """
     said = any(found.apart and found.role == "group" for found in diagnosis.suspects)
-    wanted = [name for name in columns if not _covered(name, diagnosis)]
+    wanted = [name for name in columns if name not in diagnosis.independent and not _covered(name, diagnosis)]
     if said or not wanted or diagnosis.promised is None:
         return
     named, others = wanted[0], ", ".join(map(repr, wanted[1:4]))
     text, for_shell = (
         f"No value of column {named!r} is among both the training and the sealed rows, so whole groups of it were put "
         f"on one side{f' (and of {others})' if others else ''}. Rows of one group may depend on each other, also in "
-        f"what no column shows, such as a model's errors. Declare {declare}, or silence DependenceWarning if the rows "
-        "were drawn independently."
-        for declare in (f"dependence=eh.Groups({named!r})", f"--groups {shlex.quote(named)}")
+        f"what no column shows, such as a model's errors. Declare {declare}, or "
+        f"{independent_of([named], shell=shell)} if the rows were drawn independently."
+        for shell, declare in ((False, f"dependence=eh.Groups({named!r})"), (True, f"--groups {shlex.quote(named)}"))
     )  # fmt: skip
     warn_caller(DependenceWarning(text, for_shell=for_shell))
 
@@ -319,7 +355,7 @@ def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) ->
         f"training rows that are looked at were drawn one by one from {drawn_from:,}.{known if apart else ''} If rows "
         f"belong together, declare {groups}. If they were drawn independently, declare {independent}."
         for groups, independent in (
-            ("eh.Groups(column)", "dependence=eh.Independent()"), ("--groups COLUMN", "--independent")
+            ("eh.Groups(column)", "dependence=eh.Independent()"), ("--groups COLUMN", "--independent-rows")
         )
     )  # fmt: skip
     warn_caller(DependenceWarning(text, for_shell=for_shell))
@@ -344,11 +380,19 @@ def _warning(diagnosis: Diagnosis, *, shell: bool) -> str:
     would = " The promise would then be worth nothing."
     if found.radius is not None and found.radius < _USELESS:
         would = f" The radius would then be about {found.radius:.2g}, not {diagnosis.radius:.2g}."
-    only = "the order of the file means nothing" if found.column == FILE_ORDER else (
-        f"{found.column!r} is only a property of rows that were drawn independently"
-    )  # fmt: skip
-    silent = "this may be left as it is" if shell else "silence DependenceWarning"
-    text = f"{found.claim(alike, found.suggestion(shell=shell), would)} If {only}, {silent}."
+    if found.column == FILE_ORDER:
+        otherwise = "If the order of the file means nothing, shuffle the rows before they are sealed."
+    elif found.column == NEAR_COPIES:
+        silent = "this may be left as it is" if shell else "silence DependenceWarning"
+        otherwise = f"If all rows were drawn independently, {silent}."
+    else:
+        are = " and ".join(map(repr, found.columns)) + (" are" if found.order_columns else " is")
+        act = independent_of(found.columns, shell=shell)
+        otherwise = (
+            f"If {are} only a property of rows that were drawn independently, declare {act}. The certificate then "
+            "states this assumption and its cost."
+        )
+    text = f"{found.claim(alike, found.suggestion(shell=shell), would)} {otherwise}"
     also = ", ".join(repr(other.column) for other in suspects[1:4])
     look = "'everhold diagnose'" if shell else "holdout.diagnose()"
     if found.apart and not (found.of_label or found.in_file):  # which sealing alone finds: it may look at both sides

@@ -171,9 +171,7 @@ def places(inputs: CheckInputs) -> Iterator[PlaceFinding]:
         most = 0 if inputs.label is not None else _MOST_OUTCOMES
         outcomes = outcomes_of(inputs.rows, label=inputs.label, most=most)
         wanted = [each for each in outcomes if each.column not in (first.name, second.name)]
-        found = [
-            _place_found(f"{first.name!r} and {second.name!r}", order, each, inputs, len(wanted)) for each in wanted
-        ]
+        found = [_place_found((first.name, second.name), order, each, inputs, len(wanted)) for each in wanted]
         clearest = min((each for each in found if each is not None), key=lambda each: each.p_value, default=None)
         if clearest is not None:
             yield clearest
@@ -200,7 +198,7 @@ def _along_the_curve(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDA
 
 
 def _place_found(
-    name: str, order: NDArray[np.int64], outcome: ExaminedOutcome, inputs: CheckInputs, number: int
+    names: tuple[str, str], order: NDArray[np.int64], outcome: ExaminedOutcome, inputs: CheckInputs, number: int
 ) -> PlaceFinding | None:  # fmt: skip
     """Return the finding on one outcome of rows in the order of a space-filling curve, or None."""
     place = np.cumsum(outcome.present) - 1
@@ -209,7 +207,7 @@ def _place_found(
         return None
     seen = block_variance_of_values(values, promised=inputs.promised)
     return PlaceFinding.of(
-        name,
+        f"{names[0]!r} and {names[1]!r}",
         "series",
         outcome,
         alike,
@@ -218,6 +216,7 @@ def _place_found(
         promised=inputs.promised,
         first_order=False,
         block=math.ceil(float(seen.at_most[0])),
+        order_columns=names,
     )
 
 

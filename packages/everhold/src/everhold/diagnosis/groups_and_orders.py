@@ -456,6 +456,8 @@ class Finding(ABC):
         radius: Radius that the same mechanism, tuned anew, would have with the suggested dependence. None if it would
             have none, or if it was not computed, as for attributes.
         states: Number of different values of the outcome.
+        order_columns: The columns that order the rows together, such as coordinates; empty where `column` is a column.
+        assumed_independent: True if the steward says that these columns neither group nor order the rows.
     """
 
     column: str
@@ -479,6 +481,8 @@ class Finding(ABC):
     effective_rows: float | None = None
     radius: float | None = None
     states: int = 0
+    order_columns: tuple[str, ...] = ()
+    assumed_independent: bool = False
 
     @classmethod
     def of(cls, column: str, role: Role, outcome: ExaminedOutcome, alike: Resemblance, **others: Any) -> Self:
@@ -494,6 +498,11 @@ class Finding(ABC):
             states=outcome.states,
             **others,
         )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that group or order the rows."""
+        return self.order_columns or (self.column,)
 
     @property
     @abstractmethod
@@ -640,6 +649,13 @@ class SeriesFinding(Finding):
 def _groups_of(column: str, *, shell: bool) -> str:
     """Return the declaration of groups of a column, for a shell or for Python."""
     return f"--groups {shlex.quote(column)}" if shell else f"dependence=eh.Groups({column!r})"
+
+
+def independent_of(columns: Sequence[str], *, shell: bool) -> str:
+    """Return the declaration that columns neither group nor order the rows, for a shell or for Python."""
+    if shell:
+        return " ".join(f"--independent {shlex.quote(column)}" for column in columns)
+    return f"rows=eh.Rows(independent={[*columns]!r})"
 
 
 # Groups: columns whose values repeat, each with the outcome in which its rows resemble each other most ----------------

@@ -12,7 +12,7 @@ import numpy as np
 
 from everhold.dependence.blocks import block_variance_of_means, block_variance_of_sums, sizes_of_blocks
 from everhold.diagnosis.columns import Crossing, OpenFile, OpenRows, along, is_order
-from everhold.diagnosis.groups_and_orders import FEWEST_GROUPS, LESS_WORTH, lie_together, repeats
+from everhold.diagnosis.groups_and_orders import FEWEST_GROUPS, LESS_WORTH, independent_of, lie_together, repeats
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import Operation
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from everhold.diagnosis.columns import Shared
     from everhold.mechanisms import Mechanism
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import BoundQuery
+    from everhold.values.base import BoundQuery, Schema
 
 LEVEL = 5e-3
 """Probability of a false alarm on independent rows, over all queries of a plan, orders and groups together."""
@@ -287,32 +287,28 @@ def _columns_read(bound: BoundQuery) -> frozenset[str] | None:
 _monitors: WeakKeyDictionary[StoredRows, tuple[tuple[Mechanism, str | None], DependenceMonitor]] = WeakKeyDictionary()
 
 
-def dependence_monitor(
-    training: StoredRows, mechanism: Mechanism, label: str | None, whole_groups: Collection[str] = ()
-) -> DependenceMonitor:
+def dependence_monitor(training: StoredRows, mechanism: Mechanism, schema: Schema) -> DependenceMonitor:
     """Return the cached dependence monitor for the training rows of one holdout.
 
     Args:
         training: The training rows of the holdout.
         mechanism: The mechanism of the holdout.
-        label: The label column, by which nothing is judged.
-        whole_groups: Columns by which whole groups were put on one side.
+        schema: Its rows. Nothing is judged by the label, or by columns that the steward says are independent.
     """
     kept = _monitors.get(training)
-    if kept is None or kept[0] != (mechanism, label):
-        kept = _monitors[training] = (mechanism, label), _made(training, mechanism, label, whole_groups)
+    if kept is None or kept[0] != (mechanism, schema.label):
+        kept = _monitors[training] = (mechanism, schema.label), _made(training, mechanism, schema)
     return kept[1]
 
 
-def _made(
-    training: StoredRows, mechanism: Mechanism, label: str | None, whole_groups: Collection[str]
-) -> DependenceMonitor:
+def _made(training: StoredRows, mechanism: Mechanism, schema: Schema) -> DependenceMonitor:
     """Build the monitor of a holdout, with the orders and groups that its training rows show."""
     plain = DependenceMonitor.of(mechanism, training.rows)
     if plain.rows_for_one is None:
         return plain
-    declared, rows = mechanism.dependence.group_column, _columns_of_interest(training, label)
-    orders, groups = columns_to_test(rows, {label, *plain.order_by}, whole_groups)
+    declared, rows = mechanism.dependence.group_column, _columns_of_interest(training, schema.label)
+    known = {schema.label, *plain.order_by, *schema.independent}
+    orders, groups = columns_to_test(rows, known, schema.whole_groups)
     orders = [name for name in orders if not training.is_in_order(name)]
     return plain.beside(
         {name: training.blocks_of_rows([name]) for name in orders[:_MOST_ORDERS]},
@@ -329,7 +325,7 @@ def columns_to_test(
 
     Args:
         rows: Training rows, or the first part of them.
-        known: Columns that are not tested: the label, and declared columns.
+        known: Columns that are not tested: the label, and columns about which the steward declared something.
         whole_groups: Columns by which whole groups were put on one side. Others count where rows lie together.
     """
     orders = [
@@ -355,12 +351,15 @@ def warn_of_queries(found: Sequence[tuple[str, QueryWorth]]) -> None:
     """Warn about each query whose training rows are worth fewer independent rows than promised."""
     for shown, worth in found:
         column = "block" if worth.groups is None else worth.groups
-        advice = f"eh.Groups({column!r})", f"--groups {shlex.quote(column)}"
-        text, for_shell = (_warning(shown, worth, declare) for declare in advice)
+        named = worth.groups or worth.order_by
+        text, for_shell = (
+            _warning(shown, worth, declare, independent_of([] if named is None else [named], shell=shell))
+            for shell, declare in ((False, f"eh.Groups({column!r})"), (True, f"--groups {shlex.quote(column)}"))
+        )
         warn_caller(DependenceWarning(text, for_shell=for_shell))
 
 
-def _warning(shown: str, found: QueryWorth, advice: str) -> str:
+def _warning(shown: str, found: QueryWorth, advice: str, independent: str) -> str:
     """Return the text of the warning that a query is worth fewer rows than is promised."""
     ordered = "" if found.order_by is None else f", in the order of {found.order_by!r},"
     if found.groups is not None:
@@ -369,7 +368,8 @@ def _warning(shown: str, found: QueryWorth, advice: str) -> str:
     apart = (
         "If the rows were drawn independently and only sorted, shuffle them before they are sealed."
         if column is None
-        else f"If {column!r} is only a property of rows that were drawn independently, silence DependenceWarning."
+        else f"If {column!r} is only a property of rows that were drawn independently, seal them with {independent}, "
+        "or silence DependenceWarning."
     )
     declare = (
         f"Declare {advice} when the rows are sealed."

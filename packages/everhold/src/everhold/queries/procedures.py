@@ -439,7 +439,7 @@ class TrainingEvaluator:
         """The monitor that compares training values of queries with the declared dependence."""
         if self.training is None:
             raise TypeError("There are no training rows to watch for dependence.")
-        return dependence_monitor(self.training, self.mechanism, self.schema.label, self.schema.whole_groups)
+        return dependence_monitor(self.training, self.mechanism, self.schema)
 
     def counted(self, bound: Sequence[BoundQuery]) -> dict[int, tuple[int, int, Any]]:
         """Return number of rows, sum and summary by position, for queries about all training rows.

@@ -46,6 +46,10 @@ LARGEST_GROUP = "largest_group"
 WARNED = "warned"
 """Setting: what was warned of when the rows were sealed, in words; public, as it follows from the training rows."""
 
+INDEPENDENT = "independent"
+"""Setting: columns that the steward says neither group nor order the rows. Each with what the training rows are worth
+otherwise, None where they do not contradict it, and their number."""
+
 LACKING = "lacking"
 """Setting: how many training rows lack a value, by column, where some do."""
 
@@ -58,7 +62,7 @@ _SETTINGS = {
 }  # fmt: skip
 _SOMETIMES = {
     "sealed_before", "stratified", "engine", "training_table", "categories", "whole_groups", ALIKE, DEALT,
-    GROWS, FAMILIES_GROW, LARGEST_GROUP, LACKING, MISSING, WARNED,
+    GROWS, FAMILIES_GROW, LARGEST_GROUP, INDEPENDENT, LACKING, MISSING, WARNED,
 }  # fmt: skip
 _OF_ENGINE = ("kind", "table", "snapshot")
 _KEY = re.compile("[0-9a-f]{64}")
@@ -139,6 +143,8 @@ def make_configuration(
         facts[DEALT] = dict(request.dealt)
     if request.rows.stratified is not None:
         facts["stratified"] = request.rows.stratified
+    if request.rows.independent:
+        facts[INDEPENDENT] = [[name, None, 0] for name in request.rows.independent]  # until training rows were tested
     if sealed.engine is not None:
         facts["engine"] = dict(sealed.engine)
     if sealed.training_table is not None:
@@ -244,8 +250,24 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
         categories={name: tuple(values) for name, values in configuration.get("categories", {}).items()},
         stratified=configuration.get("stratified"),
         whole_groups=tuple(map(str, configuration.get("whole_groups", ()))),
+        independent=tuple(name for name, *_ in configuration.get(INDEPENDENT, ())),
         missing=rules_of(configuration),
     )
+
+
+def assumed_independent(rows: Mapping[str, Any], dependence: Mapping[str, Any]) -> list[str]:
+    """Return the assumption of the steward about each column of `INDEPENDENT`, as the beginning of a sentence.
+
+    Args:
+        rows: The settings of a holdout, or a certificate's facts about the rows.
+        dependence: What is declared about the rows.
+    """
+    are = "independent" if dependence.get("kind") == "independent" else "no more dependent than is declared"
+    return [
+        f"rows with equal or neighbouring values of {column!r} are taken to be {are}"
+        + ("" if worth is None else f", though the {count:,} training rows are worth about {worth:,} if they are not")
+        for column, worth, count in rows.get(INDEPENDENT, ())
+    ]
 
 
 def rules_of(configuration: Mapping[str, Any]) -> dict[str, MissingRule]:

@@ -124,6 +124,7 @@ class Schema:
         stratified: Column by whose values the table was split, so that both parts have them in the same shares; None if
             rows were divided at random without such a column.
         whole_groups: Columns by which whole groups were put on one side, as the values of both sides showed.
+        independent: Columns that the steward says neither group nor order the rows.
         missing: Rule for missing values by column, for columns with a rule of the steward and for those of which sealed
             rows alone lack a value.
         about: Facts that say which rows a query is about, if rows arrived; part of the query's identity.
@@ -140,6 +141,7 @@ class Schema:
     categories: Mapping[str, tuple[str | float, ...]] = field(default_factory=dict)
     stratified: str | None = None
     whole_groups: tuple[str, ...] = ()
+    independent: tuple[str, ...] = ()
     missing: Mapping[str, MissingRule] = field(default_factory=dict)
     about: tuple[tuple[str, int], ...] = ()
 

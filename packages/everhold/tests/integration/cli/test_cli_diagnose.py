@@ -33,7 +33,7 @@ def test_creation_warns_on_stderr(homes):
 def test_whoever_says_that_rows_are_independent_is_warned_if_the_rows_say_otherwise(everhold, homes):
     again = everhold(
         "create", "s.db", "again", "--holdout", "shut.csv", "--training", "open.csv", "--label", "late",
-        "--queries", "20", "--surprises", "2", "--independent", "--allow-resealing",
+        "--queries", "20", "--surprises", "2", "--independent-rows", "--allow-resealing",
     )  # fmt: skip
     assert again.exit_code == 0
     assert "warning: Training rows with equal 'home'" in again.stderr

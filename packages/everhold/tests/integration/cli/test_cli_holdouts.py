@@ -376,7 +376,7 @@ def test_a_model_file_reaches_the_holdout(study, everhold):
         (("--model", "bad.json"), 9, "is not a dependence model"),
         (("--model", "none.json"), 1, "none.json"),
         (("--model", "bad.json", "--groups", "late"), 2, "given together"),
-        (("--independent", "--groups", "late"), 2, "given together"),
+        (("--independent-rows", "--groups", "late"), 2, "given together"),
     ],
 )
 def test_a_dependence_that_cannot_be_used(study, everhold, arguments, code, reason):

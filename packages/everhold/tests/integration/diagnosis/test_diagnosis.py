@@ -128,7 +128,7 @@ def test_the_warning_names_the_column_and_both_radii():
     for part in ("'home'", f"{found.finding('home').radius:.2g}", f"{found.radius:.2g}", "eh.Groups('home')"):
         assert part in text
     assert "worth that of about 1,0" in text
-    assert "silence DependenceWarning" in text
+    assert "declare rows=eh.Rows(independent=['home'])" in text
     assert issubclass(DependenceWarning, EverholdWarning)
     with pytest.warns(DependenceWarning):
         warn_of_dependence(found)

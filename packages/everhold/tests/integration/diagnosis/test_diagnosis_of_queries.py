@@ -167,7 +167,7 @@ def test_shuffled_independent_rows_with_times_are_left_in_peace(tmp_path):
 def test_false_alarms_in_all_orders_together_stay_rare(tmp_path):
     with sealed(tmp_path, order=SHUFFLED, rows=volatile) as holdout:
         training = holdout._executor.training
-        watch = dependence_monitor(training, holdout.mechanism, "y")
+        watch = dependence_monitor(training, holdout.mechanism, holdout.schema)
         rng, alarms = np.random.default_rng(0), 0
         asked = eh.mean(lambda rows: rows["y"] > 0, name="tossed").bind(holdout.schema)
         for _ in range(1_000):

@@ -15,7 +15,7 @@ from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of
 from everhold.ledger.acts import ANALYST, Accounts, Declarations, told_as
 from everhold.mechanisms import PublicLevels, has_public_levels
 from everhold.planning.request import USUAL_VALUE
-from everhold.sealing.configuration import ALIKE, public_facts
+from everhold.sealing.configuration import ALIKE, assumed_independent, public_facts
 from everhold.values.tracked_models import MODELS, tracked_in_words
 from everhold.values.units import in_own_units
 
@@ -123,6 +123,7 @@ def status_of(session: HoldoutSession, head: Head) -> Facts:
     lost, added = head.accounts.lost.to_dict(), dict[str, Any]()
     outlook = {} if head.accounts.closed else executor.mechanism.outlook(state)
     worth, configuration = worth_now(executor, head).to_rows(), executor.record.configuration
+    assumed = assumed_independent(configuration, configuration["dependence"])
     facts, table = public_facts(configuration), configuration.get("training_table")  # where rows stay elsewhere
     for accessor in session.accessors(head):
         added |= accessor.status_facts(head)
@@ -135,6 +136,7 @@ def status_of(session: HoldoutSession, head: Head) -> Facts:
         **({} if table is None else {"training_table": dict(table)}),
         "features": PUBLIC if executor.schema.features_public else SEALED,
         **({} if executor.schema.stratified is None else {"stratified": executor.schema.stratified}),
+        **({"assumed": assumed} if assumed else {}),
         **({"missing": {n: str(r) for n, r in rules.items()}} if (rules := executor.schema.missing) else {}),
         "mechanism": described["mechanism"],
         "parameters": described["parameters"],

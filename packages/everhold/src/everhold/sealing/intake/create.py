@@ -19,7 +19,7 @@ from everhold.sealing.storage import HOLDOUT_FILE, KEY_FILE, StewardKey
 from everhold.values.missing import REFUSE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from everhold.dependence import RowStructure
@@ -92,6 +92,7 @@ def seal(
             request.rows.stratified, columns=sealed.columns, label=request.label, features=request.rows.features,
             mechanism=mechanism,
         )  # fmt: skip
+        _check_independent(request, sealed.columns, mechanism)
         lacking = structure.lacking()
         configuration = make_configuration(folder, sealed, mechanism, key, request, whole_groups=whole, lacking=lacking)
         made = Sealed(mechanism, key, configuration, apart, whole, lacking[1])
@@ -103,6 +104,25 @@ def seal(
         rows.check_still()
         warn_of_missing([name for name, rule in rules_of(configuration).items() if rule == REFUSE])
     return made
+
+
+def _check_independent(request: SealRequest, columns: Collection[str], mechanism: Mechanism) -> None:
+    """Check that columns declared independent are there, and that the label and the dependence are not among them.
+
+    Raises:
+        HoldoutRejected: If not. Nothing was created.
+    """
+    declared, others = mechanism.dependence.sorting_columns, [name for name in columns if name != request.label]
+    others = [name for name in others if name not in declared]
+    for name in request.rows.independent:
+        if name not in others:
+            wrong = (
+                "is the label, by which nothing is grouped" if name == request.label
+                else "is declared to group or order the rows" if name in declared else "is not there"
+            )  # fmt: skip
+            raise HoldoutRejected(
+                f"The column {name!r:.100} of independent=[...] {wrong}. Name one of {', '.join(others) or 'none'}."
+            )
 
 
 @contextmanager

@@ -34,6 +34,10 @@ class Rows:
             ``"public"``: everybody may see all columns but the label, as in a competition; every answer is about labels
             drawn anew on these rows, and only queries that read the label are answered. Needs independent rows or
             `Groups`, given the features.
+        independent: Columns that neither group nor order the rows, although the training rows may look so: rows with
+            equal or neighbouring values of them were drawn independently, as with people of one age. `everhold` then
+            does not warn about them, and names them in the promise and the certificate as an assumption of yours, with
+            what the training rows are worth if it is wrong.
         stratified: Column by whose values the table was split, so that both parts have them in the same shares, as
             ``everhold split --stratify`` or ``train_test_split(stratify=...)`` do. Training rows then tell how often
             each value is sealed, so answers are for rows with the values in these shares. Needs independent rows.
@@ -56,6 +60,7 @@ class Rows:
     most_rows: int = MOST_ROWS
     equal_rows: bool = False
     missing: Missing = "refuse"
+    independent: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +243,11 @@ class SealRequest:
             raise ValueError(f"{brief(label)} is both the label and the row id. Pass two different columns.")
         object.__setattr__(self, "seed", checked_seed(self.seed))
         classes, missing = checked_classes(self.rows.classes), checked_missing(self.rows.missing)
-        rows = replace(self.rows, most_rows=most_rows, classes=classes, missing=missing)
+        named = self.rows.independent
+        if not isinstance(named, (list, tuple)) or not all(isinstance(name, str) for name in named):
+            raise ValueError(f"independent is {brief(named)}. Pass a list of names of columns, as in ['clinic'].")
+        independent = tuple(dict.fromkeys(named))
+        rows = replace(self.rows, most_rows=most_rows, classes=classes, missing=missing, independent=independent)
         object.__setattr__(self, "rows", rows)
 
 
