@@ -57,6 +57,18 @@ def test_dependence_is_declared_as_plain_data(http_client, tmp_path):
         assert holdout.mechanism.dependence.to_dict()["kind"] == "groups"
 
 
+def test_a_column_is_declared_independent_and_one_that_is_not_there_is_refused(http_client, tmp_path):
+    columns = {**rows(5), "clinic": [number % 40 for number in range(1_000)]}
+    refused = http_client(STEWARD).post(HOLDOUTS, **sealing(holdout=as_csv(columns), independent=["klinik"]))
+    assert refused.status_code == 409, refused.text
+    assert "'klinik' cannot be declared independent" in refused.text
+    made = http_client(STEWARD).post(HOLDOUTS, **sealing(holdout=as_csv(columns), independent=["clinic"]))
+    assert made.status_code == 201, made.text
+    assert "values of 'clinic' are taken to be independent" in made.json()["promise"]["sentence"]
+    with opened(tmp_path, "second") as holdout:
+        assert holdout.schema.independent == ("clinic",)
+
+
 def test_an_upload_lies_in_a_private_folder_beside_the_rows(http_client, tmp_path, monkeypatch):
     from everhold_server.api import holdouts as module
 

@@ -277,13 +277,16 @@ def diagnose(storage: StorageHereArgument, name: NameArgument = None, form: Form
 
     with opened_here(storage, name) as holdout:
         found = holdout.diagnose()
-    rows = found.to_rows()
-    show_list(rows, _SUSPECTS if form is Format.TABLE else _ALL_OF_SUSPECTS, form, document=found.to_dict())
+    rows, assumed = found.to_rows(), found.assumed_in_words()
+    columns = (*_SUSPECTS, "assumed_independent") if assumed else _SUSPECTS
+    show_list(rows, columns if form is Format.TABLE else _ALL_OF_SUSPECTS, form, document=found.to_dict())
     if form is Format.TABLE:
         for suspect in found.suspects:
             advice = suspect.suggestion(shell=True)
             note(f"{suspect.column}: if rows were drawn together or follow each other, declare {advice}")
-        if not found.suspects:
+        for sentence in assumed:
+            note(sentence)
+        if not (found.suspects or assumed):
             note("no clear column is suspect: rows that share its values are as alike as was declared")
         if found.informative:
             note(informed(found.declared, found.informative))

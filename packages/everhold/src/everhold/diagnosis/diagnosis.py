@@ -93,6 +93,11 @@ class Diagnosis(Display):
         }  # fmt: skip
         return [[name, max(min(found), 1) if found else None, self.training_rows] for name, found in worth.items()]
 
+    def assumed_in_words(self) -> list[str]:
+        """Return a sentence on each column that the steward declared independent."""
+        assumed = assumed_independent({INDEPENDENT: self.assumptions()}, {"kind": self.declared.kind})
+        return [f"Assumed: {text}." for text in assumed]
+
     def finding(self, column: str) -> Finding:
         """Return the finding about the column with this name.
 
@@ -170,8 +175,7 @@ class Diagnosis(Display):
 
     def _advice(self) -> list[str]:
         advice = [f"{found.column}: {found.suggestion()}" for found in self.suspects]
-        assumed = assumed_independent({INDEPENDENT: self.assumptions()}, {"kind": self.declared.kind})
-        advice += [f"Assumed: {text}." for text in assumed]
+        advice += self.assumed_in_words()
         return advice + ([informed(self.declared, self.informative)] if self.informative else [])
 
     def _repr_html_(self) -> str:

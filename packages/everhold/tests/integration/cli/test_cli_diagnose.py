@@ -45,6 +45,20 @@ def test_the_table_names_the_column_and_says_what_to_declare(everhold, homes):
     assert "declare --groups home" in shown.stderr
 
 
+def test_a_column_that_was_declared_independent_is_shown_with_what_it_costs_and_not_suspected(everhold, homes):
+    made = everhold(
+        "create", "s.db", "cleared", "--holdout", "shut.csv", "--training", "open.csv", "--label", "late",
+        "--queries", "20", "--surprises", "2", "--independent", "home", "--allow-resealing",
+    )  # fmt: skip
+    assert "'home'" not in made.stderr
+    assert "values of 'home' are taken to be independent, though the" in made.stdout
+    shown = everhold("diagnose", "s.db", "cleared")
+    assert "assumed_independent" in shown.stdout
+    assert "Assumed: rows with equal or neighbouring values of 'home'" in shown.stderr
+    assert "suspect" not in shown.stderr
+    assert "declare --groups" not in shown.stderr
+
+
 def test_json_and_csv_say_the_same(everhold, homes):
     document = json.loads(everhold("diagnose", "s.db", "homes", "--format", "json").stdout)
     [line] = csv.DictReader(io.StringIO(everhold("diagnose", "s.db", "homes", "--format", "csv").stdout))

@@ -121,7 +121,7 @@ def _check_independent(request: SealRequest, columns: Collection[str], mechanism
                 else "is declared to group or order the rows" if name in declared else "is not there"
             )  # fmt: skip
             raise HoldoutRejected(
-                f"The column {name!r:.100} of independent=[...] {wrong}. Name one of {', '.join(others) or 'none'}."
+                f"{name!r:.100} cannot be declared independent: it {wrong}. Name one of {', '.join(others) or 'none'}."
             )
 
 
