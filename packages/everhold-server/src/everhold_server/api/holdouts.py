@@ -81,6 +81,10 @@ class PromiseSettings(Strict):
         "certificate names them as an assumption.",
         max_length=1_000, examples=[["clinic"]],
     )  # fmt: skip
+    categories: list[Annotated[str, Field(max_length=1_000)]] = Field(
+        [], description="Columns of a CSV file that estimators meet as categories, which are its training values.",
+        max_length=1_000, examples=[["carrier"]],
+    )  # fmt: skip
     mechanism: str | None = Field(None, description="By name (the best by default).", max_length=100)
     queries: int = Field(1_000, description="Number of queries to plan for.")
     surprises: int | None = Field(None, description="Number of answers that may correct their guess.")

@@ -85,6 +85,10 @@ class RowOptions:
         "Column that neither groups nor orders the rows, although training rows may look so. Repeatable. The "
         "certificate names it as an assumption.",
     ] = None
+    categories: Annotated[
+        list[str] | None,
+        "Column of a CSV file that estimators meet as categories, which are its training values. Repeatable.",
+    ] = None
     most_rows: Annotated[int, "The most rows that either file may have."] = 2**26
     equal_rows: Annotated[
         bool, "Equal rows in both files are not copies, but come from a design that repeats its settings."
@@ -112,6 +116,7 @@ class RowOptions:
             "stratified": self.stratified, "most_rows": self.most_rows, "equal_rows": self.equal_rows,
             "allow_resealing": self.allow_resealing, "exist_ok": self.exist_ok,
             **({} if self.missing is None else {"missing": self._missing()}), "independent": self.independent or [],
+            "categories": self.categories or [],
         }  # fmt: skip
 
     def _missing(self) -> Missing:

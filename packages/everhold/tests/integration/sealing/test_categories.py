@@ -96,3 +96,42 @@ def test_texts_stay_texts(tmp_path):
     plain = frame(1).astype({"carrier": object, "month": float, "weekend": bool})
     with create(tmp_path, plain) as holdout:
         assert not any(isinstance(kind, pd.CategoricalDtype) for kind in holdout.training_rows()[0].dtypes)
+
+
+def as_csv(folder, name, table):
+    table.to_csv(folder / f"{name}.csv", index=False)
+    return folder / f"{name}.csv"
+
+
+def test_texts_of_csv_files_are_categories_where_the_steward_says_so(tmp_path):
+    open_rows, sealed = (frame(seed)[["carrier", "x", "y"]] for seed in (1, 0))
+    sealed["carrier"] = sealed["carrier"].cat.add_categories("ZZ")
+    sealed.loc[5::40, "carrier"] = "ZZ"  # of which no training row knows
+    typed = open_rows.assign(
+        carrier=open_rows["carrier"].astype(str).where(open_rows["carrier"].notna()).astype("category")
+    )
+    model = MODEL.fit(typed[["carrier", "x"]], typed["y"])
+    texts = sealed["carrier"].astype(object)
+    known = sealed.assign(carrier=texts.where(texts.isin(["AA", "DL", "UA"])).astype("category"))
+    truth = np.mean(model.predict(known[["carrier", "x"]]) == known["y"])
+    paths = {"holdout": as_csv(tmp_path, "s", sealed), "training": as_csv(tmp_path, "t", open_rows)}
+    with eh.Holdout.create(
+        tmp_path / "h.db", "h", **paths, label="y", mechanism="guess_and_check", queries=50,
+        rows=eh.Rows(categories=["carrier"]),
+    ) as holdout:  # fmt: skip
+        rows, _ = holdout.training_rows()
+        assert list(rows["carrier"].cat.categories) == ["AA", "DL", "UA"]
+        holdout.ask(eh.accuracy(model))
+        told = holdout.unseal()
+    assert [row["sealed"] for row in told.rows] == pytest.approx([truth], abs=1e-6)
+
+
+@pytest.mark.parametrize("names", [["nothing"], ["y"]])
+def test_a_column_that_cannot_hold_categories_is_refused(names, tmp_path):
+    with pytest.raises(eh.HoldoutRejected, match=f"'{names[0]}' cannot hold categories"):
+        eh.Holdout.create(
+            tmp_path / "h.db", "h", holdout=frame(0), training=frame(1), label="y", rows=eh.Rows(categories=names)
+        )
+    with pytest.raises(eh.HoldoutRejected, match="values of training rows"):
+        eh.Holdout.create(tmp_path / "h.db", "h", holdout=frame(0), label="y", rows=eh.Rows(categories=names))
+    assert not (tmp_path / "h.db").exists()

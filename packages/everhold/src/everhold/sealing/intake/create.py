@@ -79,6 +79,11 @@ def seal(
             "The training rows are a table in an engine, and the holdout rows are not. "
             "Put both in one engine, or pass the training rows as a file or a frame."
         )
+    if request.rows.categories and (request.training is None or is_table(request.holdout)):
+        raise HoldoutRejected(
+            "categories=[...] are the values of training rows in a file or a frame, and there are none. Pass "
+            "training=..., or leave categories out."
+        )
     key = StewardKey.create(folder / KEY_FILE)
     table = request.holdout
     sealing = table.sealing(folder, request, key=key) if is_table(table) else _file_sealing(folder, request)

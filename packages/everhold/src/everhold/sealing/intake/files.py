@@ -106,6 +106,7 @@ def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
         if training is not None:
             with reading_errors_hidden("training"):
                 categories = training_categories(connection, training)
+                categories |= declared_categories(connection, request)
                 warn_of_texts(connection, columns, row_id=row_id)
                 if not request.rows.equal_rows:
                     check_equal_rows(connection, columns, row_id=row_id)
@@ -166,6 +167,25 @@ def training_categories(connection: duckdb.DuckDBPyConnection, training: RowSour
     is_file = isinstance(training, (str, Path))
     found = _of_file(connection, Path(training)) if is_file else _of_frame(training)
     return {name: values for name, values in found.items() if _usable(values)}
+
+
+def declared_categories(connection: duckdb.DuckDBPyConnection, request: SealRequest) -> Categories:
+    """Return the training values of each column that the steward declared to hold categories, in order.
+
+    Raises:
+        HoldoutRejected: If such a column is not there, is the label or the row id, or cannot hold categories.
+    """
+    found: Categories = {}
+    for name in request.rows.categories:
+        known = name in connection.view("training").columns and name not in (request.label, request.rows.row_id)
+        values = _values(connection, name) if known else []
+        if not values or not _usable(values):
+            raise HoldoutRejected(
+                f"{name!r:.100} cannot hold categories. Name a feature with 1 to {_MOST_CATEGORIES:,} different "
+                "training values that are texts, numbers or truth values."
+            )
+        found[name] = values
+    return found
 
 
 def _usable(values: Sequence[object]) -> bool:

@@ -38,6 +38,8 @@ class Rows:
             equal or neighbouring values of them were drawn independently, as with people of one age. `everhold` then
             does not warn about them, and names them in the promise and the certificate as an assumption of yours, with
             what the training rows are worth if it is wrong.
+        categories: Columns that estimators meet as categories, in files that do not say it, such as CSV. The categories
+            are the different training values in order. A sealed value that is none of them counts as missing.
         stratified: Column by whose values the table was split, so that both parts have them in the same shares, as
             ``everhold split --stratify`` or ``train_test_split(stratify=...)`` do. Training rows then tell how often
             each value is sealed, so answers are for rows with the values in these shares. Needs independent rows.
@@ -61,6 +63,7 @@ class Rows:
     equal_rows: bool = False
     missing: Missing = "refuse"
     independent: Sequence[str] = ()
+    categories: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,12 +246,20 @@ class SealRequest:
             raise ValueError(f"{brief(label)} is both the label and the row id. Pass two different columns.")
         object.__setattr__(self, "seed", checked_seed(self.seed))
         classes, missing = checked_classes(self.rows.classes), checked_missing(self.rows.missing)
-        named = self.rows.independent
-        if not isinstance(named, (list, tuple)) or not all(isinstance(name, str) for name in named):
-            raise ValueError(f"independent is {brief(named)}. Pass a list of names of columns, as in ['clinic'].")
-        independent = tuple(dict.fromkeys(named))
-        rows = replace(self.rows, most_rows=most_rows, classes=classes, missing=missing, independent=independent)
+        columns = {name: _names(name, getattr(self.rows, name)) for name in ("independent", "categories")}
+        rows = replace(self.rows, most_rows=most_rows, classes=classes, missing=missing, **columns)
         object.__setattr__(self, "rows", rows)
+
+
+def _names(setting: str, given: object) -> tuple[str, ...]:
+    """Return the names of columns in a list, each once.
+
+    Raises:
+        ValueError: If it is no list of texts.
+    """
+    if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
+        raise ValueError(f"{setting} is {brief(given)}. Pass a list of names of columns, as in ['clinic'].")
+    return tuple(dict.fromkeys(given))
 
 
 def checked_seed(seed: int | None) -> int | None:
