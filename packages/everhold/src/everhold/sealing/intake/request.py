@@ -246,8 +246,10 @@ class SealRequest:
             raise ValueError(f"{brief(label)} is both the label and the row id. Pass two different columns.")
         object.__setattr__(self, "seed", checked_seed(self.seed))
         classes, missing = checked_classes(self.rows.classes), checked_missing(self.rows.missing)
-        columns = {name: _names(name, getattr(self.rows, name)) for name in ("independent", "categories")}
-        rows = replace(self.rows, most_rows=most_rows, classes=classes, missing=missing, **columns)
+        rows = replace(
+            self.rows, most_rows=most_rows, classes=classes, missing=missing,
+            independent=_names("independent", self.rows.independent), categories=_names("categories", self.rows.categories),
+        )  # fmt: skip
         object.__setattr__(self, "rows", rows)
 
 
