@@ -248,7 +248,8 @@ class SealRequest:
         classes, missing = checked_classes(self.rows.classes), checked_missing(self.rows.missing)
         rows = replace(
             self.rows, most_rows=most_rows, classes=classes, missing=missing,
-            independent=_names("independent", self.rows.independent), categories=_names("categories", self.rows.categories),
+            independent=_names("independent", self.rows.independent),
+            categories=_names("categories", self.rows.categories),
         )  # fmt: skip
         object.__setattr__(self, "rows", rows)
 
