@@ -70,8 +70,8 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark slow tests, studies, and tests that need services."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark slow tests, studies, and tests that need services. Studies, which last minutes, run only if ``-m`` says so."""
     listed = {mark: _listed(file) for mark, file in {"slow": SLOW, "study": STUDIES}.items()}
     for item in items:
         for mark, names in listed.items():
@@ -79,6 +79,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(mark)
         if SERVICES & set(getattr(item, "fixturenames", ())):
             item.add_marker("services")
+    if not config.option.markexpr and not config.getoption("--record-slow"):
+        studies = [item for item in items if item.get_closest_marker("study")]
+        items[:] = [item for item in items if item not in studies]
+        config.hook.pytest_deselected(items=studies)
 
 
 def _listed(file: Path) -> set[str]:

@@ -166,7 +166,7 @@ def plan_competition(
     low, high = terms.ends
     made_up, scale = metric not in ("accuracy", "error"), abs(high - low)
     spacing = 0.005 * scale if spacing is None else spacing
-    limits = {"spacing": (spacing, scale), "disagreement": (disagreement, 1.0), "positives": (positives, 1.0)}
+    limits = {"spacing": (spacing, scale), "disagreement": (disagreement, 1.0)}
     if terms.outputs == "numbers":
         if spread is None:
             raise ValueError("spread is missing. Pass the standard deviation of the best file's errors.")
@@ -174,6 +174,8 @@ def plan_competition(
     for name, (value, most) in limits.items():
         if not 0.0 < as_float(value) <= most:
             raise ValueError(f"{name} is {brief(value)}. Pass a number above 0 and at most {most:g}.")
+    if not 0.0 < as_float(positives) < 1.0:
+        raise ValueError(f"positives is {brief(positives)}. Pass a share of the labels above 0 and below 1.")
     shares = sorted({*_SHARES, *([] if public is None else [public])})
     wanted = (feedback, public)
     told_of_finals = [] if made_up else [(LEADER, None), (SCORE, None)]

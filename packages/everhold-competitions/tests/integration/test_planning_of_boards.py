@@ -86,6 +86,7 @@ def test_widths_of_other_metrics_are_those_of_a_board_with_files_as_good(tmp_pat
 def test_what_cannot_be_planned_is_refused_with_its_reason():
     for wrong, said in (
         ({"metric": "f1", "positives": 0.0}, "positives"),
+        ({"metric": "roc_auc", "positives": 1.0}, "positives"),
         ({"metric": "f1", "feedback": "score"}, "public rows are planned"),
         ({"metric": {"score": "r2", "low": 0.0, "high": 9.0}}, "spread is missing"), ({"metric": "f2"}, "metric"),
         ({"spacing": 0.0}, "spacing"), ({"feedback": "all"}, "feedback"),
