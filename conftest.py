@@ -71,7 +71,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark slow tests, studies, and tests that need services. Studies, which last minutes, run only if ``-m`` says so."""
+    """Mark slow tests, studies, and tests that need services. Studies last minutes and run only if ``-m`` says so."""
     listed = {mark: _listed(file) for mark, file in {"slow": SLOW, "study": STUDIES}.items()}
     for item in items:
         for mark, names in listed.items():
