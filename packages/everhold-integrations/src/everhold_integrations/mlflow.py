@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -156,8 +155,10 @@ def compare_versions(
     loaded = [mlflow.pyfunc.load_model(address) for address in (first, second)]
     with Holdout.open(storage, holdout) as opened:
         both = [_METRICS[metric](_subject(opened, _estimator(model), metric, rows)) for model in loaded]
-        ask = partial(opened.ask, models=[_tracked(model, None) for model in loaded])
-        return compare_elsewhere(ask, (both[0], both[1]), metric, margin=margin, guess=guess)
+        models = [_tracked(model, None) for model in loaded]
+        return compare_elsewhere(
+            opened.ask, (both[0], both[1]), metric, margin=margin, guess=guess, models=models
+        )  # fmt: skip
 
 
 def _subject(holdout: Holdout, estimator: Any, metric: str, rows: Any) -> Any:

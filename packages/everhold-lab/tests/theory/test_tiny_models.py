@@ -351,7 +351,7 @@ def transfer_excesses(believed):
             excess = max(excess, held.leak(epsilon) - delta)
             for alpha in ALPHAS:
                 error = held.mean_excess(population, alpha + math.tanh(epsilon / 4))
-                excess = max(excess, error - held.mean_excess(held.sealed, alpha) - leakage)
+                excess = max(excess, error - held.mean_excess(held.sealed, alpha) - delta)
         yield excess
 
 
