@@ -202,7 +202,7 @@ def test_what_a_database_that_was_set_back_has_told_is_paid_for(tmp_path):
         ({"declared": [eh.texts(0.1)]}, "bits is 0.1"),
         ({"declared": [eh.listed([])]}, "Pass a list"),
         ({"declared": [eh.listed(["delay > 1"], weights=[2.0])]}, "sum to at most 1"),
-        ({"declared": [eh.listed([eh.histogram("height", [0, 1, 2])])]}, "Entry 1, histogram of str: .*height"),
+        ({"declared": [eh.listed([eh.histogram("height", [0, 1, 2])])]}, "Entry 1, histogram of height: .*height"),
         ({"declared": [eh.subgroups(["nowhere"], of="delay > 15")]}, "no column"),
         ({"declared": [eh.subgroups(["delay"], of="delay > 15")]}, "The categories of"),
         ({"declared": [eh.subgroups(["carrier"], of="delay > 15", together=9)]}, "together is 9"),
