@@ -329,8 +329,8 @@ def ratio_bets(units: Units, stake: float | NDArray[np.float64], *, hedged: bool
     Args:
         units: The sealed units, with sizes and values.
         stake: The rate that a public guess of the spread names, fixed before the look.
-        hedged: True if bets with fixed fractions have half of the weight. False if the given rate has all of it, or
-            each rate if several are given.
+        hedged: True if bets with fixed fractions have half of the weight. False if the given rate has all of it;
+            several rates are then no bet together, only their `gains` are compared, as `best_stake` does.
     """
     moves = np.stack([-units.values, units.sizes], axis=-1)[None]
     losses = np.array([[units.largest, -units.largest]])
