@@ -39,6 +39,19 @@ if TYPE_CHECKING:
 _SAYS_NOTHING = 0.9  # of the scale
 
 
+def _terms(given: FitTerms, *, models: int) -> tuple[FitTerms, list[dict[str, str]]]:
+    """Return all settings with their defaults, and the checked facts about so many models; none if they have no names.
+
+    Raises:
+        QueryRejected: If the names cannot be used. Nothing is charged.
+    """
+    terms: FitTerms = {**USUAL_FIT, **given}
+    if terms["models"] is None:
+        return terms, []
+    facts = tracked(terms["models"], count=models)
+    return {**terms, "models": facts}, facts
+
+
 def evaluate(
     session: HoldoutSession,
     ask: Callable[..., Any],
@@ -49,18 +62,17 @@ def evaluate(
     **given: Unpack[FitTerms],
 ) -> Any:
     """Fit an estimator on the training rows and ask for its metric on the sealed rows, for `Holdout.evaluate`."""
-    terms: FitTerms = {**USUAL_FIT, **given}
-    compiler, where, guess = session.executor.compiler, terms["where"], terms["guess"]
-    facts = None if terms["models"] is None else tracked(terms["models"], count=1)
+    terms, facts = _terms(given, models=1)
+    compiler, where, guess, models = session.executor.compiler, terms["where"], terms["guess"], terms["models"]
     if isinstance(metric, list | tuple):
-        return _evaluate_several(session, estimator, metric, terms, by=by)
+        return _evaluate_several(session, estimator, metric, terms, facts, by=by)
     slices = None if by is None else slices_of(compiler, by)
     sliced = by is not None or (where is not None and guess is None)
     query, trained = evaluation(compiler, estimator, metric, terms, sliced=sliced)
-    with no_false_alarms(), naming([estimator], facts or []):
+    with no_false_alarms(), naming([estimator], facts):
         if slices is None or by is None:
             own = trained if guess is None else guess
-            return ask(in_slice(query, where), guess=own, strict=terms["strict"], silent=terms["silent"], models=facts)
+            return ask(in_slice(query, where), guess=own, strict=terms["strict"], silent=terms["silent"], models=models)
         within = {values: text if where is None else f"({where}) and {text}" for values, text in slices}
         queries = {f"the slice {brief(text)}": (in_slice(query, text), None) for text in within.values()}
         answers = _ask_together(session, queries, guess=guess, terms=terms, sliced=True)
@@ -68,7 +80,8 @@ def evaluate(
 
 
 def _evaluate_several(
-    session: HoldoutSession, estimator: Any, metrics: Sequence[Any], terms: FitTerms, *, by: Sequence[str] | None
+    session: HoldoutSession, estimator: Any, metrics: Sequence[Any], terms: FitTerms, facts: list[dict[str, str]], *,
+    by: Sequence[str] | None,
 ) -> SliceAnswers:  # fmt: skip
     """Ask one query for each of several metrics, as one step."""
     if by is not None or terms["guess"] is not None:
@@ -80,7 +93,7 @@ def _evaluate_several(
     for each in metrics:
         query, guess = evaluation(compiler, estimator, each, terms, sliced=where is not None)
         queries[f"the metric {each}"] = in_slice(query, where), guess
-    with no_false_alarms(), naming([estimator], tracked(terms["models"] or [])):
+    with no_false_alarms(), naming([estimator], facts):
         told = _ask_together(session, queries, guess=None, terms=terms, sliced=False)
     return SliceAnswers(("metric",), dict(zip(((each,) for each in metrics), told, strict=True)))
 
@@ -101,7 +114,7 @@ def _ask_together(
     """
     session.check_queries()
     executor, silent, strict = session.asked_of(), terms["silent"] or session.silent, terms["strict"]
-    beside = None if terms["models"] is None else {MODELS: tracked(terms["models"], count=1)}
+    beside = None if terms["models"] is None else {MODELS: terms["models"]}
     compiler = executor.compiler.silently() if silent else executor.compiler
     plans = plans_of(compiler, queries, guess=guess)
     if sliced:
@@ -211,8 +224,7 @@ def _judged(
     """
     checked = None if margin is None else _checked_margin(margin, query, silent=terms["silent"])
     asked = in_slice(query, terms["where"], guessed=guessed)
-    facts = None if terms["models"] is None else tracked(terms["models"], count=2)
-    answer = ask(asked, guess=terms["guess"], strict=terms["strict"], silent=terms["silent"], models=facts)
+    answer = ask(asked, guess=terms["guess"], strict=terms["strict"], silent=terms["silent"], models=terms["models"])
     return answer if checked is None else MarginVerdict.of(answer, checked[0], greater=checked[1])
 
 
@@ -221,8 +233,7 @@ def compare(
     margin: float | None = None, **given: Unpack[FitTerms],
 ) -> Any:  # fmt: skip
     """Compare two models on the sealed rows, for `Holdout.compare`."""
-    terms: FitTerms = {**USUAL_FIT, **given}
-    facts = [] if terms["models"] is None else tracked(terms["models"], count=2)
+    terms, facts = _terms(given, models=2)
     query = comparison(session.executor.compiler, both, metric, terms)
     with no_false_alarms(), naming(both, facts):
         return _judged(ask, query, margin, terms, guessed=terms["guess"] is not None)
@@ -233,7 +244,7 @@ def compare_elsewhere(
     **given: Unpack[FitTerms],
 ) -> Any:  # fmt: skip
     """Compare two arrays of predictions for rows that a service keeps, for `Holdout.compare` over HTTP."""
-    terms: FitTerms = {**USUAL_FIT, **given}
+    terms, _ = _terms(given, models=2)
     if terms["guess"] is None:
         raise QueryRejected("Compared over HTTP, predictions need your own guess. Pass guess=0 if you have none")
     query = difference(*(of_predictions(metric, each) for each in both))

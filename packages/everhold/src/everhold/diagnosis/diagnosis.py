@@ -82,7 +82,7 @@ class Diagnosis(Display):
     @property
     def suspects(self) -> tuple[Finding, ...]:
         """The findings that contradict the declared dependence clearly enough for a warning."""
-        return tuple(found for found in self.findings if found.suspect and not found.assumed_independent)
+        return tuple(found for found in self.findings if found.warns)
 
     def assumptions(self) -> list[list[Any]]:
         """Return what the setting `everhold.sealing.configuration.INDEPENDENT` holds, one list for each column."""
@@ -252,7 +252,7 @@ def diagnose_rows(
     ]  # fmt: skip
     if promised is None:  # no promise rests on what averages are worth
         findings = [replace(each, p_value=1.0) for each in findings]
-    wanted = [each for each in findings if each.suspect and not each.assumed_independent][:1] if brief else findings
+    wanted = [each for each in findings if each.warns][:1] if brief else findings
     wanted = [each for each in wanted if each.role != "attribute"][:_MOST_RADII]
     radii = {}
     with progress("what the promise would be", len(wanted)) as line:

@@ -540,6 +540,11 @@ class Finding(ABC):
         """Whether the finding clearly contradicts the declared dependence."""
         return self.clear
 
+    @property
+    def warns(self) -> bool:
+        """Whether the finding is suspect, and the steward has not declared its columns independent."""
+        return self.suspect and not self.assumed_independent
+
     @abstractmethod
     def suggestion(self, *, shell: bool = False) -> str | None:
         """Return the declaration to write if the finding is right, for Python or a shell, or None for attributes."""

@@ -398,9 +398,10 @@ def _content(parent: Path, other: HoldoutRecord) -> Content | None:
     return found
 
 
-def sealed_already(names: Sequence[str]) -> HoldoutRejected:
-    """Return the error for rows that are sealed already."""
-    unlisted = [name for name in names if name.startswith(FOLDER_OF.format(""))]
+def sealed_already(names: Sequence[str], others: Sequence[HoldoutRecord]) -> HoldoutRejected:
+    """Return the error for rows that are sealed already, in other holdouts or in folders that are none of them."""
+    listed = {other.name for other in others}
+    unlisted = [name for name in names if name not in listed]
     if unlisted:
         where = f"in the {unlisted[0]} beside this storage, whose database is another one or was deleted"
         instead = "Restore or open that database, and query its holdout"

@@ -104,7 +104,7 @@ def seal(
         check(made)
         same = same_rows(folder, others, rows.content, sealed_with=key.notes_key, first_key=request.content_key)
         if same and not allow_resealing:
-            raise sealed_already(same)
+            raise sealed_already(same, others)
         configuration["sealed_before"] = same
         rows.check_still()
         warn_of_missing([name for name, rule in rules_of(configuration).items() if rule == REFUSE])
