@@ -21,8 +21,8 @@ def read_untrusted_results(path: Path, *, name: str, missing: str = "refuse") ->
     """Read results of cases from a stranger's file, JUnit XML, promptfoo JSON or CSV, as `read_case_file` does.
 
     Raises:
-        QueryRejected: If it cannot be read within the limits. Nothing was charged.
-        CaseRejected: If a case has no result. Nothing was charged.
+        QueryRejected: If the file cannot be read within the limits of time and memory. Nothing was charged.
+        CaseRejected: If a case has no result and ``missing`` is ``"refuse"``. Nothing was charged.
     """
     found: dict[str, list[Any]] = read_in_worker(
         "everhold_server.untrusted.results:listed_results", path, name=name, limits=_LIMITS, missing=missing,
