@@ -225,18 +225,12 @@ def cross_validate(
     estimator.fit(features, labels, **more)
     refit_seconds = time.perf_counter() - start
     scores, sizes, fits, scorings = zip(*found, strict=True)
-    return CrossValidated(estimator, _in_order(told, rows), scores, sizes, fits, scorings, refit_seconds)
-
-
-def _in_order(told: Sequence[tuple[NDArray[np.intp], NDArray[Any]]], rows: int) -> NDArray[Any] | None:
-    """Return the out-of-fold prediction of each row, or None unless each row is in exactly one fold."""
-    places = np.concatenate([np.arange(rows)[outside] for outside, _ in told])
-    if len(places) != rows or len(np.unique(places)) != rows:
-        return None
-    outputs = np.concatenate([said for _, said in told])
-    ordered = np.empty_like(outputs)
-    ordered[places] = outputs
-    return ordered
+    places, out_of_fold = np.concatenate([np.arange(rows)[outside] for outside, _ in told]), None
+    if len(places) == rows == len(np.unique(places)):
+        said = np.concatenate([outputs for _, outputs in told])
+        out_of_fold = np.empty_like(said)
+        out_of_fold[places] = said
+    return CrossValidated(estimator, out_of_fold, scores, sizes, fits, scorings, refit_seconds)
 
 
 def _label_query(asked: ModelQuery) -> LabelQuery:
@@ -285,12 +279,6 @@ def classifies(estimator: Any) -> bool:
         return bool(is_classifier(estimator))
     except AttributeError:  # it has no tags
         return hasattr(estimator, "classes_") or hasattr(estimator, "predict_proba")
-
-
-def groups_of(compiler: CompileContext) -> NDArray[Any] | None:
-    """Return the group of each training row, or None if the rows are in no named groups."""
-    column = compiler.mechanism.dependence.unit_column
-    return None if column is None or compiler.training is None else compiler.training.table((column,))[column]
 
 
 @contextmanager
@@ -390,7 +378,9 @@ def evaluation(
         estimator.fit(rows, labels, **fit)
         query = judge.query(estimator)
     else:
-        splits = splits_of(terms["cv"], rows, labels, groups=groups_of(compiler), classifier=classifies(estimator))
+        column, training = compiler.mechanism.dependence.unit_column, compiler.training
+        groups = None if column is None or training is None else training.table((column,))[column]
+        splits = splits_of(terms["cv"], rows, labels, groups=groups, classifier=classifies(estimator))
         found = cross_validate(estimator, judge, rows, labels, splits, fit=fit)
         query, guess = judge.query(found.model, found.outputs), None if found.outputs is not None else found.score
     if compiler.is_declared(plain := judge.query(estimator)):

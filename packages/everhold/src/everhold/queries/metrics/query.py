@@ -165,7 +165,9 @@ class MetricQuery(Query["Answer"]):
             as_means = unguessed or isinstance(self.models[0].predictions, str) or not takes_ratios(mechanism)
             if as_means or share.placed(compiler).as_one(compiler) is not None:
                 return share.compile(compiler, guess=guess, tolerance=tolerance)
-        if self._pairs_outcomes(compiler):
+        two_classes = schema.label_kind == "binary" or self.positive is not None
+        of_outcomes = len(self.models) > 1 and self.metric.outcomes and self.weight is None
+        if of_outcomes and two_classes and mechanism.dependence.independent:
             return difference_of_outcomes(
                 self.metric, self.models, self.where, compiler, guess=guess, tolerance=tolerance
             )
@@ -178,8 +180,9 @@ class MetricQuery(Query["Answer"]):
             name = f"{self.metric.name}_clipped" + (f"({reader.setting.clip:.4g})" if len(clips) == 1 else "")
             bound = replace(bound, shown=bound.shown.replace(self.metric.name, name))
         bound = with_clips(bound, clips)
-        if (given := reader.given_values(compiler.training)) is not None:
-            bound = replace(bound, training_values=given)
+        given = [each.open(compiler.training) for each in reader.models if each.bound.by_position]
+        if values := [found[0].ravel() for found in given if found is not None]:
+            bound = replace(bound, training_values=np.concatenate(values))
         known, procedure = reader.planned(compiler, None if guess is None else bound.to_mean(as_float(guess)))
         measure, largest, reach = measure_of(self.metric), largest_group(mechanism), reader.reach
 
@@ -274,13 +277,6 @@ class MetricQuery(Query["Answer"]):
         except QueryRejected:
             return False
         return True
-
-    def _pairs_outcomes(self, compiler: CompileContext) -> bool:
-        """Return whether two models are compared by pairs of outcomes of rows with labels 0 and 1."""
-        if len(self.models) == 1 or not self.metric.outcomes or self.weight is not None:
-            return False
-        two_classes = compiler.schema.label_kind == "binary" or self.positive is not None
-        return two_classes and compiler.mechanism.dependence.independent
 
     def score(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
         """Compute the metric on training rows, in its own units.
@@ -545,12 +541,6 @@ class ModelsReader:
         if training is None or any(each is None for each in found):
             return None
         return tuple(self.judged(each[0], training) for each in found if each is not None)
-
-    def given_values(self, training: StoredRows | None) -> NDArray[Any] | None:
-        """Return training predictions that came with arrays of predictions, or None if there are none."""
-        found = [model.open(training) for model in self.models if model.bound.by_position]
-        given = [each[0].ravel() for each in found if each is not None]
-        return np.concatenate(given) if given else None
 
     def clips(self, compiler: CompileContext) -> list[Clip]:
         """Return notes about ranges at which the metric clips, with the share of training rows outside."""
