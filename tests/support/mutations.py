@@ -409,8 +409,8 @@ MUTATIONS = [
         "S8",
         "a confirmed guess holds all that was sealed",
         "everhold/mechanisms/guess_and_check.py",
-        "return np.asarray((sealed[:, 0] < told[:, 0]) | (sealed[:, 1] > told[:, 1]))",
-        "return np.asarray(sealed[:, 0] < told[:, 0])",
+        "run.surprise[:] = (inside[:, 0] < run.released[:, 0]) | (inside[:, 1] > run.released[:, 1])",
+        "run.surprise[:] = inside[:, 0] < run.released[:, 0]",
         (_STEPS,),
     ),
     Mutation(

@@ -18,13 +18,13 @@ from everhold.guarantees.intervals.betting import Betting
 from everhold.guarantees.intervals.gains import OutcomeGain, SeenClasses, gain_of
 from everhold.guarantees.intervals.in_order import betting_on
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, SignTest
+from everhold.queries.metrics import scores
 from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by
 from everhold.queries.metrics.measures import PartsMeasure, likely_labels, measure_of
 from everhold.queries.metrics.query import MetricQuery, ModelsReader, largest_group, open_labels
 from everhold.queries.metrics.registry import METRICS, REFUSED
 from everhold.queries.metrics.row_scores import OutcomeQuery, risk
 from everhold.queries.metrics.score_parts import Judged, Sized
-from everhold.queries.metrics.scores import as_metric
 from everhold.queries.query import Query
 from everhold.sealing.rows.sums import cells_of
 from everhold.values.base import BoundQuery
@@ -78,14 +78,8 @@ def named_metric(name: str) -> Callable[..., Any] | None:
         return None
     mean = metric.as_mean
     if isinstance(mean, str):
-        return partial(_scored, mean)
-    return partial(_scored, name) if mean is None else partial(risk, **mean)
-
-
-def _scored(name: str, predictions: Any, *, training: Any = None, **numbers: Any) -> Any:
-    from everhold.queries.metrics.scores import metric
-
-    return metric(name, predictions, training=training, **numbers)
+        return partial(scores.metric, mean)
+    return partial(scores.metric, name) if mean is None else partial(risk, **mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +115,14 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
     """
     if metric is None and known is not None:
         metric = _maker_of(known)
-    metric = as_metric(metric)
+    metric = scores.as_metric(metric)
     make = named_metric(metric) if isinstance(metric, str) else metric
     if make is None or isinstance(make, Query) or not callable(make):
         raise no_metric(metric)
     known_metric = METRICS.get(metric) if isinstance(metric, str) else None
     several = None
     if known_metric is not None and isinstance(known_metric.as_mean, Mapping):  # a loss of labels 0 and 1 alone
-        several = _made(partial(_scored, known_metric.name))
+        several = _made(partial(scores.metric, known_metric.name))
     return GateMetric(_made(make), known, several)
 
 
@@ -158,11 +152,11 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., Any]:
         name = str(description["name"])
         settings = METRICS[name].settings
         return partial(
-            _scored, name, pos_label=description.get("positive"),
+            scores.metric, name, pos_label=description.get("positive"),
             **{each: description[each] for each in settings if each in description},
         )  # fmt: skip
     if description.get("kind") != "risk":
-        return partial(_scored, str(description["kind"]), pos_label=description.get("positive"))
+        return partial(scores.metric, str(description["kind"]), pos_label=description.get("positive"))
     if "loss" not in description:
         raise QueryRejected(
             "The metric of the gate is a loss function of its own, which the ledger does "
@@ -249,34 +243,6 @@ class Gain:
 
     procedure: Procedure
     evaluate: Callable[[StoredRows, NDArray[Any], NDArray[Any]], Gained]
-
-
-def gain_of_means(procedure: Procedure, mechanism: Mechanism, *, rises: bool) -> Gain:
-    """Build the gain as the mean of paired differences of row values. With ``rises``, higher values are better."""
-
-    def evaluate(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
-        both = paired(challenger, champion, rises=rises, unit=mechanism.unit)
-        return Gained(*_summary(sealed, procedure, both, mechanism))
-
-    return Gain(procedure, evaluate)
-
-
-def gain_of_outcomes(procedure: OutcomeGain, mechanism: Mechanism) -> Gain:
-    """Return how a gain in a score of labels 0 and 1, such as F1, is computed from outcomes of rows."""
-
-    def evaluate(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
-        both = procedure.paired(challenger, champion, unit=mechanism.unit)
-        total, seen = _summary(sealed, procedure, both, mechanism)
-        return Gained(total, seen, (1.0 + procedure.gain(seen)) / 2.0)
-
-    return Gain(procedure, evaluate)
-
-
-def _summary(
-    sealed: StoredRows, procedure: Procedure, both: NDArray[np.int64], mechanism: Mechanism
-) -> tuple[int, Any]:  # fmt: skip
-    """Return the exact sum of paired row values, and the statistics that the procedure needs."""
-    return sealed.summary(procedure.needs, both, group_by=mechanism.dependence.unit_column, unit=mechanism.unit)
 
 
 def paired(challenger: NDArray[np.int64], champion: NDArray[np.int64], *, rises: bool, unit: int) -> NDArray[np.int64]:
@@ -375,10 +341,18 @@ class Candidate:
             public: The champion as a candidate, if both are arrays of predictions; else None.
             compiler: Compiler of the holdout, which has the training rows.
         """
-        procedure = procedure_for_gain(self, champion, public, compiler)
-        if isinstance(procedure, OutcomeGain):
-            return gain_of_outcomes(procedure, compiler.mechanism)
-        return gain_of_means(procedure, compiler.mechanism, rises=self.rises)
+        procedure, mechanism = procedure_for_gain(self, champion, public, compiler), compiler.mechanism
+        rises, unit, group_by = self.rises, mechanism.unit, mechanism.dependence.unit_column
+
+        def evaluate(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
+            if isinstance(procedure, OutcomeGain):  # of a score such as F1, which is no mean of paired differences
+                both = procedure.paired(challenger, champion, unit=unit)
+                total, seen = sealed.summary(procedure.needs, both, group_by=group_by, unit=unit)
+                return Gained(total, seen, (1.0 + procedure.gain(seen)) / 2.0)
+            both = paired(challenger, champion, rises=rises, unit=unit)
+            return Gained(*sealed.summary(procedure.needs, both, group_by=group_by, unit=unit))
+
+        return Gain(procedure, evaluate)
 
     def as_champion(self, values: NDArray[Any]) -> Champion:
         """Build the champion that a promoted challenger becomes."""

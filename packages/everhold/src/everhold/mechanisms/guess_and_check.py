@@ -232,9 +232,12 @@ class GuessAndCheck(PublicLevels):
         """Answer queries step by step (S9). All queries of a step have the levels known at its start."""
         every = len(evaluations)
         replies, done = Replies.refused(every), 0
-        while done < every and (count := self.surely_answers(state, every - done)):
+        while done < every:
+            nats, count = self._next(state, min(every - done, MOST_AT_ONCE))
+            if not count:
+                break
             some = evaluations if count == every else evaluations.some([*range(done, done + count)])
-            step = BatchStep.of(self, some, self.next_nats(state, count))
+            step = BatchStep.of(self, some, nats[:count])
             state, done = step.answer(replies, done, state), done + count
         return state, replies
 
@@ -307,21 +310,29 @@ class BatchStep:
             procedures, nats = all_narrower(procedures, nats, queries.described)
         run = cls(
             mechanism, queries, procedures, nats, queries.totals.sum(axis=1), np.empty((count, 3)),
-            np.empty((count, 2)), np.zeros(count, dtype=bool),
+            np.zeros((count, 2)), np.zeros(count, dtype=bool),
         )  # fmt: skip
         run.sealed[:, 0] = run.totals / mechanism.steps
+        told, rounding = not queries.silent, mechanism.rounding
         for procedure, places in alike(procedures):
-            if not isinstance(procedure, OfMeans):
-                for place in places.tolist():
-                    run._evaluate(procedure, place)
+            if isinstance(procedure, OfMeans):
+                levels_here, means = run.nats[places], run.sealed[places, 0]
+                low, high = procedure.span(means, means, levels_here)
+                run.sealed[places, 1], run.sealed[places, 2] = low - rounding, high + rounding
+                if told:
+                    guesses = queries.guesses[places] / mechanism.steps
+                    run.released[places] = np.transpose(mechanism.intervals.of_guesses(procedure, guesses, levels_here))
                 continue
-            levels_here, means, rounding = run.nats[places], run.sealed[places, 0], mechanism.rounding
-            low, high = procedure.span(means, means, levels_here)
-            run.sealed[places, 1], run.sealed[places, 2] = low - rounding, high + rounding
-            if not queries.silent:
-                guesses = queries.guesses[places] / mechanism.steps
-                run.released[places] = np.transpose(mechanism.intervals.of_guesses(procedure, guesses, levels_here))
-                run.surprise[places] = run._sticks_out(places)
+            for place in places.tolist():  # those that need more than the mean
+                low, high = procedure.interval(run._summary(place), float(run.nats[place]))
+                run.sealed[place, 1:] = low - rounding, high + rounding
+                if told and not run._is_challenge(place):
+                    run.released[place] = mechanism.intervals.of_guess(
+                        procedure, run._guess(place), float(run.nats[place])
+                    )
+        if told:  # a surprise is a sealed interval that is not inside the interval of a confirmed guess
+            inside = np.clip(run.sealed[:, 1:], 0.0, 1.0)
+            run.surprise[:] = (inside[:, 0] < run.released[:, 0]) | (inside[:, 1] > run.released[:, 1])
         if queries.margins is not None:
             run._evaluate_challenges(queries.margins)
         if queries.silent or not (failing := [each for each in queries.failing or () if each is not None]):
@@ -332,23 +343,6 @@ class BatchStep:
         )
         run.surprise[having] |= shares.surprise
         return replace(run, failing=shares, with_failing=having)
-
-    def _sticks_out(self, places: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return for each query whether its sealed interval reaches outside the one of a confirmed guess."""
-        sealed, told = np.clip(self.sealed[places, 1:], 0.0, 1.0), self.released[places]
-        return np.asarray((sealed[:, 0] < told[:, 0]) | (sealed[:, 1] > told[:, 1]))
-
-    def _evaluate(self, procedure: Procedure, place: int) -> None:
-        """Compute the sealed interval of a query that needs more than the mean, and whether it is a surprise.
-
-        It is a surprise if the sealed interval is not inside the interval of a confirmed guess.
-        """
-        mechanism, nats = self.mechanism, float(self.nats[place])
-        low, high = procedure.interval(self._summary(place), nats)
-        self.sealed[place, 1:] = low - mechanism.rounding, high + mechanism.rounding
-        if not (self.queries.silent or self._is_challenge(place)):
-            self.released[place] = mechanism.intervals.of_guess(procedure, self._guess(place), nats)
-            self.surprise[place] = self._sticks_out(np.array([place]))[0]
 
     def _evaluate_challenges(self, margins: NDArray[np.float64]) -> None:
         """Decide challenges: the challenger wins if the lower limit of its gain reaches the margin."""
@@ -382,23 +376,22 @@ class BatchStep:
         replies.put(where, guesses, (self.released[:, 0], self.released[:, 1]), Source.GUESS)
         for place in range(count if self.queries.margins is not None else 0):
             if self._is_challenge(place):
-                replies.release_nothing(start + place, Source.KEPT)
+                at = start + place
+                replies.values[at] = replies.lows[at] = replies.highs[at] = np.nan
+                replies.sources[at] = Source.KEPT
         surprises = np.flatnonzero(self.surprise).tolist()
-        labels = 0 if self.failing is None else self._answer_failing(self.failing, replies, start)
+        labels = 0
+        if self.failing is not None:  # shares of rows on which models fail, whose labels cost, too
+            shares = Replies.refused(len(self.with_failing))
+            labels = self.failing.answer(shares, 0, State()).labels
+            for index, place in enumerate(self.with_failing):
+                ends = float(shares.lows[index]), float(shares.highs[index])
+                replies.failing[start + place] = float(shares.values[index]), *ends
+                if self.surprise[place]:
+                    labels += failing_rows_cost(told=bool(self.failing.surprise[index]))
         told = self._released_cells(surprises) if surprises else {}
         labels += sum(self._answer_surprise(replies, start + place, place, told.get(place)) for place in surprises)
         return state.after(asked=count, charged=len(surprises), labels=labels)
-
-    def _answer_failing(self, failing: BatchStep, replies: Replies, start: int) -> int:
-        """Fill in the shares of failing rows, and return the cost of their labels in millionths of a nat."""
-        shares = Replies.refused(len(self.with_failing))
-        labels = failing.answer(shares, 0, State()).labels
-        for index, place in enumerate(self.with_failing):
-            told = float(shares.values[index]), float(shares.lows[index]), float(shares.highs[index])
-            replies.failing[start + place] = told
-            if self.surprise[place]:
-                labels += failing_rows_cost(told=bool(failing.surprise[index]))
-        return labels
 
     def _released_cells(self, surprises: Sequence[int]) -> dict[int, tuple[float, float, float]]:
         """Return value, low and high to answer for surprises about means, by position in the step."""

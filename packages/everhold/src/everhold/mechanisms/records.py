@@ -117,11 +117,6 @@ class Replies:
         self.sources[where] = source
         self.charged[where] = source is Source.HOLDOUT
 
-    def release_nothing(self, position: int, source: Source) -> None:
-        """Fill in an answer without a number."""
-        self.values[position] = self.lows[position] = self.highs[position] = np.nan
-        self.sources[position] = source
-
 
 @dataclass(frozen=True, slots=True)
 class Promise(Display):

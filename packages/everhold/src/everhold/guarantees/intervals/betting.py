@@ -65,8 +65,18 @@ class Bets(Procedure):
 
     @cached_property
     def _cautious(self) -> Units:
-        """Predicted sealed units around the guess or the training mean, with a little more spread."""
-        return self.prediction.cautious(self.prediction.mean if self.guess is None else self.guess)
+        """Predicted sealed units around the guess or the training mean, half a typical unit more at 0 and at 1."""
+        predicted = self.prediction
+        near, typical = predicted.around(predicted.mean if self.guess is None else self.guess), predicted.typical
+        residuals, ghosts = near.values - near.mean * near.sizes, _GHOSTS * predicted.scale
+        sizes, residuals, counts = _in_classes(near.sizes, residuals, near.counts, _FEW_CLASSES)
+        return Units(
+            np.append(sizes, [typical, typical]),
+            np.append(np.clip(near.mean * sizes + residuals, 0.0, sizes), [0.0, typical]),
+            np.append(counts, [ghosts, ghosts]),
+            predicted.largest,
+            predicted.public,
+        )
 
     def _stake(self, nats: float, *, upper: bool) -> float:
         """Return the stake of the bet that makes one end, computed from public facts."""
@@ -456,12 +466,6 @@ class Prediction:
         """Expected size of the unit to which a random row belongs."""
         return float(np.sum(self.counts * self.sizes**2)) / self.total
 
-    @cached_property
-    def _likely(self) -> Units:
-        """The training units, with counts multiplied up to the number of sealed rows."""
-        values = np.clip(self.mean * self.sizes + self.residuals, 0.0, self.sizes)
-        return Units(self.sizes, values, self.counts * self.scale, self.largest, self.public)
-
     def around(self, guess: float) -> Units:
         """Return the predicted sealed units: the training units, changed so that their mean is the guess.
 
@@ -470,21 +474,9 @@ class Prediction:
         share of the units counts as 1. For a lower guess all this is mirrored. Values that are 0, 1/2 or 1 of
         their size are not scaled, because sealed values are expected to be of the same kind.
         """
-        likely = self._likely
+        values = np.clip(self.mean * self.sizes + self.residuals, 0.0, self.sizes)
+        likely = Units(self.sizes, values, self.counts * self.scale, self.largest, self.public)
         return _raised(likely, guess) if guess >= likely.mean else _raised(likely.mirrored, 1.0 - guess).mirrored
-
-    def cautious(self, guess: float) -> Units:
-        """Return the predicted units around the guess, with half a typical training unit more at 0 and at 1."""
-        near, typical = self.around(guess), self.typical
-        residuals = near.values - near.mean * near.sizes
-        sizes, residuals, counts = _in_classes(near.sizes, residuals, near.counts, _FEW_CLASSES)
-        return Units(
-            np.append(sizes, [typical, typical]),
-            np.append(np.clip(near.mean * sizes + residuals, 0.0, sizes), [0.0, typical]),
-            np.append(counts, [_GHOSTS * self.scale, _GHOSTS * self.scale]),
-            self.largest,
-            self.public,
-        )
 
     def spread(self, guess: float) -> float:
         """Return the predicted sum of squared residuals of as many units as in training, if the mean is the guess."""

@@ -229,10 +229,8 @@ def condition(where: str, schema: Schema) -> BoundQuery:
     return bound
 
 
-def among(bound: BoundQuery, inside: BoundQuery | None, where: str | None, schema: Schema) -> BoundQuery:
-    """Return the query limited to rows that meet a condition, identified by the condition too; unchanged for None."""
-    if inside is None:
-        return bound
+def among(bound: BoundQuery, inside: BoundQuery, where: str | None, schema: Schema) -> BoundQuery:
+    """Return the query limited to rows that meet a condition, identified by the condition too."""
     reads = (*(bound.reads or schema.asked), *(inside.reads or schema.asked))
     return replace(
         bound, description={**bound.description, "where": inside.description},
@@ -245,12 +243,9 @@ def rows_that_meet(rows: StoredRows, condition: BoundQuery) -> NDArray[np.bool_]
     return np.asarray(rows.row_values(condition, unit=1) == 1)
 
 
-def share_that_meets(training: StoredRows | None, condition: BoundQuery | None) -> float:
-    """Return the planned share of rows that meet a condition, from training rows; 1 if there is no condition.
-
-    The share is never 0.
-    """
-    if condition is None or training is None:
+def share_that_meets(training: StoredRows | None, condition: BoundQuery) -> float:
+    """Return the planned share of rows that meet a condition, from training rows; never 0, and 1 if there are none."""
+    if training is None:
         return 1.0
     counting = rows_that_meet(training, condition)
     return (int(np.count_nonzero(counting)) + _HALF) / (len(counting) + 1.0)

@@ -79,6 +79,7 @@ class LabelQuery(RowwiseQuery):
     positive: Any = None
     _at_fault: ClassVar[float] = 0.0
     _of_classes: ClassVar[bool] = False  # whether predictions name classes of the label
+    _bounded: ClassVar[bool] = True  # whether predictions are valid for every row; numbers can be infinite
     yes_no: ClassVar[bool] = False
 
     def bind(self, schema: Schema) -> BoundQuery:
@@ -205,11 +206,6 @@ class LabelQuery(RowwiseQuery):
         """Whether there is one prediction for each sealed row, and not an estimator or a rule."""
         return not (isinstance(self.predictions, str) or hasattr(self.predictions, "predict"))
 
-    @property
-    def _bounded(self) -> bool:
-        """Whether predictions are valid for every row, as classes and probabilities are. Numbers can be infinite."""
-        return True
-
     @abstractmethod
     def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
         """Return the function from a table to the row values of checked predictions."""
@@ -308,8 +304,7 @@ class LabelQuery(RowwiseQuery):
                 "The predictions stay in a table of the engine, and gates and competitions store predictions. Pass an "
                 "array, a table with row ids, or predictions_in(path, row_id=...)."
             )
-        predictions, what = _named(self.predictions, "The predictions")
-        return self._checked(predictions, schema.rows, schema, what=what)
+        return self._usable(self.predictions, schema.rows, schema, what="The predictions")
 
     def check_lines(self, predictions: NDArray[Any], *, schema: Schema, what: str = "The predictions") -> None:
         """Check predictions in the order in which they were handed in, so that a message names the row in a file.
@@ -320,8 +315,16 @@ class LabelQuery(RowwiseQuery):
         self._usable(predictions, len(predictions), schema, what=what)
 
     def _usable(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
-        """Return predictions as an array of numbers or texts, one for each row, after all checks."""
-        predictions, what = _named(predictions, what)
+        """Return predictions as an array of numbers or texts, one for each row, after all checks.
+
+        Args:
+            predictions: The predictions, or a column of a file, which messages then name.
+            rows: Number of rows that the predictions are for.
+            schema: The public facts about the rows.
+            what: Name of the predictions in messages.
+        """
+        if isinstance(predictions, Placed):
+            predictions, what = predictions.values, predictions.what
         checked = self._checked(predictions, rows, schema, what=what)
         self._check(checked, schema, what=what)
         return checked
@@ -524,11 +527,6 @@ def subject_of(predictions: Any, kind: str, digest: str) -> str:
     elif len(shown) > _LONGEST_MODEL:
         shown = f"{shown[:_LONGEST_MODEL]}..."
     return f"{shown.removesuffix('()')} {digest[:8]}"
-
-
-def _named(predictions: Any, otherwise: str) -> tuple[Any, str]:
-    """Return predictions and their name for messages. For a column of a file it is the name of the column."""
-    return (predictions.values, predictions.what) if isinstance(predictions, Placed) else (predictions, otherwise)
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
 from importlib.util import find_spec
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -32,8 +31,8 @@ from everhold.queries.metrics.label_query import LabelQuery, matrix_of
 from everhold.queries.metrics.query import MetricQuery, check_compared, check_ordered
 from everhold.queries.metrics.ranking import RankingQuery
 from everhold.queries.metrics.registry import METRICS
-from everhold.queries.metrics.row_scores import AccuracyQuery, LossQuery, ScoredRows, risk
-from everhold.queries.metrics.scores import as_metric, scored
+from everhold.queries.metrics.row_scores import AccuracyQuery, LossQuery, ScoredRows
+from everhold.queries.metrics.scores import maker_of
 from everhold.queries.query import Query, QueryPlan, RowwiseQuery
 from everhold.queries.statistic import StatisticQuery
 from everhold.values.expressions.tree import quoted
@@ -56,10 +55,10 @@ class Judge:
     Attributes:
         metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``, or a
             function from a model to a query about its predictions, such as
-            ``functools.partial(eh.risk, loss="absolute", high=60)``.
+            ``functools.partial(eh.risk, loss="absolute", high=60)``, or the arguments of `everhold.risk` by name.
     """
 
-    metric: str | Callable[[Any], Any]
+    metric: str | Callable[[Any], Any] | Mapping[str, Any]
     schema: Schema
 
     def query(self, model: Any, training: Any = None) -> Any:
@@ -73,8 +72,7 @@ class Judge:
         Raises:
             QueryRejected: If the metric cannot make a query from predictions. Nothing is charged.
         """
-        metric = as_metric(self.metric)
-        make = scored(metric) if isinstance(metric, str) else metric
+        make = maker_of(self.metric)
         try:
             made = make(model) if callable(make) else None
         except QueryRejected:
@@ -341,11 +339,6 @@ class SliceAnswers(Display, Mapping[tuple[Any, ...], Answer]):
         ]  # fmt: skip
 
 
-def metric_by(metric: Any) -> str | Callable[..., Any]:
-    """Return a metric in the form that `Judge` takes. A mapping with a loss and its range becomes a function."""
-    return partial(risk, **metric) if isinstance(metric, Mapping) else metric
-
-
 def evaluation(
     compiler: CompileContext, estimator: Any, metric: Any, terms: Mapping[str, Any], *, sliced: bool
 ) -> tuple[Any, float | None]:
@@ -354,13 +347,13 @@ def evaluation(
     Args:
         compiler: The compiler of the holdout.
         estimator: The estimator, which is fitted in place.
-        metric: The metric, in a form that `metric_by` takes.
+        metric: The metric, in a form that `Judge` takes.
         terms: Keywords: ``cv``, as for `splits_of`; ``features``, as for `open_rows`; and ``fit``, more arguments of
             the estimator's ``fit``, as for `cross_validate`.
         sliced: True if the query is asked about slices, so that the guess needs one prediction for each training row.
     """
     require_sklearn("evaluating an estimator")
-    judge = Judge(metric_by(metric), compiler.schema)
+    judge = Judge(metric, compiler.schema)
     rows, labels = open_rows(compiler, terms["features"])
     fit = {} if terms["fit"] is None else terms["fit"]
     if not isinstance(fit, Mapping) or not all(isinstance(name, str) for name in fit):
@@ -402,13 +395,13 @@ def comparison(
         compiler: The compiler of the holdout.
         both: Unfitted or fitted estimators, which are fitted in place; or rules, arrays, tables, or such queries as
             ``eh.accuracy(predictions, training=...)``.
-        metric: The metric, in a form that `metric_by` takes; not needed if both are queries.
+        metric: The metric, in a form that `Judge` takes; not needed if both are queries.
         terms: Keywords of the evaluation, as for `evaluation`.
     """
     if both[0] is both[1]:
         raise QueryRejected("Both models are the same object. Pass two models.")
     asked = []
-    judge = Judge(metric_by(metric), compiler.schema)
+    judge = Judge(metric, compiler.schema)
     for each in both:
         if not isinstance(each, Query) and not (hasattr(each, "fit") and hasattr(each, "predict")):
             each = judge.query(each)
@@ -432,9 +425,7 @@ def of_predictions(metric: Any, predictions: Any) -> Any:
     """
     if isinstance(predictions, LabelQuery | MetricQuery):
         return predictions
-    metric = as_metric(metric_by(metric))
-    make = scored(metric) if isinstance(metric, str) else metric
-    made = make(predictions)
+    made = maker_of(metric)(predictions)
     _check_comparable(made)
     return made
 

@@ -174,7 +174,15 @@ class MetricQuery(Query["Answer"]):
         reader = self.reader(compiler)
         if tolerance is not None:
             paying(mechanism)
-        bound = self._weighed(among(reader.bound(self), reader.inside, self.where, schema), reader.weights)
+        bound = reader.bound(self)
+        if reader.inside is not None:
+            bound = among(bound, reader.inside, self.where, schema)
+        if (weights := reader.weights) is not None:
+            bound = replace(
+                bound, description={**bound.description, "weight": weights.description, "cap": self.cap},
+                shown=f"{bound.shown} weighted by {self.weight} up to {self.cap:g}",
+                reads=tuple(dict.fromkeys((*(bound.reads or ()), *(weights.reads or ())))),
+            )  # fmt: skip
         clips = reader.clips(compiler)
         if any(clip.beyond for clip in clips):  # then the number is not scikit-learn's
             name = f"{self.metric.name}_clipped" + (f"({reader.setting.clip:.4g})" if len(clips) == 1 else "")
@@ -187,48 +195,35 @@ class MetricQuery(Query["Answer"]):
         measure, largest, reach = measure_of(self.metric), largest_group(mechanism), reader.reach
 
         def sealed(rows: StoredRows) -> tuple[float, Any]:
-            seen = _see(reader, reader.sealed(rows), largest, reach)
+            told = [reader.judged(model.sealed(rows)[0], rows, dealt=True) for model in reader.models]
+            seen = _see(reader, told, largest, reach)
             return measure.value(seen), seen
 
         return OneMean([compiler.planner.of_statistic(bound, guess, known, procedure, sealed)], schema, mechanism)
 
-    def _weighed(self, bound: BoundQuery, weights: BoundQuery | None) -> BoundQuery:
-        """Return the query with the weights as a part of its identity, or unchanged if there are none."""
-        if weights is None:
-            return bound
-        return replace(
-            bound, description={**bound.description, "weight": weights.description, "cap": self.cap},
-            shown=f"{bound.shown} weighted by {self.weight} up to {self.cap:g}",
-            reads=tuple(dict.fromkeys((*(bound.reads or ()), *(weights.reads or ())))),
-        )  # fmt: skip
-
-    def _weights(self, compiler: CompileContext) -> BoundQuery | None:
-        """Return the query for each row's weight as a share of the cap, or None without weights.
+    def _weights(self, weight: str, compiler: CompileContext) -> BoundQuery:
+        """Return the query for each row's weight as a share of the cap.
 
         Raises:
             QueryRejected: If the column does not hold weights, or a training row has a weight above the cap. Nothing is
                 charged.
         """
-        if self.weight is None:
-            return None
         cap, name = self.cap or 0.0, self.metric.title or self.metric.name
         if not measure_of(self.metric).weighs:
             raise QueryRejected(
                 f"{name} takes no weights. Pass a metric that is made of means, such as accuracy or f1."
             )
-        if is_condition(MeanQuery(self.weight), compiler.schema):
-            raise QueryRejected(
-                f"weight is {self.weight!r}, a condition. Pass where={self.weight!r}, or a number as weight."
-            )
-        for beyond in (f"({self.weight}) > {cap!r}", f"({self.weight}) < 0"):
+        if is_condition(MeanQuery(weight), compiler.schema):
+            raise QueryRejected(f"weight is {weight!r}, a condition. Pass where={weight!r}, or a number as weight.")
+        for beyond in (f"({weight}) > {cap!r}", f"({weight}) < 0"):
             if compiler.training is not None and (
                 count := int(np.count_nonzero(rows_that_meet(compiler.training, condition(beyond, compiler.schema))))
             ):
                 raise QueryRejected(
-                    f"The weights {self.weight!r} of {count:,} training rows are not from 0 to {cap:g}. Pass a larger "
+                    f"The weights {weight!r} of {count:,} training rows are not from 0 to {cap:g}. Pass a larger "
                     "weight_cap, or weights that are not negative."
                 )
-        return MeanQuery(self.weight, 0.0, cap).bind(compiler.schema)
+        return MeanQuery(weight, 0.0, cap).bind(compiler.schema)
 
     def reader(self, compiler: CompileContext) -> ModelsReader:
         """Return the reader of predictions, labels and the condition in one holdout, after checks.
@@ -263,7 +258,7 @@ class MetricQuery(Query["Answer"]):
             setting = replace(setting, share=shares[0], shares=shares, dealt=dealt)
         return ModelsReader(
             metric, setting, models, mechanism.dependence.group_column, _classes(schema, self.positive), known, inside,
-            self.positive, self._weights(compiler),
+            self.positive, None if self.weight is None else self._weights(self.weight, compiler),
         )  # fmt: skip
 
     def is_promised(self, compiler: CompileContext) -> bool:
@@ -552,10 +547,6 @@ class ModelsReader:
             clips += measure_of(self.metric).clips(known, coded, self.setting)
         return clips
 
-    def sealed(self, rows: StoredRows) -> tuple[Judged, ...]:
-        """Return predictions and labels of the sealed rows. Secret."""
-        return tuple(self.judged(model.sealed(rows)[0], rows, dealt=True) for model in self.models)
-
     def coded(self, labels: NDArray[Any]) -> NDArray[np.float64]:
         """Return labels as numbers for the metric: the number of the class, or the label itself."""
         labels = labels if self.positive is None else np.asarray(labels == self.positive, dtype=np.float64)
@@ -591,7 +582,7 @@ class ModelsReader:
         """
         schema, mechanism, training = compiler.schema, compiler.mechanism, compiler.training
         measure, largest, reach = measure_of(self.metric), largest_group(mechanism), self.reach
-        meets = share_that_meets(training, self.inside)
+        meets = 1.0 if self.inside is None else share_that_meets(training, self.inside)
         found = self.opened(training)
         known = found is not None and all(
             measure.is_known(rows, measure.see(rows, self.setting, largest)) for rows in found
@@ -672,7 +663,7 @@ def difference_of_outcomes(
     if compiler.training is not None and all(found.trained for found in both):
         codes = [_codes(compiler.training, found, inside, unit=mechanism.unit) for found in both]
         training = [each if len(each) else None for each in codes]
-    counting = schema.rows * share_that_meets(compiler.training, inside)
+    counting = schema.rows * (1.0 if inside is None else share_that_meets(compiler.training, inside))
     known, procedure = None, GainDifference(metric.outcomes, max(round(counting), 1), _planned(placed, compiler))
     if training[0] is not None and training[1] is not None:
         seen = procedure.cells(training[0], training[1])
@@ -684,7 +675,7 @@ def difference_of_outcomes(
         reads=tuple(dict.fromkeys(name for found in both for name in found.reads or schema.asked)),
         by_position=any(found.by_position for found in both),
     )  # fmt: skip
-    bound = among(bound, inside, where, schema)
+    bound = bound if inside is None else among(bound, inside, where, schema)
     if training[0] is not None and training[1] is not None and bound.by_position:
         bound = replace(bound, training_values=np.concatenate([training[0], training[1]]))
 

@@ -218,7 +218,7 @@ def area_of(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
     positives = int(np.count_nonzero(positive))
     if positives in (0, len(scores)):
         return _HALF
-    return auc_of(scores, positive, positives=positives, negatives=len(scores) - positives)
+    return float(_auc(scores, positive, positives=positives, negatives=len(scores) - positives))
 
 
 _ALL = Fraction(1)

@@ -288,7 +288,7 @@ class LossQuery(LabelQuery):
         return float(self.low) + 0.0, float(high) + 0.0
 
     @property
-    def _bounded(self) -> bool:
+    def _bounded(self) -> bool:  # type: ignore[override]
         return self._of_probabilities
 
     @property

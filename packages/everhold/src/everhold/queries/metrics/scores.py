@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -18,11 +20,11 @@ from everhold.arguments import as_float, brief, items_of, names_keywords
 from everhold.errors import QueryRejected
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS, REASONS, REFUSED, REFUSED_FUNCTIONS
-from everhold.queries.metrics.row_scores import ScoredRows
+from everhold.queries.metrics.row_scores import ScoredRows, risk
 from everhold.queries.predictions.arrays import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -255,14 +257,22 @@ def recall(predictions: Any, *, training: Any = None) -> MetricQuery:
     return MetricQuery.of(METRICS["recall"], predictions, training)
 
 
-def scored(name: str) -> Callable[..., Any]:
-    """Return the function that builds the query for a named metric from a model or from predictions.
+def maker_of(given: Any) -> Any:
+    """Return the function that builds the query for a metric from a model or from predictions.
+
+    Args:
+        given: The metric by its name, as a scorer or a function of scikit-learn, as the arguments of `risk` by name, or
+            already as such a function.
 
     Raises:
-        QueryRejected: If there is no metric of this name. Nothing is charged.
+        QueryRejected: If there is no such metric, or no interval for it. Nothing is charged.
     """
-    metric_named(name)
-    return lambda model, training=None: metric(name, model, training=training)
+    if isinstance(given, Mapping):
+        return partial(risk, **given)
+    if isinstance(named := as_metric(given), str):
+        metric_named(named)
+        return partial(metric, named)
+    return named
 
 
 def as_metric(metric: Any) -> Any:

@@ -309,17 +309,13 @@ def is_known(query: BoundQuery, *, sealed: bool) -> bool:
 def grids_of(rows: EvaluatedRows, queries: Sequence[BoundQuery], *, unit: int) -> list[NDArray[np.int64]]:
     """Return for each query its row values in grid units, in the order of the rows. Secret for sealed rows."""
 
-    def computed(query: BoundQuery) -> bool:
-        """Return whether a query's values are computed directly, and not combined from two queries."""
-        return query.pair is None or is_known(query, sealed=rows._sealed)
-
     def leaves_of(query: BoundQuery) -> list[BoundQuery]:
-        if query.pair is None or computed(query):
+        if query.pair is None or is_known(query, sealed=rows._sealed):
             return [query]
         return [*leaves_of(query.pair.first), *leaves_of(query.pair.second)]
 
     def combined(query: BoundQuery) -> NDArray[np.int64]:
-        if query.pair is None or computed(query):
+        if query.pair is None or is_known(query, sealed=rows._sealed):
             return next(found)
         if query.pair.how == "ratio":
             raise ValueError("A ratio has no value for each row. Pass its numerator and its denominator.")
