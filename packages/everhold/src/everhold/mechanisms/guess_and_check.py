@@ -324,8 +324,8 @@ class BatchStep:
                     run.released[places] = np.transpose(mechanism.intervals.of_guesses(procedure, guesses, levels_here))
                 continue
             for place in places.tolist():  # those that need more than the mean
-                low, high = procedure.interval(run._summary(place), float(run.nats[place]))
-                run.sealed[place, 1:] = low - rounding, high + rounding
+                least, most = procedure.interval(run._summary(place), float(run.nats[place]))
+                run.sealed[place, 1:] = least - rounding, most + rounding
                 if told and not run._is_challenge(place):
                     run.released[place] = mechanism.intervals.of_guess(
                         procedure, run._guess(place), float(run.nats[place])
