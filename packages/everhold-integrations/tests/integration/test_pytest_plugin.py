@@ -23,7 +23,11 @@ def test_other():
 
 PYTEST = ("-q", "-p", "everhold_integrations.pytest_plugin", "-p", "no:cacheprovider")
 _begun = multiprocessing.get_context("forkserver")  # a process that has imported what each session imports
-_begun.set_forkserver_preload(["everhold_integrations.pytest_plugin", "everhold.holdout", "everhold.cli", "pytest"])
+_begun.set_forkserver_preload([
+    "pytest", "scipy.special", "duckdb", "everhold.suites", "everhold.asking.creation", "everhold.gates.cases",
+    "everhold.gates.checks", "everhold.sealing.intake.create", "everhold.cli.gates",
+    "everhold_integrations.pytest_plugin",
+])  # fmt: skip
 
 
 def run_session(folder, options, variables, output):

@@ -58,11 +58,11 @@ def played(seed):
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
 def test_the_regret_of_the_best_threshold_holds():
-    assert all(played(seed) for seed in range(10))
+    assert all(played(seed) for seed in range(5))
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
 def test_a_regret_without_an_interval_is_seen_to_fail(monkeypatch):
     monkeypatch.setattr(CandidatePairs, "largest", lambda *given, **named: 1e-6)  # the protection removed
     monkeypatch.setattr(CandidatePairs, "expected", lambda *given, **named: 1e-6)
-    assert sum(played(seed) for seed in range(4)) < 4
+    assert not all(played(seed) for seed in range(4))

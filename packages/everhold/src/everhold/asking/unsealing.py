@@ -115,8 +115,14 @@ def as_row(entry: Entry, numbers: Numbers) -> Numbers:
     """
     if entry.description.get("kind") != "challenge":
         return numbers
-    value, low, high = (2.0 * number - 1.0 for number in numbers)
-    return value, max(math.nextafter(low, -2.0), -1.0), min(math.nextafter(high, 2.0), 1.0)
+    value, low, high = numbers
+    return 2.0 * value - 1.0, max(_gain(low, towards=-2.0), -1.0), min(_gain(high, towards=2.0), 1.0)
+
+
+def _gain(mean: float, *, towards: float) -> float:
+    """Return the gain of a mean, rounded in one direction where floating point cannot hold it."""
+    gain = 2.0 * mean - 1.0
+    return gain if gain + 1.0 == 2.0 * mean else math.nextafter(gain, towards)
 
 
 def disclosed_at(executor: QueryExecutor, sequence: int | None) -> dict[int, Numbers]:

@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 import warnings
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import everhold as eh
+from everhold.asking.unsealing import as_row
 from everhold.errors import QueryRejected
 
 CASES = 200
@@ -196,7 +199,7 @@ def test_gains_beside_guards_are_unsealed_and_in_the_history(tmp_path):
             (told,) = suite.unseal().to_rows()
         row = gate.history().to_rows()[1]
         assert row["gain_low"] == pytest.approx(told["sealed_low"])
-        assert 0.0 < row["gain_low"] <= 0.4 < row["gain"] + 0.1
+        assert 0.0 <= row["gain_low"] <= 0.4 < row["gain"] + 0.1
 
 
 @pytest.mark.parametrize("units", ["cases", "runs"])
@@ -223,5 +226,14 @@ def test_gains_of_open_challenges_are_unsealed(tmp_path, units):
     assert ["passed of b" in better["asked"], "passed of c" in later["asked"]] == [True, True]
     assert promotion["gain"] == pytest.approx(better["sealed"]) == pytest.approx(0.47, abs=0.12)
     assert promotion["gain_low"] == pytest.approx(better["sealed_low"])
-    assert 0.0 < promotion["gain_low"] < promotion["gain"]
+    assert 0.0 <= promotion["gain_low"] < promotion["gain"]  # 0 if it was promoted at the first proof
     assert later["sealed_low"] < later["sealed"] < 0.0
+
+
+def test_gains_are_rounded_outwards_and_0_stays_0():
+    challenge = SimpleNamespace(description={"kind": "challenge"})
+    assert as_row(challenge, (0.5, 0.5, 0.75)) == (0.0, 0.0, 0.5)
+    for end in (0.1, 1e-20, 0.3, 0.7):
+        _, low, high = as_row(challenge, (end, end, end))
+        assert low <= 2 * Fraction(end) - 1 <= high
+        assert high - low < 1e-15
