@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import duckdb
 import numpy as np
 
 from everhold.arguments import brief
@@ -25,16 +26,15 @@ from everhold.queries.interval_planner import JudgedMean, RecordedPool
 from everhold.queries.means.assisted import check_units, content_of, key_of_judge, read_pool
 from everhold.queries.means.mean import MeanQuery, parsed
 from everhold.sealing.intake.checks import same_id
-from everhold.sealing.intake.duckdb_files import spilling_into
+from everhold.sealing.intake.duckdb_files import limit_memory, spilling_into, view_files
+from everhold.sealing.intake.reading import reading_errors_hidden
 from everhold.sealing.resealing import KnownRows, as_value
 from everhold.sealing.rows.embedded import Embedded
 from everhold.sealing.rows.table import StoredRows
-from everhold.sealing.splits import BY_CHANCE, Repetitions, excess_by_chance, repetitions
+from everhold.sealing.splits import BY_CHANCE, excess_by_chance, repetitions
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
-    import duckdb
-
     from everhold.guarantees.intervals.base import Needs
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.intake.reading import RowSource
@@ -71,11 +71,10 @@ class PoolFamily(Family):
             kinds = read_pool(connection, self.rows)
             _check_columns(connection, kinds, sorted(reads), schema)
             known_by = _known_by(connection, kinds, schema, group_by)
-            _check_unsealed(connection, known_by, compiler)
+            hashes = tuple(KnownRows.of_view(connection, "pool", mark) for mark in _marks(known_by, schema, group_by))
+            _check_unsealed(connection, known_by, hashes, compiler)
             path = Path(folder) / "pool.parquet"
             connection.execute(f"COPY pool TO '{path}' (FORMAT parquet)")
-            named = _names_rows(known_by, schema, group_by)
-            hashes = KnownRows.marked(path, _mark(known_by, named=named), columns=len(known_by)) if known_by else None
             (rows,) = connection.execute("SELECT count(*) FROM pool").fetchall()[0]
             about = replace(schema, rows=rows, columns=kinds, label=None, label_kind=None, row_id=None)
             engine = Embedded(path, what="pool")
@@ -182,7 +181,7 @@ class BoundPool(BoundFamily):
         judges: One mean for each judge, or one for each of its verdicts but the commonest one, by `key_of_judge`.
         known_by: Columns by which rows of the pool are recognized among arriving rows: the row id, the group, or all
             columns that the pool shares with the sealed rows and that have a value in each row of the pool.
-        hashes: Hash of the columns ``known_by`` in each row, to be kept beside the sealed rows; None once it is kept.
+        hashes: Hashes of the columns ``known_by``, to be kept beside the sealed rows; empty once they are kept.
     """
 
     kind: ClassVar[str] = "pool"
@@ -190,7 +189,7 @@ class BoundPool(BoundFamily):
     content: str
     judges: dict[str, tuple[PooledMean, ...]]
     known_by: tuple[str, ...] = ()
-    hashes: KnownRows | None = field(default=None, repr=False, compare=False)
+    hashes: tuple[KnownRows, ...] = field(default=(), repr=False, compare=False)
 
     def nats(self, bound: BoundQuery) -> float | None:
         """Return None, because a pool has no member queries."""
@@ -239,8 +238,8 @@ class BoundPool(BoundFamily):
 
     def keep(self, folder: Path, *, key: bytes) -> None:
         """Write the hashes of the pool's rows beside the sealed rows, for `check_arriving`."""
-        if self.hashes is not None:
-            self.hashes.save(_hashes_file(folder, self.content), key=key)
+        for number, hashes in enumerate(self.hashes):
+            hashes.save(_hashes_file(folder, self.content, number), key=key)
 
     def check_arriving(self, arriving: Path, schema: Schema, *, group_by: str | None, key: bytes) -> None:
         """Check that rows which are about to be sealed are not rows of the pool, which analysts know.
@@ -255,23 +254,23 @@ class BoundPool(BoundFamily):
             HoldoutRejected: If one has the id or group of a row of the pool, or more equal rows of it than by chance.
             IntegrityError: If the hashes of the pool's rows were altered or are missing.
         """
-        if not self.known_by:
-            return
-        file = _hashes_file(arriving.parent, self.content)
-        if (pool := KnownRows.load(file, key=key)) is None:
-            raise IntegrityError(
-                f"The file {file.name} beside the sealed rows is missing. Restore the folder's backup."
-            )
         known_by = {name: schema.columns[name] for name in self.known_by}
-        named = _names_rows(known_by, schema, group_by)
-        new = KnownRows.marked(arriving, _mark(known_by, named=named), columns=len(known_by))
-        shared = new.found_in(pool)
-        if shared and (named or excess_by_chance(_repetitions(new, pool)) < BY_CHANCE):
-            raise HoldoutRejected(
-                f"{shared:,} of the new rows are in a recorded pool, whose rows analysts know. Append only rows that "
-                "are in no pool.",
-                shared=shared,
-            )
+        for number, mark in enumerate(_marks(known_by, schema, group_by)):
+            file = _hashes_file(arriving.parent, self.content, number)
+            if (pool := KnownRows.load(file, key=key)) is None:
+                raise IntegrityError(
+                    f"The file {file.name} beside the sealed rows is missing. Restore the folder's backup."
+                )
+            with spilling_into(arriving.parent) as connection, reading_errors_hidden("holdout"):
+                limit_memory(connection, len(known_by))
+                view_files(connection, "rows", arriving)
+                new = KnownRows.of_view(connection, "rows", mark)
+            if shared := _shared(new, pool, named=_names_rows(known_by, schema, group_by)):
+                raise HoldoutRejected(
+                    f"{shared:,} of the new rows are in a recorded pool, whose rows analysts know. Append only rows "
+                    "that are in no pool.",
+                    shared=shared,
+                )
 
     @property
     def shown(self) -> str:
@@ -342,8 +341,8 @@ def _check_columns(
         raise QueryRejected("The pool has no rows. Pass rows that were judged.")
 
 
-def _hashes_file(folder: Path, content: str) -> Path:
-    return folder / f"known-pool-{content[:32]}"
+def _hashes_file(folder: Path, content: str, number: int) -> Path:
+    return folder / f"known-pool-{content[:32]}-{number}"
 
 
 def _known_by(
@@ -357,7 +356,7 @@ def _known_by(
     if named is not None and named in kinds:
         return {named: schema.columns[named]}
     shared = {name: kind for name, kind in schema.asked.items() if kinds.get(name) is kind}
-    filled = ", ".join(f"count({quoted(name)}) = count(*)" for name in shared) or "NULL"
+    filled = ", ".join(f"count({as_value(name, kind)}) = count(*)" for name, kind in shared.items()) or "NULL"
     found = connection.execute(f"SELECT {filled} FROM pool").fetchall()[0]
     return {name: kind for (name, kind), full in zip(shared.items(), found, strict=False) if full}
 
@@ -367,51 +366,54 @@ def _names_rows(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: st
     return next(iter(known_by), None) in (group_by, schema.row_id)
 
 
-def _mark(known_by: Mapping[str, ColumnKind], *, named: bool) -> str:
-    """Return SQL for the hash of a row, which is the same in all versions of DuckDB and all types of columns."""
-    cells = [same_id(name) if named else as_value(name, kind) for name, kind in sorted(known_by.items())]
-    texts = ", ".join(f"coalesce(({cell})::VARCHAR, '')" for cell in cells)
-    return f"md5_number_lower(concat_ws(chr(31), {texts}))"
+def _marks(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: str | None) -> list[str]:
+    """Return SQL for each hash of a row of which one is equal in equal rows, in all versions of DuckDB.
+
+    Ids and groups are equal if `same_id` writes them alike. Other rows are equal if all their values are, in single
+    precision, to which a file may have rounded them, or in double precision, which keeps large whole numbers apart.
+    """
+    if _names_rows(known_by, schema, group_by):
+        forms = [[same_id(name) for name in known_by]]
+    else:
+        columns, precisions = sorted(known_by.items()), ("FLOAT", "DOUBLE") if known_by else ()
+        forms = [[as_value(name, kind, number=number) for name, kind in columns] for number in precisions]
+    texts = [", ".join(f"coalesce(({cell})::VARCHAR, '')" for cell in cells) for cells in forms]
+    return [f"md5_number_lower(concat_ws(chr(31), {each}))" for each in texts]
 
 
-def _repetitions(new: KnownRows, pool: KnownRows) -> Repetitions:
-    """Return how often equal rows occur among new rows, in the place of the sealed ones, and in a pool."""
-    hashes = [new.sorted_hashes, pool.sorted_hashes]
-    values, places = np.unique(np.concatenate(hashes), return_inverse=True)
-    here, there = (np.bincount(part, minlength=len(values)) for part in np.split(places, [len(hashes[0])]))
-    both, sizes = (here > 0) & (there > 0), here + there
-    counts = {
-        int(size): (int(np.count_nonzero(of := sizes == size)), int(np.count_nonzero(both & of)))
-        for size in np.unique(sizes)
-    }  # fmt: skip
-    return Repetitions(len(hashes[0]), len(hashes[1]), counts, int(here[both].sum()))
+def _shared(rows: KnownRows, pool: KnownRows, *, named: bool) -> int:
+    """Return how many rows are in a pool if one is by its id or group, or more are equal than by chance, else 0."""
+    shared = rows.found_in(pool)
+    if not shared or named:
+        return shared
+    with duckdb.connect() as connection:
+        for view, side in (("holdout", rows), ("training", pool)):
+            connection.register(view, {"mark": side.sorted_hashes})
+        return shared if excess_by_chance(repetitions(connection, "mark")) < BY_CHANCE else 0
 
 
 def _check_unsealed(
-    connection: duckdb.DuckDBPyConnection, known_by: Mapping[str, ColumnKind], compiler: QueryCompiler
-) -> None:
+    connection: duckdb.DuckDBPyConnection, known_by: Mapping[str, ColumnKind], pool: Sequence[KnownRows],
+    compiler: QueryCompiler,
+) -> None:  # fmt: skip
     """Check that no sealed row is in the pool: by row ids or groups, else by more equal rows than chance gives."""
     schema, sealed = compiler.schema, compiler.sealed
     if sealed is None or not known_by:
         return
     name, group_by = next(iter(known_by)), compiler.mechanism.dependence.group_column
     if named := _names_rows(known_by, schema, group_by):
-        connection.register("sealed_given", {name: np.array([*map(str, sealed.row_ids(name))], dtype=object)})
+        connection.register("sealed", {name: np.array([*map(str, sealed.row_ids(name))], dtype=object)})
     elif sealed.reads_ahead:
         return
     else:
-        connection.register("sealed_given", dict(sealed.table([*known_by])))
-    connection.execute("CREATE VIEW holdout AS SELECT * FROM sealed_given; CREATE VIEW training AS SELECT * FROM pool")
-    if not named and excess_by_chance(repetitions(connection, known_by)) >= BY_CHANCE:
-        return
-    mark = _mark(known_by, named=named)
-    found = connection.execute(
-        f"SELECT place, {quoted(name)} FROM (SELECT *, {mark} AS mark, row_number() OVER () AS place FROM pool) "
-        f"WHERE mark IN (SELECT {mark} FROM holdout) ORDER BY place LIMIT 1"
-    ).fetchall()
-    for row, value in found:
-        raise QueryRejected(
-            f"Row {row:,} of the pool{f', with {name} = {value},' if named else ''} is a sealed row. Leave all sealed "
-            "rows out of the pool: who reads it would know them.",
-            row=row,
-        )
+        connection.register("sealed", dict(sealed.table([*known_by])))
+    for mark, hashes in zip(_marks(known_by, schema, group_by), pool, strict=True):
+        rows = KnownRows.of_view(connection, "sealed", mark)
+        if _shared(rows, hashes, named=named):
+            place = int(np.isin(hashes.hashes, rows.sorted_hashes).argmax())
+            value = connection.execute(f"SELECT {quoted(name)} FROM pool LIMIT 1 OFFSET {place}").fetchall()[0][0]
+            raise QueryRejected(
+                f"Row {place + 1:,} of the pool{f', with {name} = {value},' if named else ''} is a sealed row. Leave "
+                "all sealed rows out of the pool: who reads it would know them.",
+                row=place + 1,
+            )

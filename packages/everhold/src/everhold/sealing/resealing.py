@@ -21,7 +21,7 @@ import secrets
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
 import numpy as np
@@ -215,11 +215,14 @@ class Content:
         return self.rows >= _LEAST_TOLD and self.distinct >= _LEAST_SHARE_TOLD * other.distinct
 
 
-def as_value(name: str, kind: ColumnKind) -> str:
-    """Return SQL that converts a cell to a form shared by all file formats, such as single precision."""
+def as_value(name: str, kind: ColumnKind, *, number: Literal["FLOAT", "DOUBLE"] = "FLOAT") -> str:
+    """Return SQL that converts a cell to a form shared by all file formats, such as single precision.
+
+    A cell without a value is NULL, and so are nan and the empty text.
+    """
     column = quoted(name)
     if kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN):
-        number = f"try_cast({column} AS FLOAT)"
+        number = f"try_cast({column} AS {number})"
         return f"CASE WHEN isnan({number}) THEN NULL ELSE {number} + 0 END"
     text = f"({column})::VARCHAR"
     return f"nullif(CASE WHEN ends_with({text}, '00:00:00') THEN left({text}, 10) ELSE {text} END, '')"
@@ -449,16 +452,16 @@ class KnownRows:
             key: Secret key of the hashes.
         """
         cells = ", ".join(as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
-        return cls.marked(path, f"hash('{key.hex()}', hash({cells}))", columns=len(columns))
+        with spilling_into(path.parent) as connection, reading_errors_hidden("holdout"):
+            limit_memory(connection, len(columns))
+            view_files(connection, "rows", path)
+            return cls.of_view(connection, "rows", f"hash('{key.hex()}', hash({cells}))")
 
     @classmethod
-    def marked(cls, path: Path, mark: str, *, columns: int) -> KnownRows:
-        """Compute the hashes of a file by an SQL expression for that of a row, which reads so many columns."""
-        with spilling_into(path.parent) as connection, reading_errors_hidden("holdout"):
-            limit_memory(connection, columns)
-            view_files(connection, "rows", path)
-            marks = connection.execute(f"SELECT {mark} AS h FROM rows").fetchnumpy()["h"]
-            found = np.asarray(np.ma.getdata(marks), dtype=np.uint64)
+    def of_view(cls, connection: duckdb.DuckDBPyConnection, view: str, mark: str) -> KnownRows:
+        """Compute the hashes of the rows of a view by an expression of SQL for the hash of a row."""
+        marks = connection.execute(f"SELECT {mark} AS h FROM {view}").fetchnumpy()["h"]
+        found = np.asarray(np.ma.getdata(marks), dtype=np.uint64)
         return cls(np.sort(found), found)
 
     @classmethod

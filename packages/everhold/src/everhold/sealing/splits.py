@@ -91,7 +91,7 @@ def check_equal_rows(
     """
     doubled = 0.0
     for names in _choices(connection, columns, row_id):
-        found = repetitions(connection, {name: columns[name] for name in names})
+        found = repetitions(connection, f"hash({', '.join(_comparable(name, columns[name].value) for name in names)})")
         if excess_by_chance(found) < BY_CHANCE:
             raise HoldoutRejected(
                 f"{found.shared:,} of the sealed rows ({100.0 * found.share:.3g}%) equal a training row, more than by "
@@ -153,9 +153,8 @@ def more_pairs_than_chance(found: Repetitions) -> bool:
     return triples + _DEVIATIONS * math.sqrt(triples + 1.0) < least - _DEVIATIONS * math.sqrt(least)
 
 
-def repetitions(connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind]) -> Repetitions:
-    """Count equal rows of the views ``holdout`` and ``training``. Missing values count as equal, and so does nan."""
-    mark = f"hash({', '.join(_comparable(name, kind.value) for name, kind in columns.items())})"
+def repetitions(connection: duckdb.DuckDBPyConnection, mark: str) -> Repetitions:
+    """Count equal rows of the views ``holdout`` and ``training``: rows with the same mark, an expression of SQL."""
     found = connection.execute(
         "SELECT sealed + training AS size, count(*), count(*) FILTER (both_sides), sum(sealed) FILTER (both_sides), "
         "sum(sealed), sum(training) FROM (SELECT *, sealed > 0 AND training > 0 AS both_sides FROM (SELECT count(*) "

@@ -317,6 +317,45 @@ def test_ids_are_compared_exactly_and_whatever_their_type(tables, tmp_path, kind
             study.declare("other", eh.pool(rows, ["judge"]))
 
 
+def whole(table):
+    return {name: column for name, column in table.items() if name != "id"}
+
+
+ROWS_WITHOUT_IDS = {
+    "rounded by the pool's file": (lambda table: table, {"score": np.float32}),
+    "rounded large whole numbers": (
+        lambda table: {**table, "score": 10**9 + 65 * table["id"]},
+        {"score": np.float32},
+    ),
+    "large whole numbers": (lambda table: {**table, "score": 10**12 + table["id"]}, {}),
+    "whole numbers as fractions": (lambda table: {**table, "score": table["id"]}, {"score": np.float64}),
+    "an empty text for the label": (lambda table: {**table, "human": table["human"].astype(str)}, {"human": "label"}),
+}
+
+
+@pytest.mark.parametrize("how", ROWS_WITHOUT_IDS)
+def test_rows_without_ids_are_recognized_at_both_moments(tables, tmp_path, how):
+    """Equal are rows in single precision or in double precision, when a pool is declared and when rows arrive."""
+    change, stored = ROWS_WITHOUT_IDS[how]
+    new = drawn(np.random.default_rng(9), 100, first=50_000)
+    changed = {side: whole(change(table)) for side, table in {**tables, "new": new}.items()}
+
+    def pooled(table):
+        rows = unlabelled(table)
+        if stored == {"human": "label"}:
+            return {**rows, "human": np.full(len(rows["judge"]), "", dtype=object)}
+        return {name: column.astype(stored.get(name, column.dtype)) for name, column in rows.items()}
+
+    terms = {"declared": {"pool": eh.pool(pooled(changed["pool"]), ["judge"])}, "share": 0.1, "rows": eh.Rows()}
+    with created(tmp_path, changed, **terms, **GROWS) as study:
+        with pytest.raises(eh.HoldoutRejected, match="100 of the new rows are in a recorded pool"):
+            study.append({name: column[:100] for name, column in changed["pool"].items()})
+        study.append(changed["new"])
+        both = {name: np.append(column, changed["holdout"][name]) for name, column in changed["pool"].items()}
+        with pytest.raises(eh.QueryRejected, match="Row 5,001 of the pool is a sealed row"):
+            study.declare("other", eh.pool(pooled(both), ["judge"]))
+
+
 def test_rows_that_arrived_are_in_no_later_pool(tables, tmp_path):
     new = drawn(np.random.default_rng(9), 100, first=50_000)
     with created(tmp_path, tables, declared=[eh.texts()], share=0.1, **GROWS) as study:
