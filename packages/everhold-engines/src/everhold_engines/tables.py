@@ -33,7 +33,7 @@ from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.resealing import Content
 from everhold.sealing.rows.embedded import fingerprint
 from everhold.sealing.rows.row_store import ENGINE_VARIABLE, SealedRows, is_table
-from everhold.sealing.splits import check_equal_rows, distinguishing_column, is_apart
+from everhold.sealing.splits import check_equal_rows, distinguishing_column
 from everhold.sealing.storage import TRAINING_FILE
 from everhold.values.expressions.tree import quoted
 from everhold_engines.column_copies import ColumnCopies, TableSide, share_of_values
@@ -60,6 +60,7 @@ class TableStructure(FileStructure):
 
     def __init__(self, copies: ColumnCopies, sealed: SealedFiles) -> None:
         self._sealed, self._copies, self._connection = sealed, copies, copies.connection
+        self._types = {}
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -89,7 +90,7 @@ class TableStructure(FileStructure):
         Of long tables only columns that could be ids of groups of training rows are told.
         """
         self._copies.bring_some()
-        some = [column for column in self._copies.comparable if is_apart(self._tables, column)]
+        some = [column for column in self._copies.comparable if self._is_apart(column)]
         if self._copies.all_whole:
             return frozenset(some)
         return frozenset(column for column in list(filter(self._repeats, some)) if self._still_apart(column))
@@ -99,12 +100,12 @@ class TableStructure(FileStructure):
         if (side := self._copies.sides.get("training")) is not None:
             return side.different(column) < side.rows - side.missing(column)
         name = quoted(column)
-        return self._tables.count(f"SELECT count({name}) - count(DISTINCT {name}) FROM training") > 0
+        return self._count(f"SELECT count({name}) - count(DISTINCT {name}) FROM training") > 0
 
     def _still_apart(self, column: str) -> bool:
         """Return whether training and sealed rows share no value of a column, compared over all rows."""
         self._copies.distinct(column)
-        return is_apart(self._tables, column)
+        return self._is_apart(column)
 
     def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
         """Return the columns in which no group has both sealed and training rows, empty if some rows are not copied."""

@@ -284,7 +284,8 @@ def _found(
     if alike is None:
         return None
     sizes = np.bincount(np.unique(value, return_inverse=True)[1])
-    shared = float(np.sum(sizes**2) / len(value) - 1.0) * _of_rows(alike.correlation, outcomes, left)
+    of_rows = max(alike.correlation, 0.0) * float(np.var(left) / np.var(outcomes))  # not of their residuals alone
+    shared = float(np.sum(sizes**2) / len(value) - 1.0) * of_rows
     declared = within_groups(group, outcomes)
     inside = 0.0 if declared is None else max(declared.correlation, 0.0)
     measured = 1.0 + float(np.sum(counts.astype(np.float64) ** 2) / len(group) - 1.0) * inside
@@ -300,8 +301,3 @@ def _found(
         sizes=tuple(zip(*(part.tolist() for part in np.unique(sizes, return_counts=True)), strict=True)),
         missing=int(np.count_nonzero(~known)),
     )
-
-
-def _of_rows(correlation: float, outcomes: NDArray[np.float64], left: NDArray[np.float64]) -> float:
-    """Convert a correlation in residuals `left` to a share of the variance of the outcomes themselves."""
-    return max(correlation, 0.0) * float(np.var(left) / np.var(outcomes))

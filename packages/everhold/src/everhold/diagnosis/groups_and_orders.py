@@ -246,10 +246,7 @@ def _of_promised(
 
 
 def _sizes(ranks: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    """Return pairs of group size and number of groups. A row without a value is its own group.
-
-    A row without a value is a group of its own.
-    """
+    """Return pairs of group size and number of groups. A row without a value is a group of its own."""
     counts = Counter(np.bincount(ranks[ranks >= 0]).tolist())
     counts[1] += int(np.count_nonzero(ranks < 0))
     return tuple(sorted((size, number) for size, number in counts.items() if number))
@@ -283,31 +280,30 @@ def _as_series(order: Order, outcome: ExaminedOutcome, inputs: CheckInputs) -> F
         return None
     units = inputs.units(inputs.rows)
     if units is not None:
-        return _as_series_of_units(order, outcome, inputs, units, alike)
-    seen = block_variance_of_values(values, promised=inputs.promised)
-    correlation = min(alike.correlation + _ERRORS * alike.standard_error, 1.0 - 1.0 / len(values))
-    of_neighbours = max((1.0 + correlation) / (1.0 - correlation), inputs.promised)
+        measured = _measured_by_unit(order, outcome, inputs, units, values)
+    else:
+        seen = block_variance_of_values(values, promised=inputs.promised)
+        correlation = min(alike.correlation + _ERRORS * alike.standard_error, 1.0 - 1.0 / len(values))
+        of_neighbours = max((1.0 + correlation) / (1.0 - correlation), inputs.promised)
+        measured = {
+            "p_value": float(seen.p_values[0]),
+            "design_effect": float(seen.design_effects[0]),
+            "promised": inputs.promised,
+            "first_order": float(block_variance_of_values(values, promised=of_neighbours).p_values[0]) > _FIRST_ORDER,
+            "block": math.ceil(float(seen.at_most[0])),
+        }
     return SeriesFinding.of(
-        order.column,
-        "series",
-        outcome,
-        alike,
-        missing=order.missing,
-        in_file=order.in_file,
-        p_value=float(seen.p_values[0]),
-        design_effect=float(seen.design_effects[0]),
-        promised=inputs.promised,
-        first_order=float(block_variance_of_values(values, promised=of_neighbours).p_values[0]) > _FIRST_ORDER,
-        block=math.ceil(float(seen.at_most[0])),
+        order.column, "series", outcome, alike, missing=order.missing, in_file=order.in_file, **measured
     )
 
 
-def _as_series_of_units(
-    order: Order, outcome: ExaminedOutcome, inputs: CheckInputs, units: NDArray[np.int64], alike: Resemblance
-) -> Finding:
-    """Return the finding on the correlation of declared groups that are neighbours in an order.
+def _measured_by_unit(
+    order: Order, outcome: ExaminedOutcome, inputs: CheckInputs, units: NDArray[np.int64], values: NDArray[np.float64]
+) -> dict[str, Any]:
+    """Return what a finding says about declared groups that are neighbours in an order, as fields by name.
 
-    Each group stands at the mean place of its rows.
+    Each group stands at the mean place of its rows. The part of its total that its size explains, by least squares, is
+    left out. The values are those of the outcome, in order.
     """
     spread, place = np.zeros(len(units)), np.zeros(len(units))
     spread[outcome.present], place[order.rows] = outcome.values, np.arange(len(order.rows))
@@ -317,28 +313,17 @@ def _as_series_of_units(
     totals = np.asarray(np.bincount(units, weights=spread), dtype=np.float64)
     placed = np.flatnonzero(sizes)
     places = np.bincount(units[known], weights=place[known])[placed] / sizes[placed]
-    ordered_units = placed[np.argsort(places, kind="stable")]
-    shared, rows = along(_given_sizes(totals[ordered_units], sizes[ordered_units])), len(outcome.values)
-    ordered = spread[order.rows[outcome.present[order.rows]]]
-    return SeriesFinding.of(
-        order.column,
-        "series",
-        outcome,
-        alike,
-        missing=order.missing,
-        in_file=order.in_file,
-        p_value=shared.p_value,
-        design_effect=(float(np.sum(totals**2)) + shared.added) / rows,
-        promised=inputs.claimed(totals, rows),
-        first_order=False,
-        block=math.ceil(float(block_variance_of_values(ordered, promised=max(inputs.promised, 1.0)).at_most[0])),
-    )
-
-
-def _given_sizes(totals: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return totals of groups without the part that group sizes explain, by least squares."""
-    by_size = np.stack([sizes, sizes.astype(np.float64) ** 2], axis=1)
-    return np.asarray(totals - by_size @ np.linalg.lstsq(by_size, totals, rcond=None)[0])
+    ordered = placed[np.argsort(places, kind="stable")]
+    by_size = np.stack([sizes[ordered], sizes[ordered].astype(np.float64) ** 2], axis=1)
+    explained = by_size @ np.linalg.lstsq(by_size, totals[ordered], rcond=None)[0]
+    shared = along(np.asarray(totals[ordered] - explained))
+    return {
+        "p_value": shared.p_value,
+        "design_effect": (float(np.sum(totals**2)) + shared.added) / len(outcome.values),
+        "promised": inputs.claimed(totals, len(outcome.values)),
+        "first_order": False,
+        "block": math.ceil(float(block_variance_of_values(values, promised=max(inputs.promised, 1.0)).at_most[0])),
+    }
 
 
 def _is_sorted(rows: OpenRows, order: Order, outcome: ExaminedOutcome) -> bool:
@@ -661,12 +646,3 @@ def independent_of(columns: Sequence[str], *, shell: bool) -> str:
     if shell:
         return " ".join(f"--independent {shlex.quote(column)}" for column in columns)
     return f"rows=eh.Rows(independent={[*columns]!r})"
-
-
-# Groups: columns whose values repeat, each with the outcome in which its rows resemble each other most ----------------
-
-
-# Series: orders of the rows, each with the outcome in which blocks of rows differ most -----------------------------
-
-
-# Sizes of declared groups: if they carry information, answers hold for groups of these sizes only ---------------------

@@ -306,7 +306,8 @@ def _made(training: StoredRows, mechanism: Mechanism, schema: Schema) -> Depende
     plain = DependenceMonitor.of(mechanism, training.rows)
     if plain.rows_for_one is None:
         return plain
-    declared, rows = mechanism.dependence.group_column, _columns_of_interest(training, schema.label)
+    declared = mechanism.dependence.group_column
+    rows = OpenFile(training.engine, label=schema.label).first(_MOST_ROWS, ("time", "whole", "text"))
     known = {schema.label, *plain.order_by, *schema.independent}
     orders, groups = columns_to_test(rows, known, schema.whole_groups)
     orders = [name for name in orders if not training.is_in_order(name)]
@@ -340,11 +341,6 @@ def columns_to_test(
     ]  # fmt: skip
     groups = [name for name in dict.fromkeys([*whole_groups, *together]) if name not in known]
     return [name for name in orders if name not in known], groups[:_MOST_GROUPINGS]
-
-
-def _columns_of_interest(training: StoredRows, label: str | None) -> OpenRows:
-    """Return the first training rows of columns that may define groups or an order."""
-    return OpenFile(training.engine, label=label).first(_MOST_ROWS, ("time", "whole", "text"))
 
 
 def warn_of_queries(found: Sequence[tuple[str, QueryWorth]]) -> None:

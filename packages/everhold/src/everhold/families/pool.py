@@ -376,7 +376,7 @@ def _marks(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: str | N
         forms = [[same_id(name) for name in known_by]]
     else:
         columns, precisions = sorted(known_by.items()), ("FLOAT", "DOUBLE") if known_by else ()
-        forms = [[as_value(name, kind, number=number) for name, kind in columns] for number in precisions]
+        forms = [[as_value(name, kind, precision=each) for name, kind in columns] for each in precisions]
     texts = [", ".join(f"coalesce(({cell})::VARCHAR, '')" for cell in cells) for cells in forms]
     return [f"md5_number_lower(concat_ws(chr(31), {each}))" for each in texts]
 

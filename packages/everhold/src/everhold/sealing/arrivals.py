@@ -26,10 +26,7 @@ from everhold.sealing.intake.checks import (
     FileSide,
     check_not_shared,
     check_row_ids,
-    count_respelled,
-    is_missing,
     lacking_columns,
-    same_id,
 )
 from everhold.sealing.intake.duckdb_files import column_kinds, limit_memory, spilling_into, view_files
 from everhold.sealing.intake.files import write_rows
@@ -39,7 +36,7 @@ from everhold.sealing.resealing import KnownRows, check_may_match
 from everhold.sealing.rows.embedded import fingerprint
 from everhold.sealing.sealed_files import rows_file, training_file
 from everhold.sealing.splits import check_equal_rows
-from everhold.values.expressions.tree import ColumnKind, quoted
+from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,6 +46,7 @@ if TYPE_CHECKING:
     from everhold.sealing.intake.checks import Side
     from everhold.sealing.intake.reading import RowSource
     from everhold.values.base import Schema
+    from everhold.values.expressions.tree import ColumnKind
     from everhold.values.missing import MissingRule
 
 _LOCK_FILE = "append.lock"
@@ -173,7 +171,7 @@ def seal_arrival(
     folder, schema = earlier.folder, earlier.schema
     given = {what: source for what, source in (("holdout", rows), ("training", training)) if source is not None}
     paths = {what: _PATHS[what](folder, number) for what in given}
-    sides, made, groups = list(given), {}, tuple[tuple[int, int], ...]()
+    made, groups = dict[str, int](), tuple[tuple[int, int], ...]()
     lacking = frozenset[str]()
     try:
         with spilling_into(folder) as connection, progress("writing and checking rows", 3) as line:
@@ -185,14 +183,13 @@ def seal_arrival(
                 remove_orphans(folder, arrivals=number - 1)
                 return None
             line(1)
-            check_arriving_labels([FileSide(connection, what, schema.columns) for what in sides], schema)
+            sides = [FileSide(connection, what, schema.columns) for what in given]
+            check_arriving_labels(sides, schema)
             _check_ids(connection, sides, earlier)
             if (group_by := earlier.dependence.group_column) is not None:
-                groups = arriving_groups(
-                    connection, sides, schema, group_by, sealed=earlier.sealed, training=earlier.training
-                )
+                groups = _arriving_groups(earlier, group_by, sides, paths)
                 check_no_larger(groups, earlier.largest_group)
-            if "holdout" in sides:
+            if "holdout" in given:
                 lacking = lacking_columns(lambda sql: connection.execute(sql).fetchall(), schema.columns, "holdout")
             if len(sides) > 1:
                 check_equal_rows(connection, schema.columns, row_id=schema.row_id)
@@ -215,6 +212,15 @@ def seal_arrival(
     )  # fmt: skip
 
 
+def _beside(earlier: EarlierFiles, arriving: Path, rows: int, files: Sequence[Path]) -> FileStructure:
+    """Return the arrangement of so many rows that arrive, as sealed rows, beside earlier ones, as training rows."""
+    facts = SealedFiles(
+        rows=rows, training_rows=earlier.schema.rows if files else 0, columns=dict(earlier.schema.columns),
+        label_kind=None, label_classes=None, fingerprint="", training_fingerprint="",
+    )  # fmt: skip
+    return FileStructure(earlier.folder, facts, {"holdout": [arriving], "training": files})
+
+
 def _check_follows(earlier: EarlierFiles, *, arriving: Path, rows: int) -> None:
     """Check that rows continue where the sealed rows of a single series end.
 
@@ -226,14 +232,10 @@ def _check_follows(earlier: EarlierFiles, *, arriving: Path, rows: int) -> None:
     Raises:
         HoldoutRejected: If they do not. Nothing was appended.
     """
-    facts = SealedFiles(
-        rows=rows, training_rows=earlier.schema.rows, columns=dict(earlier.schema.columns), label_kind=None,
-        label_classes=None, fingerprint="", training_fingerprint="",
-    )  # fmt: skip
     try:
         for training, files in enumerate((earlier.sealed, earlier.training)):
             if files:
-                with FileStructure(earlier.folder, facts, {"holdout": [arriving], "training": files}) as structure:
+                with _beside(earlier, arriving, rows, files) as structure:
                     earlier.dependence.check_follows(structure, training=bool(training))
     except DependenceError as error:
         raise HoldoutRejected(f"The new rows do not continue the series. {error}") from None
@@ -294,19 +296,19 @@ def check_arriving_labels(sides: Sequence[Side], schema: Schema) -> None:
             )
 
 
-def _check_ids(connection: duckdb.DuckDBPyConnection, sides: Sequence[str], earlier: EarlierFiles) -> None:
+def _check_ids(connection: duckdb.DuckDBPyConnection, sides: Sequence[Side], earlier: EarlierFiles) -> None:
     """Check that row ids are new and name each row once."""
     schema = earlier.schema
     if schema.row_id is None:
         return
-    check_row_ids(schema.row_id, schema.columns, [FileSide(connection, what, schema.columns) for what in sides])
+    check_row_ids(schema.row_id, schema.columns, sides)
     if len(sides) > 1:
         check_not_shared(connection, schema.row_id)
     column = quoted(schema.row_id)
     old = earlier.sealed + earlier.training
     with reading_errors_hidden("holdout"):
         view_files(connection, "old", *old)
-        for what in sides:
+        for what in (side.what for side in sides):
             ids = f"SELECT {column}::VARCHAR AS i FROM {what}"
             sql = f"SELECT count(*) FROM (SELECT {column}::VARCHAR AS i FROM old) SEMI JOIN ({ids}) USING (i)"
             if shared := int(connection.execute(sql).fetchall()[0][0]):
@@ -368,25 +370,20 @@ def _keep(path: Path) -> None:
         os.close(descriptor)
 
 
-# Groups of rows that arrive: each group is whole in one batch, and none is known from sealed or training rows.
-#
-# One part of a group that spans an arrival is among the old rows, and the rest is not independent of it. So no tree
-# could be about the new rows alone (S13).
-
-
-def arriving_groups(
-    connection: duckdb.DuckDBPyConnection, sides: Sequence[str], schema: Schema, column: str, *,
-    sealed: Sequence[Path], training: Sequence[Path],
-) -> tuple[tuple[int, int], ...]:  # fmt: skip
+def _arriving_groups(
+    earlier: EarlierFiles, column: str, sides: Sequence[Side], paths: Mapping[str, Path]
+) -> tuple[tuple[int, int], ...]:
     """Check the groups of rows that arrive, and return how many groups have each size.
 
+    Each group is whole in one batch, and none is known from sealed or training rows. One part of a group that spans an
+    arrival is among the old rows, and the rest is not independent of it. So no tree could be about the new rows alone
+    (S13).
+
     Args:
-        connection: Connection with a view for each side that arrives.
-        sides: ``"holdout"``, ``"training"`` or both.
-        schema: Schema of the holdout.
+        earlier: Files of the holdout's rows.
         column: Column whose equal values make a group.
-        sealed: Files of rows that are sealed already.
-        training: Files of training rows.
+        sides: Rows that arrive. Groups of training rows may go on as training rows.
+        paths: Their files.
 
     Returns:
         Pairs (size, number of groups of that size) of the sealed rows that arrive.
@@ -394,34 +391,31 @@ def arriving_groups(
     Raises:
         HoldoutRejected: If a group is not new, or not whole. Nothing was appended.
     """
-    for what in sides:
-        if _count(connection, f"SELECT count(*) FROM {what} WHERE {is_missing(column, schema.columns)}"):
+    sizes = dict[int, int]()
+    arriving = [paths["training"]] if "training" in paths else []
+    for side in sides:
+        what = side.what
+        if side.missing(column):
             raise HoldoutRejected(
-                f"The group column {column!r} has missing values in the new {what} rows. "
-                "Drop those rows, or give each a group of its own."
+                f"The group column {column!r} has missing values in the new {what} rows. Drop those rows, or give "
+                "each a group of its own."
             )
-    text = schema.columns[column] is ColumnKind.STRING
-    if text and count_respelled(connection, column, sides):
-        raise HoldoutRejected(
-            f"Some ids in the group column {column!r} are spelled in several ways that differ only in case, spaces or "
-            "leading zeros. Spell the id of a group in one way."
-        )
-    known = {"sealed rows": sealed, "training rows": training}
-    for what in sides:
-        there = known if what == "holdout" else {"sealed rows": sealed}  # training groups may go on as training rows
-        for said, files in there.items():
-            if shared := _shared(connection, what, files, column, schema):
-                raise _spanning(shared, column, said)
-    if len(sides) > 1:
-        value = _value(column, schema)
-        sql = f"SELECT count(DISTINCT {value}) FROM holdout WHERE {value} IN (SELECT {value} FROM training)"
-        if shared := _count(connection, sql):
-            raise _spanning(shared, column, "training rows")
-    if "holdout" not in sides:
-        return ()
-    sizes = f"SELECT count(*) AS size FROM holdout GROUP BY {quoted(column)}"
-    found = connection.execute(f"SELECT size, count(*) FROM ({sizes}) GROUP BY size ORDER BY size").fetchall()
-    return tuple((int(size), int(number)) for size, number in found)
+        training = earlier.training + (arriving if what == "holdout" else [])
+        for said, files in (("sealed rows", earlier.sealed), ("training rows", training)):
+            try:
+                with _beside(earlier, paths[what], side.rows, files) as structure:
+                    shared = structure.shared_groups(column)
+                    sizes = structure.group_sizes(column) if what == "holdout" else sizes
+            except DependenceError as error:
+                raise HoldoutRejected(f"The groups of the new {what} rows cannot be told apart. {error}") from None
+            if shared and (what, said) != ("training", "training rows"):
+                raise HoldoutRejected(
+                    f"{counted(shared, 'group')} of column {column!r} in the new rows "
+                    f"{'is' if shared == 1 else 'are'} already in the {said}. Rows of one group depend on each other, "
+                    f"so leave {'it' if shared == 1 else 'these groups'} out.",
+                    shared=shared,
+                )
+    return tuple(sizes.items())
 
 
 def check_no_larger(groups: Sequence[tuple[int, int]], largest: int | None) -> None:
@@ -442,37 +436,3 @@ def check_no_larger(groups: Sequence[tuple[int, int]], largest: int | None) -> N
             f"this holdout is {largest:,}. Leave these groups out.",
             larger=count,
         )
-
-
-def _spanning(shared: int, column: str, said: str) -> HoldoutRejected:
-    """Return the error for groups that have rows both in the new rows and in earlier rows."""
-    return HoldoutRejected(
-        f"{counted(shared, 'group')} of column {column!r} in the new rows {'is' if shared == 1 else 'are'} already in "
-        f"the {said}. Rows of one group depend on each other, so leave {'it' if shared == 1 else 'these groups'} out.",
-        shared=shared,
-    )
-
-
-def _shared(
-    connection: duckdb.DuckDBPyConnection, what: str, files: Sequence[Path], column: str, schema: Schema
-) -> int:
-    """Return the number of groups in the new rows that occur in earlier files."""
-    if not files:
-        return 0
-    value = _value(column, schema)
-    view_files(connection, "known_groups", *files)
-    sql = f"SELECT count(DISTINCT {value}) FROM {what} WHERE {value} IN (SELECT {value} FROM known_groups)"
-    return _count(connection, sql)
-
-
-def _value(column: str, schema: Schema) -> str:
-    """Return SQL that writes an id in one spelling, independent of its type in a file."""
-    kind = schema.columns[column]
-    if kind is ColumnKind.STRING:
-        return same_id(column)
-    return f"{quoted(column)}::DOUBLE" if kind is ColumnKind.NUMBER else f"{quoted(column)}::VARCHAR"
-
-
-def _count(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
-    """Return the single number that a query gives."""
-    return int(connection.execute(sql).fetchall()[0][0])

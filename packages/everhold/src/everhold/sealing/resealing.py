@@ -21,7 +21,7 @@ import secrets
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -215,14 +215,14 @@ class Content:
         return self.rows >= _LEAST_TOLD and self.distinct >= _LEAST_SHARE_TOLD * other.distinct
 
 
-def as_value(name: str, kind: ColumnKind, *, number: Literal["FLOAT", "DOUBLE"] = "FLOAT") -> str:
+def as_value(name: str, kind: ColumnKind, *, precision: str = "FLOAT") -> str:
     """Return SQL that converts a cell to a form shared by all file formats, such as single precision.
 
     A cell without a value is NULL, and so are nan and the empty text.
     """
     column = quoted(name)
     if kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN):
-        number = f"try_cast({column} AS {number})"
+        number = f"try_cast({column} AS {precision})"
         return f"CASE WHEN isnan({number}) THEN NULL ELSE {number} + 0 END"
     text = f"({column})::VARCHAR"
     return f"nullif(CASE WHEN ends_with({text}, '00:00:00') THEN left({text}, 10) ELSE {text} END, '')"

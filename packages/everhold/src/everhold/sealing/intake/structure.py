@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.dependence.base import ISO_TIME, ONE_STEP, SeriesFacts
 from everhold.errors import DependenceError
 from everhold.sealing.intake.checks import count_respelled, is_missing, lacking_columns
 from everhold.sealing.intake.duckdb_files import limit_memory, spilling_into, view_files
 from everhold.sealing.intake.reading import reading_errors_hidden
-from everhold.sealing.splits import BY_TYPE, TIMES, SealedTables, is_apart, whole_groups
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
 
     from everhold.sealing.configuration import SealedFiles
+
+_TIMES = re.compile(r"DATE|TIMESTAMP")
+_BY_TYPE = ("time", "other")  # kinds whose columns compare only where they are of one type
+_FEW_COLUMNS = 64
+_MANY_ROWS = 2**20
+_LEFT_WHOLE = -14.0  # logarithm of the chance with which rows that were put on a side one by one leave groups whole
 
 
 class FileStructure:
@@ -34,7 +39,7 @@ class FileStructure:
     """
 
     def __init__(self, folder: Path, sealed: SealedFiles, files: Mapping[str, Sequence[Path]] | None = None) -> None:
-        self._sealed = sealed
+        self._sealed, self._types = sealed, dict[str, dict[str, str]]()  # the engine's types, as far as they are known
         with ExitStack() as stack:
             self._connection = stack.enter_context(spilling_into(folder))
             limit_memory(self._connection, len(sealed.columns))
@@ -52,10 +57,6 @@ class FileStructure:
     ) -> None:
         self._close()
 
-    @cached_property
-    def _tables(self) -> SealedTables:
-        return SealedTables(self._connection, self._sealed)
-
     @property
     def rows(self) -> int:
         """Number of sealed rows."""
@@ -65,6 +66,50 @@ class FileStructure:
     def training_rows(self) -> int:
         """Number of training rows."""
         return self._sealed.guess_rows
+
+    @property
+    def _sets(self) -> tuple[str, ...]:
+        """Names of the tables that have rows."""
+        return ("holdout", "training") if self.training_rows else ("holdout",)
+
+    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query's result."""
+        with reading_errors_hidden("holdout"):
+            return self._connection.execute(sql).fetchall()
+
+    def _count(self, sql: str) -> int:
+        """Return the single number of a query's result."""
+        return int(self._fetch(sql)[0][0])
+
+    def _type_of(self, what: str, column: str) -> str:
+        """Return the engine's type of a column."""
+        known = self._types.setdefault(what, {})
+        if column not in known:  # columns of an engine's table are brought one after the other
+            with reading_errors_hidden("holdout"):
+                view = self._connection.view(what)
+                known |= {name: str(kind) for name, kind in zip(view.columns, view.types, strict=True)}
+        return known[column]
+
+    def _a_few_at_a_time(self, columns: Sequence[str]) -> Iterator[str]:
+        """Yield the columns one by one. Of wide tables, only a few columns are loaded at a time.
+
+        A statement on a wide file costs as much as its columns, whatever it reads. Long tables cost more than that.
+        """
+        if not columns or len(self._sealed.columns) <= _FEW_COLUMNS or max(self.rows, self.training_rows) > _MANY_ROWS:
+            yield from columns
+            return
+        for what in self._sets:
+            self._type_of(what, columns[0])  # of the whole tables
+        self._fetch("CREATE SCHEMA narrow")
+        for start in range(0, len(columns), _FEW_COLUMNS):
+            some = columns[start : start + _FEW_COLUMNS]
+            for what in self._sets:
+                listed = ", ".join(map(quoted, some))
+                self._fetch(f"CREATE OR REPLACE TABLE narrow.{what} AS SELECT {listed} FROM main.{what}")
+            self._fetch("SET search_path = 'narrow,main'")
+            yield from some
+            self._fetch("SET search_path = 'main'")
+        self._fetch("DROP SCHEMA narrow CASCADE")
 
     def lacking(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the columns with missing values in sealed rows, and those with missing values in training rows."""
@@ -81,7 +126,7 @@ class FileStructure:
     def group_sizes(self, column: str) -> dict[int, int]:
         """Return the number of sealed groups of each size."""
         name = self._ids(column)
-        found = self._tables.fetch(
+        found = self._fetch(
             f"SELECT size, count(*) FROM (SELECT count(*) AS size FROM holdout GROUP BY {name}) GROUP BY size"
         )
         return {int(size): int(number) for size, number in sorted(found)}
@@ -91,17 +136,28 @@ class FileStructure:
         name = self._ids(column)
         if not self.training_rows:
             return 0
-        return self._tables.count(
-            f"SELECT count(DISTINCT {name}) FROM holdout WHERE {name} IN (SELECT {name} FROM training)"
-        )
+        return self._count(f"SELECT count(DISTINCT {name}) FROM holdout WHERE {name} IN (SELECT {name} FROM training)")
 
     def apart(self) -> frozenset[str]:
         """Return the columns with no value in common between sealed and training rows, such as ids of groups.
 
         Truth values are left out, and so are columns of different types, which do not compare.
         """
-        tables = self._tables
-        return frozenset(name for name in tables.a_few_at_a_time([*self._sealed.columns]) if is_apart(tables, name))
+        return frozenset(name for name in self._a_few_at_a_time([*self._sealed.columns]) if self._is_apart(name))
+
+    def _is_apart(self, column: str) -> bool:
+        """Return whether sealed and training rows have no value of a column in common."""
+        kind, name = self._sealed.columns[column].value, quoted(column)
+        types = {self._type_of(what, column) for what in self._sets}
+        if not self.training_rows or kind == "boolean" or (kind in _BY_TYPE and len(types) > 1):
+            return False
+        known = f"NOT ({is_missing(column, self._sealed.columns)})"
+        shared = (
+            f"SELECT 1 FROM holdout WHERE {known} AND {name} IN (SELECT {name} FROM training WHERE {known}) LIMIT 1"
+        )
+        if self._fetch(shared):
+            return False
+        return all(self._fetch(f"SELECT 1 FROM {what} WHERE {known} LIMIT 1") for what in self._sets)
 
     def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
         """Return the columns whose groups are each entirely sealed or entirely training, fewest groups first.
@@ -113,16 +169,64 @@ class FileStructure:
             apart: Columns none of whose values stand on both sides; see `apart`.
             declared: Columns that the dependence names; groups inside those of the first are declared, too.
         """
-        return whole_groups(self._tables, apart, declared)
+        known = sorted({*apart} - {*declared})
+        found = {name: groups for name in self._a_few_at_a_time(known) if (groups := self._unlikely_groups(name))}
+        clocks = [name for name in self._a_few_at_a_time(sorted(apart)) if self._is_clock(name)] if found else []
+        several = "SELECT 1 FROM training GROUP BY {name} HAVING count(DISTINCT {declared}) > 1 LIMIT 1"
+        inside = [
+            name for name in found
+            if declared and not self._fetch(several.format(name=quoted(name), declared=quoted(declared[0])))
+        ]  # fmt: skip
+        calendar = [name for name in found if any(self._follows(name, clock) for clock in clocks)]
+        return tuple(sorted(found.keys() - set(inside) - set(calendar), key=lambda name: (found[name], name)))
+
+    def _unlikely_groups(self, column: str) -> int:
+        """Return the number of training groups if a random split would hardly leave every group whole, else 0."""
+        name, known = quoted(column), f"NOT ({is_missing(column, self._sealed.columns)})"
+        training, sealed = self.training_rows, self.rows
+        most, least = max(training, sealed) / (training + sealed), min(training, sealed) / max(training, sealed)
+        groups, chance = self._fetch(
+            f"SELECT count(*), sum(k * ln({most!r}) + ln(1 + pow({least!r}, k))) "
+            f"FROM (SELECT count(*) AS k FROM training WHERE {known} GROUP BY {name})"
+        )[0]
+        others = self._count(f"SELECT count(*) FROM (SELECT DISTINCT {name} FROM holdout WHERE {known} LIMIT 2)")
+        return int(groups) if groups + others > 2 and chance < _LEFT_WHOLE else 0
+
+    def _is_clock(self, column: str) -> bool:
+        """Return whether a column is a time or row number in which sealed and training rows do not overlap."""
+        name = quoted(column)
+        if not _TIMES.match(self._type_of("training", column)):
+            if self._sealed.columns[column].value not in ("number", "string"):
+                return False
+            repeated = f"SELECT count(*) - count(DISTINCT {name}) FROM training"
+            texts = f"SELECT count(*) FROM training WHERE NOT regexp_full_match({name}, '{ISO_TIME}')"
+            number = self._sealed.columns[column].value == "number"
+            if self._count(repeated if number else texts):
+                return False
+        return self._follow_each_other(column)
+
+    def _follow_each_other(self, column: str) -> bool:
+        """Return whether a column's sealed values all come before or all come after its training values."""
+        name = quoted(column)
+        (first, last), (start, end) = (self._fetch(f"SELECT min({name}), max({name}) FROM {w}")[0] for w in self._sets)
+        return bool(first > end or last < start)
+
+    def _follows(self, column: str, clock: str) -> bool:
+        """Return whether a column is the time column, or never decreases with time, as weeks and months do."""
+        if column == clock:
+            return True
+        name, time = quoted(column), quoted(clock)
+        falls = f"SELECT {name} < lag({name}) OVER (ORDER BY {time}, {name}) AS falls FROM training"
+        return self._follow_each_other(column) and not self._count(f"SELECT count(*) FROM ({falls}) WHERE falls")
 
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
         """Return the lengths, ties and steps of the series that a column puts the rows in, within each group."""
         place = self._place(order_by)
         group = "'all'" if within is None else self._ids(within)
-        lengths = self._tables.fetch(
+        lengths = self._fetch(
             f"SELECT length, count(*) FROM (SELECT count(*) AS length FROM holdout GROUP BY {group}) GROUP BY length"
         )
-        ties = self._tables.count(
+        ties = self._count(
             f"SELECT count(*) FROM (SELECT 1 FROM holdout GROUP BY {group}, {place} HAVING count(*) > 1)"
         )
         step, least = self._step("holdout", place, group)
@@ -149,10 +253,10 @@ class FileStructure:
         """Return the number of sealed rows, training rows or both whose text is not among the known values."""
         name = self._column(column)
         counted = 0
-        for what in self._tables.sets:
+        for what in self._sets:
             if side not in ("both", "sealed" if what == "holdout" else what):
                 continue
-            values = self._tables.fetch(f"SELECT CAST({name} AS VARCHAR), count(*) FROM {what} GROUP BY 1")
+            values = self._fetch(f"SELECT CAST({name} AS VARCHAR), count(*) FROM {what} GROUP BY 1")
             counted += sum(int(number) for value, number in values if str(value) not in known)
         return counted
 
@@ -170,7 +274,7 @@ class FileStructure:
             f"FROM ({_steps(what, place, group)}) GROUP BY 1)"
             for what in ("holdout", "training")
         )
-        before, after, both, apart = self._tables.fetch(
+        before, after, both, apart = self._fetch(
             "SELECT coalesce(bool_and(t.last < h.first), true), coalesce(bool_and(t.first > h.last), true), count(*), "
             "min(greatest(h.first - t.last, t.first - h.last) "
             f"/ greatest({usual or 'NULL'}, least(h.least, t.least))) "  # those without a value are left out of both
@@ -183,7 +287,7 @@ class FileStructure:
 
     def _step(self, what: str, place: str, group: str) -> tuple[float | None, float | None]:
         """Return the usual and the smallest distance of neighbouring rows of a series."""
-        found = self._tables.fetch(
+        found = self._fetch(
             f"WITH steps AS ({_steps(what, place, group)}), middle AS (SELECT quantile_disc(step, 0.5) AS median FROM "
             f"steps) SELECT avg(step) FILTER (abs(step - median) <= {ONE_STEP} * median), min(step) FROM steps, middle"
         )[0]
@@ -196,14 +300,14 @@ class FileStructure:
         kind = self._sealed.columns[column].value
         if kind == "number":
             return f"CAST({name} AS DOUBLE)"
-        if kind in BY_TYPE and all(TIMES.match(self._tables.type_of(what, column)) for what in self._tables.sets):
+        if kind in _BY_TYPE and all(_TIMES.match(self._type_of(what, column)) for what in self._sets):
             return f"epoch({name})"
         if kind == "string" and not sum(
-            self._tables.count(f"SELECT count(*) FROM {what} WHERE NOT regexp_full_match({name}, '{ISO_TIME}')")
-            for what in self._tables.sets
+            self._count(f"SELECT count(*) FROM {what} WHERE NOT regexp_full_match({name}, '{ISO_TIME}')")
+            for what in self._sets
         ):
             return f"epoch(CAST({name} AS TIMESTAMP))"
-        holds = self._tables.type_of("holdout", column).lower()
+        holds = self._type_of("holdout", column).lower()
         raise DependenceError(
             f"Column {column!r} does not put the rows in order: it has type {holds}, and "
             "as text '10' comes before '9'. Pass a column of numbers, dates or times."
@@ -217,10 +321,15 @@ class FileStructure:
                 f"{', '.join(map(repr, self._sealed.columns))}."
             )
         name = quoted(column)
-        self._check_one_type(column)
+        types = {self._type_of(what, column) for what in self._sets}
+        if len(types) > 1 and self._sealed.columns[column].value in _BY_TYPE:
+            raise DependenceError(
+                f"Column {column!r} has type {' in one table and '.join(sorted(map(str.lower, types)))} in the other. "
+                "Convert one of them."
+            )
         missing = is_missing(column, self._sealed.columns)
-        for what in self._tables.sets:
-            if self._tables.count(f"SELECT count(*) FROM {what} WHERE {missing}"):
+        for what in self._sets:
+            if self._count(f"SELECT count(*) FROM {what} WHERE {missing}"):
                 raise DependenceError(
                     f"The column {column!r} of the dependence has missing values in the "
                     f"{what} rows. Drop those rows, or give each a value of its own."
@@ -233,7 +342,7 @@ class FileStructure:
         if self._sealed.columns[column].value != "string":
             return name
         with reading_errors_hidden("holdout"):
-            respelled = count_respelled(self._connection, column, self._tables.sets)
+            respelled = count_respelled(self._connection, column, self._sets)
         if respelled:
             raise DependenceError(
                 f"{respelled:,} ids in column {column!r} are spelled in several ways that differ only in case, spaces "
@@ -242,15 +351,6 @@ class FileStructure:
                 respelled=respelled,
             )
         return name
-
-    def _check_one_type(self, column: str) -> None:
-        """Check that a column such as a date has the same type in sealed and training rows."""
-        types = {self._tables.type_of(what, column) for what in self._tables.sets}
-        if len(types) > 1 and self._sealed.columns[column].value in BY_TYPE:
-            raise DependenceError(
-                f"Column {column!r} has type {' in one table and '.join(sorted(map(str.lower, types)))} in the other. "
-                "Convert one of them."
-            )
 
 
 def _steps(what: str, place: str, group: str) -> str:

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -134,7 +134,7 @@ class StoredRows(EvaluatedRows):
             return totals
         if parts == 1:
             return self._embedded.totals(values, unit=unit)[:, None]
-        return self._embedded.sums(values, partial(_part_of, parts), parts, unit=unit)
+        return self._embedded.sums(values, lambda rows: np.arange(rows.start, rows.stop) % parts, parts, unit=unit)
 
     def _counted(
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
@@ -276,11 +276,6 @@ class StoredRows(EvaluatedRows):
                 return [row[0] for row in self.engine.rows(sql)]
         ids: list[Any] = np.ma.getdata(self._arrays_of(sql)["name"]).tolist()
         return ids
-
-
-def _part_of(parts: int, rows: slice) -> NDArray[np.int64]:
-    """Return the part number of each row in a range: its position modulo the number of parts."""
-    return np.arange(rows.start, rows.stop) % parts
 
 
 # Sums and histograms of expressions over the rows of an embedded file, evaluated by NumPy block by block.
