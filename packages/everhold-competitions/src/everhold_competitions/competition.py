@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -345,12 +346,14 @@ class Competition(Display):
         assert has_public_levels(mechanism)
         assert mechanism.planned_surprises is not None
         told, cost = self.teams * self.submissions, mechanism.cells.cost
-        fits, beyond = 0, min(self.teams * self.share(mechanism.planned_surprises), told) + 1
-        while beyond - fits > 1:  # the last one that leaves room for the end
-            middle = (fits + beyond) // 2
-            before = State(told - 1, middle - 1, 0, (middle - 1) * cost)
-            room = mechanism.accounts.leaves_capacity(before, self.closing, [mechanism.procedure])
-            fits, beyond = (middle, beyond) if room else (fits, middle)
+        most = min(self.teams * self.share(mechanism.planned_surprises), told)
+
+        def is_too_late(surprise: int) -> bool:
+            """Whether there is no room for the end after so many surprises."""
+            before = State(told - 1, surprise - 1, 0, (surprise - 1) * cost)
+            return not mechanism.accounts.leaves_capacity(before, self.closing, [mechanism.procedure])
+
+        fits = bisect_left(range(1, most + 1), True, key=is_too_late)
         return float(mechanism.nats(told + self.closing, fits, fits * cost / 1e6))
 
     def recorded(self, mechanism: Mechanism) -> dict[str, Any]:

@@ -8,6 +8,7 @@ reports of a class is ``q + (p - q) f`` on average, where f is its frequency, so
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -269,16 +270,15 @@ class ContinualCounter:
         """Return an error that no count exceeds, from the exact law at each time and a union over times."""
         times = np.bincount([time.bit_count() for time in range(1, self.horizon + 1)], minlength=self.levels + 1)
 
-        def missed(error: int) -> float:
-            return sum(int(times[nodes]) * self.exceeded(error, nodes) for nodes in range(1, self.levels + 1))
+        def holds(error: int) -> bool:
+            exceeded = (int(times[nodes]) * self.exceeded(error, nodes) for nodes in range(1, self.levels + 1))
+            return sum(exceeded) <= 1.0 - confidence
 
-        low, high = 0, 1
-        while missed(high) > 1.0 - confidence:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if missed(middle) > 1.0 - confidence else (low, middle)
-        return high
+        most = 1
+        while not holds(most):
+            most *= 2
+        least = most // 2 + 1
+        return least + bisect_left(range(least, most), True, key=holds)
 
 
 def published_counting_error(horizon: int, *, epsilon: float, failure: float) -> float:

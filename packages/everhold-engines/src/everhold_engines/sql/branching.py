@@ -18,6 +18,7 @@ import math
 import re
 import struct
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -316,11 +317,8 @@ def _result(operation: Operation, number: float, constant: float) -> float:
 
 def _last(holds: Callable[[float], bool], high: float) -> float:
     """Return the last double from 0 on for which a condition holds, by bisection."""
-    low, above = 0, _place(high) + 1
-    while above - low > 1:
-        middle = (low + above) // 2
-        low, above = (middle, above) if holds(_double_at(middle)) else (low, middle)
-    return _double_at(low)
+    places = range(1, _place(high) + 1)
+    return _double_at(bisect_left(places, True, key=lambda place: not holds(_double_at(place))))
 
 
 def _place(number: float) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -323,13 +324,7 @@ def chain_leakage_from(privacy: float, *, rows: int, gap: float, least: float) -
 
 def _peak(value: Callable[[int], float], low: int, high: int) -> int:
     """Return the argument at which a function with a single peak is largest, by bisection on its slope."""
-    while low < high:
-        middle = (low + high) // 2
-        if value(middle) < value(middle + 1):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return low + bisect_left(range(low, high), True, key=lambda at: value(at) >= value(at + 1))
 
 
 def _check_chain(rows: Any, gap: float, least: float) -> None:

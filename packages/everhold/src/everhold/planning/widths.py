@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -160,8 +161,9 @@ def _units(mechanism: PublicLevels) -> tuple[str, float]:
 def _width_by_spread(mechanism: PublicLevels, kind: str, size: float, sd: float, surprises: int) -> Width:
     """Return the expected width for row values with standard deviation ``sd`` per row (S7)."""
     rows, nats = float(mechanism.rows), _last_nats(mechanism, surprises)
-    counts = mechanism.dependence.unit_counts
-    spread = sd * sd * (_squares(counts, mechanism.rows) if counts else rows)
+    counts = mechanism.dependence.unit_counts or ((1, 1),)
+    squares = sum(size * size * number for size, number in counts)
+    spread = sd * sd * (rows * squares / sum(size * number for size, number in counts))
     unsealed = planned_radius(spread=spread, total=rows, largest=size, nats=nats + math.log(2.0))
     training = mechanism.training_rows or mechanism.rows
     error = math.sqrt(spread * (1.0 + rows / training)) / rows
@@ -169,11 +171,6 @@ def _width_by_spread(mechanism: PublicLevels, kind: str, size: float, sd: float,
     released = Offsets(0.5, unsealed).usual
     halves = (min(half + mechanism.rounding, 0.5) for half in (min(confirmed, mechanism.tolerance), released, unsealed))
     return Width(kind, sd, surprises, *halves)
-
-
-def _squares(counts: tuple[tuple[int, int], ...], rows: int) -> float:
-    """Return the sum of the squared sizes of all sealed units, with shares scaled to the rows."""
-    return rows * sum(size * size * number for size, number in counts) / sum(size * number for size, number in counts)
 
 
 def surprises_until(mechanism: PublicLevels, width: float, at: float, alike: float | None = None) -> int | None:
@@ -188,11 +185,7 @@ def surprises_until(mechanism: PublicLevels, width: float, at: float, alike: flo
     dearest = min(most, math.floor(mechanism.queries * mechanism.grid / (mechanism.grid + 1.0)))
     if not wider(dearest):
         return None
-    narrow, wide = -1, dearest
-    while wide - narrow > 1:
-        middle = (narrow + wide) // 2
-        narrow, wide = (narrow, middle) if wider(middle) else (middle, wide)
-    return wide
+    return bisect_left(range(dearest), True, key=wider)
 
 
 def vacuous_in_words(mechanism: Mechanism, alike: float | None = None) -> str:
@@ -325,11 +318,9 @@ def _sign_test_step(rows: int, differing: int, nats: float) -> float | None:
 
     if not seen(differing):
         return None
-    fails, holds = differing // 2, differing
-    while holds - fails > 1:
-        middle = (fails + holds) // 2
-        fails, holds = (fails, middle) if seen(middle) else (middle, holds)
-    return (2 * holds - differing) / rows
+    more_than_half = range(differing // 2 + 1, differing)
+    wins = more_than_half.start + bisect_left(more_than_half, True, key=seen)
+    return (2 * wins - differing) / rows
 
 
 def _check(rows: int, disagreement: float, challenges: int, promotions: int, confidence: float) -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 import sys
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -357,8 +358,7 @@ def least_gain(claim: GateClaim, best: ClaimUnits, nats: float, *, step: float =
         low, high = (low, middle) if proved(even(middle)) else (middle, high)
     below, above = even(low), even(high)
     raised = np.cumsum(above > below) if step else np.full(units, 0)  # units that rise together, as few as are needed
-    few, many = 0, int(raised[-1])
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (few, middle) if proved(np.where(raised <= middle, above, below)) else (middle, many)
+    most = int(raised[-1])
+    enough = bisect_left(range(1, most), True, key=lambda many: proved(np.where(raised <= many, above, below)))
+    many = min(enough + 1, most)
     return float(2.0 * np.where(raised <= many, above, below).sum() / sizes.sum() - 1.0)

@@ -278,16 +278,13 @@ class BoundedDifferences(Procedure):
 
     def standard_error(self, guess: float) -> float:
         """Return ``sd sqrt(1 + n / n_t)``, the expected distance of an honest guess from the sealed statistic."""
-        return self._deviation * math.sqrt(1.0 + self.rows / self.training)
+        most = self.sensitivity * math.sqrt(self.rows) / 2.0
+        deviation = most if self.spread is None else min(self.spread, most)
+        return deviation * math.sqrt(1.0 + self.rows / self.training)
 
     def stakes(self, nats: float) -> dict[str, float]:
         """Return the sensitivity by its name, which a verifier needs to compute the interval again."""
         return {"sensitivity": self.sensitivity}
-
-    @property
-    def _deviation(self) -> float:
-        most = self.sensitivity * math.sqrt(self.rows) / 2.0
-        return most if self.spread is None else min(self.spread, most)
 
     @property
     def worth(self) -> float:

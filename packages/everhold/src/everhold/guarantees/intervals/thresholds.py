@@ -115,8 +115,10 @@ class OperatingPoint(OfScore):
         """Return both ends of the recall's interval. Each side has two events, each at a quarter of the level."""
         side = nats + math.log(2.0)
         alarms, recall = self._limit(seen.negatives, side), self._limit(seen.positives, side)
-        surely = _last(seen.alarms, lambda count: alarms(count, upper=True) <= self.rate)
-        maybe = _last(seen.alarms, lambda count: alarms(count, upper=False) <= self.rate)
+        surely, maybe = (
+            bisect_right(seen.alarms, self.rate, key=lambda count: alarms(int(count), upper=upper)) - 1
+            for upper in (True, False)
+        )
         low = 0.0 if surely < 0 else recall(int(seen.hits[surely]), upper=False)
         return low, recall(int(seen.hits[maybe]), upper=True)
 
@@ -235,15 +237,6 @@ class MedianOfLosses(OfScore):
             for at in (0.5 - apart, 0.5 + apart)
         )
         return float(high - low) / 2.0
-
-
-def _last(counts: NDArray[np.int64], allowed: Callable[[int], bool]) -> int:
-    """Return the index of the last allowed count, or -1 if no count is allowed. All allowed counts come first."""
-    low, high = -1, len(counts)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if allowed(int(counts[middle])) else (low, middle)
-    return low
 
 
 # The expected calibration error by bins: a largest value over signs needs one level (docs/theory/composites.md).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -242,8 +243,8 @@ class QuantilePlan(OneEntry[Quantile]):
             return float(low[0]), float(high[0])
 
         # tests are monotone in the edge, because one procedure with fixed stakes makes all of them
-        above = _leading(len(seen.edges), lambda place: ends(place)[1] < self.level)
-        below = _leading(len(seen.edges), lambda place: not ends(place)[0] > self.level)
+        above = bisect_left(range(len(seen.edges)), self.level, key=lambda place: ends(place)[1])
+        below = bisect_right(range(len(seen.edges)), self.level, key=lambda place: ends(place)[0])
         low = int(seen.edges[above - 1]) if above else -1
         high = int(seen.edges[below]) if below < len(seen.edges) else last
         told = {"edges": [low, high], "within": self.bound(nats)}
@@ -283,15 +284,6 @@ class QuantilePlan(OneEntry[Quantile]):
             return Quantile(value=None, low=None, high=None, level=self.level, level_error=None, **paid)
         value, low, high = self._numbers(*answer["edges"])
         return Quantile(value=value, low=low, high=high, level=self.level, level_error=answer["within"], **paid)
-
-
-def _leading(count: int, holds: Any) -> int:
-    """Count the leading positions at which a monotone condition holds, by bisection."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if holds(middle) else (low, middle)
-    return low
 
 
 def quantile(
