@@ -20,7 +20,7 @@ _Predictions = Annotated[
     Param("Row ids and predictions, in any order. In a form it may be the file of this name: CSV, TSV, Parquet or "
           "Arrow, told by its content, with the field `column` where it has several."),
 ]  # fmt: skip
-_Team = Annotated[str | None, Param("Your own name, for an analyst (the default).", longest=1_000)]
+_Team = Annotated[str | None, Param("Your own name, for an analyst (the default).", longest=1_000, logged="team")]
 
 
 def _competition(session: HoldoutSession) -> HoldoutCompetition:
@@ -103,17 +103,15 @@ class ChooseFinal(
 ):  # fmt: skip
     """Make an earlier submission of your team its final one, until the team submits again. Free."""
 
-    number: Annotated[int, Param("Of the submission, from 1, in the order of the team's own.", least=1)]
+    number: Annotated[
+        int, Param("Of the submission, from 1, in the order of the team's own.", least=1, logged="number")
+    ]
     team: _Team = None
 
     def perform(self, session: HoldoutSession) -> list[dict[str, Any]]:
         """Record the choice, and list the team's submissions."""
         _competition(session).choose(team=cast("str", self.team), number=self.number)
         return ListSubmissions(team=self.team).perform(session)
-
-    def facts(self, result: list[dict[str, Any]]) -> Mapping[str, Any]:
-        """Team and number of the submission."""
-        return {"team": self.team, "number": self.number}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +153,7 @@ class Disqualify(
     The team submits nothing more, and is compared with nobody at the end. What it was told stays paid.
     """
 
-    team: Annotated[str, Param("One that submitted.", longest=100, pattern=PRINTABLE, example="owls")]
+    team: Annotated[str, Param("One that submitted.", longest=100, pattern=PRINTABLE, example="owls", logged="team")]
     reason: Annotated[
         str, Param("One line, which everybody may read.", longest=1_000, example="two accounts of one person")
     ]
@@ -163,10 +161,6 @@ class Disqualify(
     def perform(self, session: HoldoutSession) -> TeamList:
         """Record the act, and list all teams."""
         return _competition(session).disqualify(team=self.team, reason=self.reason)
-
-    def facts(self, result: TeamList) -> Mapping[str, Any]:
-        """The team."""
-        return {"team": self.team}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,15 +174,13 @@ class MoveDeadline(
     A deadline that is over may be moved, too, until the study is unsealed.
     """
 
-    deadline: Annotated[str, Param("With the offset from UTC.", longest=100, example="2026-12-08T12:00:00+00:00")]
+    deadline: Annotated[
+        str, Param("With the offset from UTC.", longest=100, example="2026-12-08T12:00:00+00:00", logged="deadline")
+    ]
 
     def perform(self, session: HoldoutSession) -> TeamList:
         """Record the act, and list all teams."""
         return _competition(session).move_deadline(self.deadline)
-
-    def facts(self, result: TeamList) -> Mapping[str, Any]:
-        """The deadline."""
-        return {"deadline": self.deadline}
 
 
 COMPETITION_OPERATIONS: tuple[type[HoldoutOperation[Any]], ...] = (

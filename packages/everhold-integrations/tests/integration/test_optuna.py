@@ -16,8 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import everhold as eh
 from everhold.errors import QueryRejected
-from everhold_integrations.optuna import ATTRIBUTES, BestTrials, SealedObjective, declared_space
-from everhold_integrations.optuna_spaces import suggested
+from everhold_integrations.optuna import ATTRIBUTES, BestTrials, SealedObjective, declared_space, suggested
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from everhold.charts import INK, styled
 from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import altair as alt
 
@@ -48,26 +49,12 @@ def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
 
     # room to the right of each label: a reader's font may be wider than the one that was measured
     legend: dict[str, Any] = {"title": None, "orient": "bottom", "labelLimit": 0, "padding": 14, "columnPadding": 44}
-    names, band_name = ["what the analyst is told", "the truth, on fresh flights"], "the interval that everhold states"
+    names, band_name = ("what the analyst is told", "the truth, on fresh flights"), "the interval that everhold states"
     vertical = alt.Scale(zero=False)
-
-    def line(field: str, name: str, **mark: Any) -> alt.Chart:
-        lines = alt.Legend(**legend, symbolType="stroke", symbolSize=400, symbolStrokeWidth=2.5)
-        drawn: alt.Chart = (
-            alt.Chart()
-            .transform_calculate(line=f"'{name}'")
-            .mark_line(strokeWidth=2.5, **mark)
-            .encode(
-                x=alt.X("queries:Q", title="queries asked", axis=alt.Axis(format=",d", tickCount=5)),
-                y=alt.Y(f"{field}:Q", title=score, scale=vertical, axis=alt.Axis(format=".0%")),
-                color=alt.Color("line:N", scale=alt.Scale(domain=names, range=[_REPORTED, _TRUTH]), legend=lines),
-                strokeDash=alt.StrokeDash(
-                    "line:N", scale=alt.Scale(domain=names, range=[[1, 0], [6, 4]]), legend=lines
-                ),
-            )
-        )
-        return drawn
-
+    line = partial(
+        _line, x=("queries", "queries asked"), y={"title": score, "scale": vertical},
+        looks=dict(zip(names, (_REPORTED, _TRUTH), strict=True)), legend=legend,
+    )  # fmt: skip
     band = (
         alt.Chart()
         .transform_filter("isValid(datum.low)")
@@ -84,10 +71,11 @@ def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
             ),
         )
     )
-    told = line("reported", names[0], point=alt.OverlayMarkDef(size=36, filled=True, color=_REPORTED))
+    point = alt.OverlayMarkDef(size=36, filled=True, color=_REPORTED)
+    told = line(alt.Chart(), "reported", names[0], point=point)
     values = alt.InlineData(values=[asdict(point) for point in points])
     panels = (
-        alt.layer(band, line("fresh", names[1]), told, data=values)
+        alt.layer(band, line(alt.Chart(), "fresh", names[1]), told, data=values)
         .properties(width=340, height=260)
         .facet(
             column=alt.Column(
@@ -100,6 +88,39 @@ def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
     )
     chart: alt.FacetChart = styled(panels)
     return chart
+
+
+def _line(
+    chart: alt.Chart, field: str, name: str, *, x: tuple[str, str], y: Mapping[str, Any], looks: Mapping[str, str],
+    legend: Mapping[str, Any], **mark: Any,
+) -> alt.Chart:  # fmt: skip
+    """Draw a field as one of two named lines, of which the second is dashed.
+
+    Args:
+        chart: Chart with the filters of the line.
+        field: Field on the vertical axis.
+        name: Name of the line.
+        x: Field on the horizontal axis, and its title.
+        y: Title and scale of the vertical axis.
+        looks: Colour of both lines by name.
+        legend: Settings of the legend.
+        **mark: Further properties of the line.
+    """
+    import altair as alt
+
+    shown = alt.Legend(**legend, symbolType="stroke", symbolSize=400, symbolStrokeWidth=2.5)
+    colour, dash = (alt.Scale(domain=list(looks), range=each) for each in ([*looks.values()], [[1, 0], [6, 4]]))
+    drawn: alt.Chart = (
+        chart.transform_calculate(line=f"'{name}'")
+        .mark_line(strokeWidth=2.5, **mark)
+        .encode(
+            x=alt.X(f"{x[0]}:Q", title=x[1], axis=alt.Axis(format=",d", tickCount=5)),
+            y=alt.Y(f"{field}:Q", axis=alt.Axis(format=".0%"), **y),
+            color=alt.Color("line:N", scale=colour, legend=shown),
+            strokeDash=alt.StrokeDash("line:N", scale=dash, legend=shown),
+        )
+    )
+    return drawn
 
 
 _PROMOTED = "#009e73"
@@ -129,26 +150,15 @@ def night_chart(moments: Sequence[Moment]) -> alt.FacetChart:
 
     # room to the right of each label: a reader's font may be wider than the one that was measured
     legend: dict[str, Any] = {"title": None, "orient": "bottom", "labelLimit": 400, "padding": 14, "columnPadding": 44}
-    vertical, horizontal = alt.Scale(zero=False, nice=True), alt.Axis(format=",d", tickCount=5)
-
-    def line(field: str, name: str) -> alt.Chart:
-        looks = alt.Legend(**legend, symbolType="stroke", symbolSize=400, symbolStrokeWidth=2.5)
-        drawn: alt.Chart = (
-            alt.Chart()
-            .transform_filter(f"isValid(datum.{field})")
-            .transform_calculate(line=f"'{name}'")
-            .mark_line(strokeWidth=2.5, interpolate="step-after")
-            .encode(
-                x=alt.X("proposals:Q", title="models proposed", axis=horizontal),
-                y=alt.Y(f"{field}:Q", title="accuracy", scale=vertical, axis=alt.Axis(format=".0%")),
-                color=alt.Color("line:N", scale=alt.Scale(domain=_NAMES, range=[_REPORTED, INK]), legend=looks),
-                strokeDash=alt.StrokeDash(
-                    "line:N", scale=alt.Scale(domain=_NAMES, range=[[1, 0], [6, 4]]), legend=looks
-                ),
-            )
+    vertical = alt.Scale(zero=False, nice=True)
+    lines = [
+        _line(
+            alt.Chart().transform_filter(f"isValid(datum.{field})"), field, name, x=("proposals", "models proposed"),
+            y={"title": "accuracy", "scale": vertical},
+            looks=dict(zip(_NAMES, (_REPORTED, INK), strict=True)), legend=legend, interpolate="step-after",
         )
-        return drawn
-
+        for field, name in (("truth", _NAMES[1]), ("reported", _NAMES[0]))
+    ]  # fmt: skip
     dots = (
         alt.Chart()
         .transform_filter("datum.promoted && !isValid(datum.reported)")
@@ -165,12 +175,7 @@ def night_chart(moments: Sequence[Moment]) -> alt.FacetChart:
         )
     )
     panels = (
-        alt.layer(
-            line("truth", _NAMES[1]),
-            line("reported", _NAMES[0]),
-            dots,
-            data=alt.InlineData(values=[asdict(moment) for moment in moments]),
-        )
+        alt.layer(*lines, dots, data=alt.InlineData(values=[asdict(moment) for moment in moments]))
         .properties(width=340, height=260)
         .facet(
             column=alt.Column(

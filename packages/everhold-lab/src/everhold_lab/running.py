@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-import math
 import os
 import platform
 import re
@@ -17,14 +16,14 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from everhold.charts import html_page, svg_text
-from everhold.display import Display, columns_of, write_parquet
+from everhold.display import Display, columns_of, plain, write_parquet
 from everhold_lab.charts import plots_available
 from everhold_lab.experiments import EXPERIMENTS
 
@@ -79,7 +78,7 @@ class Results(Display):
     pictures: tuple[SavedPicture, ...] | None
     seconds: float
     machine: str
-    version: str
+    everhold: str
 
     @property
     def kept(self) -> bool:
@@ -92,39 +91,25 @@ class Results(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all results except the measured rows as plain data."""
-        drawn = self.pictures
+        said = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "summary"}
         return {
-            "experiment": self.experiment,
-            "title": self.title,
-            "source": self.source,
-            "about": self.about,
+            **said,
             "parameters": dict(self.parameters),
-            "repetitions": self.repetitions,
-            "seed": self.seed,
-            "seconds": self.seconds,
-            "machine": self.machine,
-            "everhold": self.version,
             "findings": [{"finding": finding, "kept": kept} for finding, kept in self.findings.items()],
-            "pictures": None
-            if drawn is None
-            else [{"title": one.title, "caption": one.caption, "file": one.file} for one in drawn],
+            "pictures": None if self.pictures is None else [asdict(one) for one in self.pictures],
             "rows": self.to_rows(),
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the lines of the summary, all with the same names, None for numbers that are missing or infinite."""
         names = columns_of(self.summary)
-        return [{name: _finite(row.get(name)) for name in names} for row in self.summary]
+        return [{name: plain(row.get(name)) for name in names} for row in self.summary]
 
     def to_frame(self) -> pd.DataFrame:
         """Return all measured rows as a pandas data frame (needs pandas)."""
         import pandas
 
         return pandas.DataFrame(list(self.rows), columns=columns_of(self.rows))
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_text(path: Path, text: str) -> None:
@@ -154,10 +139,7 @@ th.text, td.text { text-align: left; } .kept::before { content: "kept: "; color:
 @media (prefers-color-scheme: dark) { .kept::before { color: #3fb950; } .broken::before { color: #ff7b72; } }
 </style>"""
 _NO_PICTURES = "Pictures need Altair. Run <code>pip install 'everhold[plots]'</code>, then the same command again."
-_NAMES = {
-    "experiment", "title", "source", "about", "parameters", "repetitions", "seed", "seconds", "machine", "everhold",
-    "findings", "pictures", "rows",
-}  # fmt: skip
+_NAMES = {each.name for each in fields(Results)} - {"summary"}
 _MOST_LINES, _OPEN_LINES = 400, 40
 
 
@@ -349,17 +331,17 @@ def fingerprint_of(experiment: Experiment, *, seed: int, version: str) -> str:
         "seed": seed,
         "everhold": version,
     }
-    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=plain).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=as_json).encode()).hexdigest()
 
 
 def parameters_of(experiment: Experiment) -> dict[str, Any]:
     """Return the parameters of an experiment as plain data."""
     given = asdict(experiment)  # type: ignore[call-overload]  # every experiment is a dataclass
-    parameters: dict[str, Any] = json.loads(json.dumps(given, default=plain))
+    parameters: dict[str, Any] = json.loads(json.dumps(given, default=as_json))
     return parameters
 
 
-def plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """Convert a value of NumPy or a collection for JSON, as the ``default`` of ``json.dumps``."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
@@ -502,7 +484,7 @@ def run(
         repetitions=wanted,
         seed=seed,
         rows=tuple(rows),
-        summary=tuple(json.loads(json.dumps(summary, default=plain))),
+        summary=tuple(json.loads(json.dumps(summary, default=as_json))),
         findings={finding: bool(kept) for finding, kept in experiment.findings(summary, rows).items()},
         pictures=drawn,
         seconds=sum(finished[task].seconds for task in tasks),
@@ -510,7 +492,7 @@ def run(
             f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
             f"numpy {np.__version__}"
         ),
-        version=version,
+        everhold=version,
     )
     write_parquet(folder / f"{experiment.name}.parquet", rows)
     write_text(folder / f"{experiment.name}.json", json.dumps(results.to_dict(), indent=1, allow_nan=False) + "\n")
@@ -570,7 +552,7 @@ def _play(experiment: Experiment, setting: Setting, task: Task, seed: int) -> tu
     Its rows are converted to JSON and back, so that they equal rows that were read from a checkpoint.
     """
     began = time.perf_counter()
-    rows: list[Mapping[str, Any]] = json.loads(json.dumps(experiment.play(dict(setting), seed), default=plain))
+    rows: list[Mapping[str, Any]] = json.loads(json.dumps(experiment.play(dict(setting), seed), default=as_json))
     return task, Finished(seed, time.perf_counter() - began, [dict(row) for row in rows])
 
 

@@ -11,7 +11,7 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, ClassVar, Self, overload
@@ -25,8 +25,8 @@ class PrivacyCurve(ABC):
     """Upper bound on the hockey-stick divergence of neighbouring data sets, exact where a class says so.
 
     Curves are frozen, hashable and comparable. ``delta`` is nonincreasing with values in [0, 1]; at 0 it is the total
-    variation distance. A new curve defines `kind`, `_log_delta` and `_parameters`, and `_largest_loss` and
-    `_log_delta_at_infinity` where they are not infinite.
+    variation distance. A new curve defines `kind` and `_log_delta`, `_parameters` if the constructor does not take its
+    fields, and `_largest_loss` and `_log_delta_at_infinity` where they are not infinite.
     """
 
     __slots__ = ()
@@ -37,9 +37,9 @@ class PrivacyCurve(ABC):
     def _log_delta(self, epsilon: Floats) -> Floats:
         """Return the logarithm of delta at `epsilon`, shape (points,), non-negative and finite."""
 
-    @abstractmethod
     def _parameters(self) -> dict[str, Any]:
-        """Return the constructor's arguments as plain data."""
+        """Return the constructor's arguments by name, by default the fields."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
     @overload
     def log_delta(self, epsilon: float) -> float: ...
@@ -136,7 +136,10 @@ class PrivacyCurve(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as plain data: ``{"kind": ..., **parameters}``."""
-        return {"kind": self.kind, **self._parameters()}
+        said = self._parameters()
+        return {"kind": self.kind} | {
+            name: each.to_dict() if isinstance(each, PrivacyCurve) else each for name, each in said.items()
+        }
 
     def _family(self, times: int) -> tuple[Any, PrivacyCurve, int]:
         """Return a key, a base curve and a count. Curves with equal keys are joined by `_joined`."""
@@ -258,9 +261,6 @@ class GaussianCurve(PrivacyCurve):
     def _joined(self, times: int, other: Self, more: int) -> tuple[GaussianCurve, int]:
         return GaussianCurve(math.hypot(self.mu, other.mu)), 1
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"mu": self.mu}
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ZeroConcentratedCurve(PrivacyCurve):
@@ -312,9 +312,6 @@ class ZeroConcentratedCurve(PrivacyCurve):
 
     def _joined(self, times: int, other: Self, more: int) -> tuple[ZeroConcentratedCurve, int]:
         return ZeroConcentratedCurve(self.rho + other.rho), 1
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"rho": self.rho}
 
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
@@ -468,9 +465,6 @@ class ComposedCurve(PrivacyCurve):
         kept = math.fsum(times * _log_complement(curve._log_delta_at_infinity()) for curve, times in self.parts)
         return math.log(-math.expm1(kept)) if kept < 0 else -math.inf
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"parts": self.parts}
-
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as plain data, with its parts as ``{"curve", "times"}``."""
         return {"kind": self.kind, "parts": [{"curve": c.to_dict(), "times": n} for c, n in self.parts]}
@@ -521,13 +515,6 @@ class GroupCurve(PrivacyCurve):
 
     def _log_delta_at_infinity(self) -> float:
         return float(_group_table(self.base, self.rows)[1][-1])
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"base": self.base, "rows": self.rows}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the curve as plain data, with its base."""
-        return {"kind": self.kind, "base": self.base.to_dict(), "rows": self.rows}
 
 
 @lru_cache(maxsize=64)

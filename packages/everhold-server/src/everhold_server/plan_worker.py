@@ -7,11 +7,11 @@ a process that it can end. Jobs and plans are lines of JSON on standard input an
 from __future__ import annotations
 
 import json
-import math
 import sys
 from typing import Any
 
 from everhold.dependence import dependence_from_dict
+from everhold.display import plain
 from everhold.errors import DependenceError, warnings_collected
 from everhold.planning.plan import plan
 from everhold_server.untrusted.worker import limit
@@ -57,21 +57,12 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     except (TypeError, OverflowError):
         return {"refused": "an argument is of a type that is not expected", "dependence": False}
     return {
-        "plan": _finite(made.to_dict()),
+        "plan": plain(made.to_dict()),
         "explanation": made.explain(),
         "best": made.best.mechanism,
         "notes": {line.mechanism: line.note for line in made.lines},
         "warnings": [str(warning) for warning in warned],
     }
-
-
-def _finite(value: Any) -> Any:
-    """Return plain data in which numbers that are not finite are replaced by None."""
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 if __name__ == "__main__":

@@ -86,11 +86,8 @@ class Token(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all attributes by name, except the account and the subject."""
-        return {
-            "id": self.id, "role": self.role.value, "name": self.name,
-            "holdouts": None if self.holdouts is None else list(self.holdouts), "made": self.made,
-            "made_by": self.made_by, "expires": self.expires, "revoked": self.revoked, "used": self.used,
-        }  # fmt: skip
+        said = super(Token, self).to_dict()  # the decorator has made the class anew, for its slots
+        return {name: value for name, value in said.items() if name not in ("account", "subject")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from everhold.queries.predictions.files import Wanted, read_columns
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold_server.untrusted import worker as untrusted
+from everhold_server.untrusted.files import check_untrusted_rows, read_untrusted_results
 from everhold_server.untrusted.predictions import limits_for, read_untrusted
-from everhold_server.untrusted.results import read_untrusted_results
-from everhold_server.untrusted.rows import check_untrusted_rows
 from everhold_server.untrusted.worker import ReadingLimits
 
 SCHEMA = Schema(
@@ -184,7 +183,7 @@ def test_hostile_results_are_refused_and_take_no_memory_of_the_process_that_aske
 )
 def test_rows_that_nobody_should_open_are_refused_by_their_shape(tmp_path, monkeypatch, name, content, found):
     (path := tmp_path / name).write_bytes(content[: 2**24])
-    monkeypatch.setattr("everhold_server.untrusted.rows.MOST_CELLS", 2**20)
+    monkeypatch.setattr("everhold_server.untrusted.files.MOST_CELLS", 2**20)
     with pytest.raises(HoldoutRejected, match=found):
         check_untrusted_rows(path, name="the file")
 

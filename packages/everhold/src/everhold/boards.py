@@ -91,11 +91,8 @@ class OpenBoard(Display):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one dictionary for each model."""
-        return [
-            {"tier": row.tier, "model": row.model, "score": row.score, "low": row.low, "high": row.high,
-             "best_rank": row.best_rank, "worst_rank": row.worst_rank}
-            for row in self.rows
-        ]  # fmt: skip
+        columns = ("tier", "model", "score", "low", "high", "best_rank", "worst_rank")
+        return [{name: getattr(row, name) for name in columns} for row in self.rows]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data: ``{"rows": [...], "first", "may_be_first", "items", "confidence", ...}``."""

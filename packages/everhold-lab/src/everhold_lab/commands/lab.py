@@ -15,6 +15,7 @@ import typer
 from everhold.cli.arguments import FormatOption, ModelOption, model_from, with_option_groups
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
+from everhold.display import plain
 from everhold.progress import progress
 from everhold.strict_json import read_json
 
@@ -322,7 +323,7 @@ def leakage(
         else:
             attacked, others = row, _places(known)
             loss = bayesian_leakage(given["joint"], given["law"], row=attacked, known=others)
-    show_record({"leakage": _finite(loss), "row": attacked, "known": others}, form)
+    show_record({"leakage": plain(loss), "row": attacked, "known": others}, form)
 
 
 @group.command()
@@ -356,7 +357,7 @@ def influence(
     aims, facts = _places(targets), _places(given)
     with arguments_checked():
         found = enumerated_influence(joint, targets=aims, row=row, given=facts)
-    show_record({"influence": _finite(found), "row": row, "targets": aims, "given": facts}, form)
+    show_record({"influence": plain(found), "row": row, "targets": aims, "given": facts}, form)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -470,7 +471,7 @@ def _information(statement: str, bits: float, failure: float, level: float) -> d
     from everhold_lab.theory.post_selection import p_value_threshold
 
     kept = p_value_threshold(level, bits=max(0.0, bits), failure=failure) if failure < level else 0.0
-    return {"statement": statement, "bits": _finite(bits), "failure": failure, "p_value": kept}
+    return {"statement": statement, "bits": plain(bits), "failure": failure, "p_value": kept}
 
 
 def _tables(path: Path, *names: str) -> dict[str, NDArray[np.float64]]:
@@ -492,10 +493,6 @@ def _places(listed: str) -> list[int]:
         return [int(one) for one in listed.split(",") if one.strip()]
     except ValueError:
         raise Misuse(f"{listed!r} is no list of rows. Pass whole numbers with commas, such as 1,2.") from None
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _whole(value: float) -> int | None:

@@ -120,17 +120,16 @@ def error_shares(rows: Sequence[Row], *, analysts: Mapping[str, str], population
         strokeDash=alt.StrokeDash("analyst:N", scale=dash, legend=legend),
     )  # fmt: skip
     claim = alt.Chart().mark_rule(color=INK, strokeWidth=1.0).encode(y=alt.datum(1.0))
-    drawn: alt.FacetChart = (
-        alt.layer(claim, line, data=alt.InlineData(values=values))
-        .properties(width=340, height=220)
-        .facet(
-            facet=alt.Facet(
-                "population:N", title=None, sort=list(populations.values()), header=alt.Header(labelFontSize=14)
-            ),
-            columns=2,
-        )
-    )
-    chart: alt.FacetChart = styled(drawn, grid=0.5)
+    layers = alt.layer(claim, line, data=alt.InlineData(values=values)).properties(width=340, height=220)
+    return _in_panels(layers, "population", populations.values())
+
+
+def _in_panels(layers: Any, field: str, titles: Iterable[str]) -> alt.FacetChart:
+    """Return a chart with a panel for each value of a field, in the order of the titles, two abreast."""
+    import altair as alt
+
+    panels = alt.Facet(f"{field}:N", title=None, sort=list(titles), header=alt.Header(labelFontSize=14))
+    chart: alt.FacetChart = styled(layers.facet(facet=panels, columns=2), grid=0.5)
     return chart
 
 
@@ -185,18 +184,8 @@ def accuracy_bands(
         strokeDash=alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
     )  # fmt: skip
     values = alt.InlineData(values=_points(rows, horizontal=horizontal[0], panels=panels, panel_titles=panel_titles))
-    drawn = (
-        alt.layer(band, line, data=values)
-        .properties(width=340, height=240)
-        .facet(
-            facet=alt.Facet(
-                "panel:N", title=None, sort=list(panel_titles.values()), header=alt.Header(labelFontSize=14)
-            ),
-            columns=2,
-        )
-    )
-    chart: alt.FacetChart = styled(drawn, grid=0.5)
-    return chart
+    layers = alt.layer(band, line, data=values).properties(width=340, height=240)
+    return _in_panels(layers, "panel", panel_titles.values())
 
 
 def _points(

@@ -146,9 +146,6 @@ class SubsampledBitsCurve(PrivacyCurve):
     def _largest_loss(self) -> float:
         return self.draws * self._loss
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"draws": self.draws, "coins": self.coins, "share": self.share}
-
 
 @dataclass(frozen=True, slots=True)
 class InformationBound:

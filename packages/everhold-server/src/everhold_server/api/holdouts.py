@@ -28,7 +28,7 @@ from everhold_server.middleware import RateLimiter, TooMany
 from everhold_server.open_holdouts import Holdouts, OpenHoldouts
 from everhold_server.planners import check_network
 from everhold_server.principals import Forbidden, Principal, Role, Steward, Viewer
-from everhold_server.untrusted.rows import check_untrusted_rows
+from everhold_server.untrusted.files import check_untrusted_rows
 from everhold_server.uploads import Brought, Unusable
 from everhold_server.wire.answers import told
 

@@ -30,7 +30,7 @@ from everhold_server.api.contract import (
 )
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Forbidden, Role, Viewer
-from everhold_server.untrusted.certificates import report_on_untrusted
+from everhold_server.untrusted.files import report_on_untrusted
 from everhold_server.uploads import BroughtFile
 from everhold_server.wire.answers import told
 from everhold_server.wire.files import PARQUET_TYPE, parquet_bytes

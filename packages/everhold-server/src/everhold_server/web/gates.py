@@ -12,7 +12,7 @@ from everhold.queries.metrics.registry import METRICS
 from everhold_server.api.contract import HoldoutName, check_predictions_allowed
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Steward, Viewer
-from everhold_server.untrusted.results import read_untrusted_results
+from everhold_server.untrusted.files import read_untrusted_results
 from everhold_server.web.pages import ENDINGS, Fields, Form, page, performed
 from everhold_server.web.views import SAID_OF, View
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from everhold.display import plain
 from everhold.errors import EverholdWarning, warn_caller
 from everhold.operations.operation import AnyQuery, HoldoutOperation, Param, Role, RowSource, Table
 from everhold.progress import progress
@@ -74,11 +74,7 @@ class ListArrivals(
         """The timeline, with None for widths that are infinite."""
         session.executor.state()  # other rows may be there by now
         rows = session.accessor("arrivals").timeline()  # type: ignore[union-attr]
-        return [{key: _finite(value) for key, value in row.items()} for row in rows]
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return [plain(row) for row in rows]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from everhold.gates.open_challenge import OpenChallenge, Progress
     from everhold.gates.steps import ChallengeWorth
 
-_Gate = Annotated[str, Param("The gate's name.", longest=100, example="gate")]
-_Name = Annotated[str, Param("The gate's name.", longest=100, pattern=PRINTABLE)]
+_Gate = Annotated[str, Param("The gate's name.", longest=100, example="gate", logged="gate")]
+_Name = Annotated[str, Param("The gate's name.", longest=100, pattern=PRINTABLE, logged="gate")]
 _Margin = Annotated[float, Param("A challenger has to be better by more than this.")]
 _Challenges = Annotated[int | None, Param("Most challenges, by default as many as the budget pays.")]
 _Challenger = Annotated[str, Param("Name of the challenger, such as a commit.", longest=100, pattern=PRINTABLE)]
@@ -148,10 +148,6 @@ class OpenGate(
         )  # fmt: skip
         return gate.status()
 
-    def facts(self, result: Facts) -> Mapping[str, Any]:
-        """Name of the gate."""
-        return {"gate": self.name}
-
 
 @dataclass(frozen=True, kw_only=True)
 class ChallengeChampion(
@@ -198,10 +194,6 @@ class Complete(
         found.complete(self.champion, training=self.training)
         return found.status()
 
-    def facts(self, result: Facts) -> Mapping[str, Any]:
-        """Name of the gate."""
-        return {"gate": self.gate}
-
 
 @dataclass(frozen=True, kw_only=True)
 class OpenCaseGate(
@@ -239,10 +231,6 @@ class OpenCaseGate(
             at_least=self.at_least, missing=self.missing, champion=self.champion, baseline=self.baseline,
         )  # fmt: skip
         return gate.status()
-
-    def facts(self, result: Facts) -> Mapping[str, Any]:
-        """Name of the gate."""
-        return {"gate": self.name}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,10 +353,6 @@ class StartChallenge(
         gate = _at(session, self.gate, cases=True)
         return _cases(gate.open(self.challenger, batch=self.batch, futility=self.futility))
 
-    def facts(self, result: dict[str, Any]) -> Mapping[str, Any]:
-        """Name of the gate."""
-        return {"gate": self.gate}
-
 
 @dataclass(frozen=True, kw_only=True)
 class NextCases(
@@ -429,10 +413,6 @@ class Withdraw(
         """Record the end."""
         return _opened(session, self.gate, self.challenger).withdraw()
 
-    def facts(self, result: Verdict) -> Mapping[str, Any]:
-        """Name of the gate."""
-        return {"gate": self.gate}
-
 
 @dataclass(frozen=True, kw_only=True)
 class ListCasesLeft(
@@ -470,7 +450,3 @@ class CompleteResults(
         found = _at(session, self.gate, cases=True)
         found.complete(self.results, baseline=self.baseline)
         return found.cases_left()
-
-    def facts(self, result: list[Any]) -> Mapping[str, Any]:
-        """Name of the gate."""
-        return {"gate": self.gate}

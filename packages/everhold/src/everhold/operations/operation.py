@@ -147,8 +147,10 @@ class HoldoutOperation(Generic[Result]):
         return found  # type: ignore[no-any-return]
 
     def facts(self, result: Result) -> Mapping[str, Any]:
-        """Public facts of the act for the audit log: counts and hashes, no data."""
-        return {}
+        """Public facts of the act for the audit log: counts and hashes, no data; by default the fields for it."""
+        return {
+            each.about.logged: getattr(self, each.name) for each in parameters(type(self)) if each.about.logged
+        }  # fmt: skip
 
     def remark(self, result: Result) -> str:
         """What people should notice in the result; empty if nothing."""
@@ -167,6 +169,7 @@ class Param:
         pattern: Regular expression that a text fits.
         example: An allowed value, for documentation.
         travels: Whether a service receives the field.
+        logged: Name under which the audit log has the value; empty if it has not.
     """
 
     help: str
@@ -176,6 +179,7 @@ class Param:
     pattern: str | None = None
     example: Any = None
     travels: bool = True
+    logged: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,151 @@
+"""Certificates, results of cases and tables of rows from strangers, each looked at by a worker process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from everhold.certificate.verification import verify_certificate
+from everhold.errors import HoldoutRejected, QueryRejected
+from everhold.gates.files import read_case_file
+from everhold.sealing.intake.duckdb_files import file_pattern
+from everhold_server.untrusted.worker import ReadingLimits, read_in_worker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_OF_CERTIFICATES = ReadingLimits(content=2**22, memory=2 * 2**30)
+
+
+def report_on_untrusted(path: Path, *, public_key: str | None) -> dict[str, Any]:
+    """Check a stranger's certificate in a worker process, and return a `CertificateReport` as plain data.
+
+    Raises:
+        QueryRejected: If the file cannot be read within the limits.
+    """
+    found: dict[str, Any] = read_in_worker(
+        "everhold_server.untrusted.files:listed_report", path, name="the certificate", limits=_OF_CERTIFICATES,
+        advice="Send a certificate that everhold wrote.", public_key=public_key,
+    )  # fmt: skip
+    return found
+
+
+def listed_report(path: Path, *, name: str, public_key: str | None) -> dict[str, Any]:
+    """Return the report about a certificate as plain data. The worker process runs this."""
+    return verify_certificate(path, public_key=public_key).to_dict()
+
+
+_OF_RESULTS = ReadingLimits(content=2**26, memory=2**30)
+_MOST_STRANGE_COLUMNS = 100
+_MOST_VALUES = 2**19
+_FIRST_BYTES, _LONGEST_LINE = 2**10, 2**16
+
+
+def read_untrusted_results(path: Path, *, name: str, missing: str = "refuse") -> dict[str, list[Any]]:
+    """Read results of cases from a stranger's file, JUnit XML, promptfoo JSON or CSV, as `read_case_file` does.
+
+    Raises:
+        QueryRejected: If the file cannot be read within the limits of time and memory. Nothing was charged.
+        CaseRejected: If a case has no result and ``missing`` is ``"refuse"``. Nothing was charged.
+    """
+    found: dict[str, list[Any]] = read_in_worker(
+        "everhold_server.untrusted.files:listed_results", path, name=name, limits=_OF_RESULTS, missing=missing,
+        advice="Pass only the results of the cases of this suite.",
+    )  # fmt: skip
+    return found
+
+
+def listed_results(path: Path, *, name: str, missing: str) -> dict[str, list[Any]]:
+    """Return the results in a file by metric. The worker process runs this."""
+    with path.open("rb") as file:
+        begins = file.read(_FIRST_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+        file.seek(0)
+        first = file.readline(_LONGEST_LINE).strip()
+        several = first.startswith(b"{") and first.endswith(b"}") and bool(file.readline(1))  # objects, a line each
+    kind = {b"<": ".xml", b"{": ".jsonl" if several else ".json", b"[": ".json"}.get(begins, ".csv")
+    if kind == ".csv":
+        with path.open("rb") as file:
+            columns = 1 + file.readline(_LONGEST_LINE + 1).count(b",")
+        if columns > _MOST_STRANGE_COLUMNS:
+            raise QueryRejected(
+                f"{name} has more than {_MOST_STRANGE_COLUMNS} columns. Keep one for the case and one for each metric."
+            )
+    found = read_case_file(path, kind=kind, missing=missing)
+    cells = sum(map(len, found.values()))
+    if len(found) > _MOST_STRANGE_COLUMNS or cells > _MOST_VALUES:
+        raise QueryRejected(
+            f"{name} has {len(found):,} columns with {cells:,} values. "
+            f"Send at most {_MOST_STRANGE_COLUMNS} and {_MOST_VALUES:,}."
+        )
+    return found
+
+
+# The size of a table of rows, before an engine opens the file.
+
+MOST_COLUMNS = 2_000
+"""Columns of a table that a stranger sends, the parts of nested ones counted too."""
+
+MOST_CELLS = 2**31
+"""Rows times columns."""
+
+_BYTES_A_SECOND = 2**25
+_CHUNK = 2**22
+_FEWER_CELLS = "Keep only the columns that queries need, or a random sample of the rows."
+
+
+def check_untrusted_rows(path: Path, *, name: str) -> None:
+    """Check the size and readability of an uploaded Parquet or CSV file in a worker process.
+
+    Raises:
+        HoldoutRejected: If it has too many columns or cells, or cannot be looked at. Nothing was created.
+    """
+    size = path.stat().st_size
+    limits = ReadingLimits(content=size, seconds=20 + size // _BYTES_A_SECOND)
+    shape = read_in_worker(
+        "everhold_server.untrusted.files:shape",
+        path,
+        name=name,
+        limits=limits,
+        advice=_FEWER_CELLS,
+        refusal=HoldoutRejected,
+    )
+    rows, columns = shape["rows"], shape["columns"]
+    if columns > MOST_COLUMNS:
+        raise HoldoutRejected(
+            f"{name} has {columns:,} columns, more than the limit of {MOST_COLUMNS:,}. "
+            "Keep only the columns that queries need.",
+            columns=columns, most_columns=MOST_COLUMNS,
+        )  # fmt: skip
+    if rows * columns > MOST_CELLS:
+        raise HoldoutRejected(
+            f"{name} has {rows:,} rows and {columns:,} columns, more than the limit of "
+            f"{MOST_CELLS:,} values. {_FEWER_CELLS}",
+            rows=rows, columns=columns,
+        )  # fmt: skip
+
+
+def shape(path: Path, *, name: str) -> dict[str, Any]:
+    """Return at least how many rows and columns a file has. The worker process runs this."""
+    if path.suffix == ".parquet":
+        with duckdb.connect(":memory:", config={"temp_directory": ""}) as connection:
+            pattern = file_pattern(path)
+            try:
+                rows, columns = (
+                    connection.execute(text, [pattern]).fetchall()[0][0]
+                    for text in (
+                        "SELECT coalesce(sum(num_rows), 0) FROM parquet_file_metadata(?)",
+                        "SELECT count(*) FROM parquet_schema(?) WHERE num_children IS NULL OR num_children = 0",
+                    )
+                )
+            except duckdb.Error:
+                raise HoldoutRejected(f"{name} cannot be read as a Parquet file. Write it again.") from None
+            return {"rows": int(rows), "columns": int(columns)}
+    ends, columns, first = 0, 1, True
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            if first:
+                names = chunk.replace(b"\r", b"\n").partition(b"\n")[0]
+                columns, first = 1 + max(names.count(sign) for sign in (b",", b";", b"\t", b"|")), False
+            ends += chunk.count(b"\n") or chunk.count(b"\r")
+    return {"rows": ends, "columns": columns}
