@@ -194,7 +194,10 @@ class Answer(Display):
 
     def _in_line(self) -> str:
         left = left_in_words(self.remaining)
-        unsealed = self._unsealed()
+        unsealed = ""
+        if self.sealed is not None and self.sealed_low is not None and self.sealed_high is not None:
+            ends = f"[{at_least(self.sealed_low)}, {at_most(self.sealed_high)}]"
+            unsealed = f"unsealed {rounded(self.sealed)} in {ends}"
         if self.source == SILENT:
             return f"{unsealed or 'silent: told when the study is unsealed'}, charged {self.charged}, {left} left"
         if self.value is None and self.low is not None and self.high is not None:
@@ -210,12 +213,6 @@ class Answer(Display):
 
     def _which_rows(self, before: str) -> str:
         return "" if self.rows is None else f"{before}about rows {self.rows[0]:,} to {self.rows[1]:,}"
-
-    def _unsealed(self) -> str:
-        """Return the unsealed value and interval in words, or an empty text before unsealing."""
-        if self.sealed is None or self.sealed_low is None or self.sealed_high is None:
-            return ""
-        return f"unsealed {rounded(self.sealed)} in [{at_least(self.sealed_low)}, {at_most(self.sealed_high)}]"
 
     def explain(self) -> str:
         """Explain in words what the interval means, why it is as wide as it is, and what would make it narrower."""

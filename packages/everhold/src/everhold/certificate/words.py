@@ -146,6 +146,7 @@ _NOT_PROMISED = (
     "Anything about who asked, or about what the steward did, who sealed the rows and holds the key: the certificate "
     "binds what the ledger holds, and nothing else.",
 )
+_SECRECY = "Secrecy of single rows{beyond}."
 _SEALED_AGAIN = (
     "Anything about queries that were chosen after somebody had seen answers about these very rows from another "
     "holdout: they were sealed more than once, and budgets do not add up."
@@ -216,7 +217,8 @@ def with_words(facts: Mapping[str, Any]) -> dict[str, Any]:
     simulation, public = bool(facts["issue"]["simulation"]), rows["features"] == "public"
     depend = dependence.get("kind") != "independent"
     engine = rows.get("engine")
-    noisy = kind.traits.adds_noise
+    noisy, epsilon = kind.traits.adds_noise, facts["privacy"]["epsilon"]
+    tells_rows = epsilon is None or epsilon > _LARGE_EPSILON
     words: dict[str, dict[str, Any]] = {
         "promise": {
             "sentence": promise_sentence(facts, simulation=simulation),
@@ -252,7 +254,7 @@ def with_words(facts: Mapping[str, Any]) -> dict[str, Any]:
         "not_promised": {
             "items": [
                 *([_SEALED_AGAIN] if rows.get("also_sealed_as") else []),
-                _secrecy(facts["privacy"]),
+                _SECRECY.format(beyond="" if tells_rows else " beyond what the section on privacy states"),
                 *([_OTHER_ROWS] if public else []),
                 *_said_of_shares(_OTHER_SHARES, rows),
                 *([] if engine is None else [_OF_AN_ENGINE.format(engine=engine_name(engine))]),
@@ -441,13 +443,6 @@ def _privacy(privacy: Mapping[str, Any], kind: type[Mechanism], *, depend: bool,
     if depend:
         said.append("Rows that tell about each other are protected less: this counts one replaced row at a time.")
     return said
-
-
-def _secrecy(privacy: Mapping[str, Any]) -> str:
-    """Return the text that secrecy of single rows is not promised, apart from the stated privacy."""
-    if privacy["epsilon"] is None or privacy["epsilon"] > _LARGE_EPSILON:
-        return "Secrecy of single rows."
-    return "Secrecy of single rows beyond what the section on privacy states."
 
 
 _GATES_OF_CASES = (

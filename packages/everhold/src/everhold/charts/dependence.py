@@ -195,8 +195,8 @@ def correlation_chart(
     points = [
         {"correlation": strength, "radius": radius, "by": name}
         for strength, chain in chains.items()
-        for name, radius in _radii(request, chain).items()
-        if radius < 1.0
+        for name in _mechanisms()
+        if (radius := radius_of(name, replace(request, dependence=chain))) < 1.0
     ]
     lines = coloured_lines(points, _mechanisms(), labels=mechanism_labels()).encode(
         x=alt.X("correlation:Q", title="correlation of neighbouring rows", axis=alt.Axis(format=".1f")),
@@ -228,12 +228,6 @@ def _mechanisms() -> dict[str, tuple[str, list[int]]]:
     ):
         looks |= {kind.name: (kind.presentation.colour, dash) for kind in drawn[:1]}
     return looks
-
-
-def _radii(request: PlanRequest, chain: DependenceModel) -> dict[str, float]:
-    """Return the radius of each mechanism in the chart, for rows from this chain."""
-    made = replace(request, dependence=chain)
-    return {name: radius_of(name, made) for name in _mechanisms()}
 
 
 def _worth(rows: int, ratio: float, *, own: bool) -> list[alt.Chart]:

@@ -73,7 +73,15 @@ class ExtensibleGroup(CommandGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of all commands."""
-        return [*super().list_commands(ctx), *_further(_prefix(ctx))]
+        prefix = _prefix(ctx)
+        try:
+            commands = [name.replace("_", "-") for name, operation in OPERATIONS.items() if operation.command]
+            names = [*_COMMANDS, *([] if prefix else commands)]
+        except ExtensionError as fault:  # everhold's own commands must not need the others
+            sys.stderr.write(f"warning: {fault}\n")
+            names = list(OWN)
+        further = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+        return [*super().list_commands(ctx), *(name for name in further if "." not in name)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name; None if there is none."""
@@ -98,16 +106,13 @@ class ExtensibleGroup(CommandGroup):
         """
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
-            raise Misuse(f"There is no command {name!r}. {self._remedy(ctx, name)}")
+            remedy = f"'{ctx.command_path} --help' lists the commands."
+            if alike := get_close_matches(name, self.list_commands(ctx)):
+                remedy = f"Did you mean {' or '.join(map(repr, alike))}? {remedy}"
+            if extra := extra_for(_COMMANDS.group, _prefix(ctx) + name):
+                remedy = f"Install it: pip install 'everhold[{extra}]'."
+            raise Misuse(f"There is no command {name!r}. {remedy}")
         return super().resolve_command(ctx, args)
-
-    def _remedy(self, ctx: Any, name: str) -> str:
-        """Return what to do about a command that does not exist: install an extra, or take a similar name."""
-        if extra := extra_for(_COMMANDS.group, _prefix(ctx) + name):
-            return f"Install it: pip install 'everhold[{extra}]'."
-        alike = get_close_matches(name, self.list_commands(ctx))
-        guess = f"Did you mean {' or '.join(map(repr, alike))}? " if alike else ""
-        return f"{guess}'{ctx.command_path} --help' lists the commands."
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help, for which everhold's own commands are not imported."""
@@ -144,18 +149,6 @@ class ExtensibleGroup(CommandGroup):
 def _prefix(ctx: Any) -> str:
     """Part of an entry point's name before that of the command: none at the top."""
     return "" if ctx.parent is None else f"{ctx.info_name}."
-
-
-def _further(prefix: str) -> list[str]:
-    """Names of the commands that a group does not bring itself."""
-    try:
-        commands = [name.replace("_", "-") for name, operation in OPERATIONS.items() if operation.command]
-        names = [*_COMMANDS, *([] if prefix else commands)]
-    except ExtensionError as fault:  # everhold's own commands must not need the others
-        sys.stderr.write(f"warning: {fault}\n")
-        names = list(OWN)
-    found = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
-    return [name for name in found if "." not in name]
 
 
 def _built(name: str, called: str) -> Any:

@@ -398,17 +398,13 @@ class Spelled:
         ]
         each += _lines(self.given["queries"]) if "queries" in self.given else []
         if kind.form is Form.FLAG:
-            return self._paired(kind, each)
+            if len(each) != 2:
+                raise Misuse(
+                    f"--{_dashed(kind.name)} needs two queries, and {len(each)} are given. Pass one of them twice."
+                )
+            made: Query[Any] = kind.make(*each)
+            return made
         return self._made(kind, each, {**details, kind.several: self.given[kind.name]})
-
-    def _paired(self, kind: Kind, each: list[Any]) -> Query[Any]:
-        """Build a query that compares exactly two others."""
-        if len(each) != 2:
-            raise Misuse(
-                f"--{_dashed(kind.name)} needs two queries, and {len(each)} are given. Pass one of them twice."
-            )
-        made: Query[Any] = kind.make(*each)
-        return made
 
     def _made(self, kind: Kind, subject: Any, details: Mapping[str, Any]) -> Query[Any]:
         """Call the function that makes a query of a kind, and report what is missing as options."""

@@ -220,16 +220,6 @@ def describe(
             note(f"{name}: {said}")
 
 
-def _given_up(model: DependenceModel) -> float | None:
-    """Part of beta given up to the model; None where the model does not say enough yet."""
-    from everhold.errors import DependenceError
-
-    try:
-        return model.miss + model.training_distance()
-    except DependenceError:
-        return None
-
-
 def _sizes(model: DependenceModel, rows: int | None) -> tuple[int, ...]:
     """Return the numbers of rows for which a model is described."""
     if rows is not None:
@@ -241,25 +231,25 @@ def _sizes(model: DependenceModel, rows: int | None) -> tuple[int, ...]:
 
 
 def _line(model: DependenceModel, rows: int) -> dict[str, Any]:
-    """Return the line of the table for one number of rows."""
-    effective = model.concentration(rows)
-    return {
-        "rows": rows, "effective_rows": effective, "share": effective / rows, **_leakage(model, rows),
-        "given_up": _given_up(model),
-    }  # fmt: skip
+    """Return the line of the table for one number of rows, with the leakage if a mechanism with noise is installed.
 
-
-def _leakage(model: DependenceModel, rows: int) -> dict[str, Any]:
-    """Return what mechanisms with noise tell about a row under the model, if one is installed."""
+    ``given_up`` is the part of beta that the model may miss. It is None if the model does not say enough yet.
+    """
+    from everhold.errors import DependenceError
     from everhold.extensions import imported
     from everhold.mechanisms import MECHANISMS
 
+    effective = model.concentration(rows)
+    line: dict[str, Any] = {"rows": rows, "effective_rows": effective, "share": effective / rows}
     place = next((kind.traits.leakage for kind in MECHANISMS.values() if kind.traits.leakage), None)
-    if place is None:
-        return {}
-    leaked = imported(place)(model, loss=_ROW_LOSS, delta=_DELTA, rows=rows)
-    told = leaked if leaked < math.inf else None
-    return {"loss_if_independent": _ROW_LOSS, "delta": _DELTA, "leakage": told}
+    if place is not None:
+        leaked = imported(place)(model, loss=_ROW_LOSS, delta=_DELTA, rows=rows)
+        told = leaked if leaked < math.inf else None
+        line |= {"loss_if_independent": _ROW_LOSS, "delta": _DELTA, "leakage": told}
+    try:
+        return {**line, "given_up": model.miss + model.training_distance()}
+    except DependenceError:
+        return {**line, "given_up": None}
 
 
 def _draw_description(

@@ -87,7 +87,11 @@ class CommandGroup(TyperGroup):
                 leave_reader()
                 code = 1
             except Exception as fault:
-                code = _report(fault, as_json=_wants_json(given))
+                code, public = int(getattr(fault, "exit_code", 1)), said_of(fault)
+                told = (
+                    json.dumps(public, default=str) if _wants_json(given) else f"error: {printable(public['message'])}"
+                )
+                sys.stderr.write(told + "\n")
         if standalone_mode:
             sys.exit(code)
         return code
@@ -104,19 +108,6 @@ def _wants_json(arguments: Sequence[str]) -> bool:
     return any(pair == ("--format", "json") or pair[0] == "--format=json" for pair in pairs)
 
 
-def _report(fault: Exception, *, as_json: bool) -> int:
-    """Write an error to stderr and return its exit code.
-
-    `as_json` says whether to write the error as JSON.
-    """
-    code, public = int(getattr(fault, "exit_code", 1)), said_of(fault)
-    if as_json:
-        sys.stderr.write(json.dumps(public, default=str) + "\n")
-    else:
-        sys.stderr.write(f"error: {printable(public['message'])}\n")
-    return code
-
-
 def said_of(fault: BaseException) -> dict[str, Any]:
     """Return what may be said about an error."""
     if isinstance(fault, EverholdError):
@@ -128,7 +119,9 @@ def said_of(fault: BaseException) -> dict[str, Any]:
     if isinstance(fault, ModuleNotFoundError):
         return {"error": "MissingPackage", "message": _missing(str(fault.name))}
     if isinstance(fault, OSError) and fault.errno is not None:
-        return {"error": "FileError", "message": _file_message(fault)}
+        reason = (fault.strerror or "it fails").lower()
+        found = f"The file or folder {fault.filename or ''!s} cannot be used: {reason}."
+        return {"error": "FileError", "message": f"{found} Check its path and permissions."}
     return {"error": "UnexpectedError", "message": _UNEXPECTED}
 
 
@@ -151,12 +144,6 @@ def _usage_message(fault: Any) -> str:
             hint = ". Pass a condition or number as --mean 'arr_delay > 15'"
         message = f"{message[:1].upper()}{message[1:]}{hint}. See '{context.command_path} --help'."
     return message
-
-
-def _file_message(fault: OSError) -> str:
-    """Return the message for a file that cannot be used, without the words of the operating system."""
-    reason = (fault.strerror or "it fails").lower()
-    return f"The file or folder {fault.filename or ''!s} cannot be used: {reason}. Check its path and permissions."
 
 
 def _show_warning(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -135,18 +135,12 @@ def list_holdouts(
         with arguments_checked():
             rows = remote_storage(place).holdouts(place)
     else:
-        rows = _of_storage(place)
+        from everhold.ledger import LedgerStore
+        from everhold.sealing.configuration import listed_facts
+
+        with LedgerStore.open(address_of(place), create=False) as store:
+            rows = [listed_facts(record, store.head(record.id)) for record in store.records()]
     show_list(rows, _LISTED, form, document={"holdouts": rows})
-
-
-def _of_storage(place: str) -> list[dict[str, Any]]:
-    """Return the public facts of each holdout of a storage on this machine."""
-    from everhold.ledger import LedgerStore
-    from everhold.sealing.configuration import listed_facts
-
-    with LedgerStore.open(address_of(place), create=False) as store:
-        records = store.records()
-        return [listed_facts(record, store.head(record.id)) for record in records]
 
 
 _FAMILIES = ["name", "holds", "declared", "bits", "within"]
@@ -333,7 +327,14 @@ def unseal(
     """
     with opened(storage, name) as holdout:
         if not holdout.status()["closed"]:
-            _confirm(holdout.affected_holdouts(), yes=yes)
+            for text in (_FOR_EVER, *holdout.affected_holdouts()):
+                note(f"warning: {text}")
+            if not (yes or _has_terminal()):
+                raise Misuse(
+                    "Confirmation is needed. Run the command in a terminal, or pass --yes to close the study for ever."
+                )
+            if not yes:
+                typer.confirm("Unseal?", abort=True, err=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EverholdWarning)  # they were said before the confirmation
             unsealed = holdout.unseal()
@@ -341,27 +342,6 @@ def unseal(
     columns = ["sequence", "query", "asked", *UNSEALED, *(name for name in ("analyst", "about") if name in rows[0])]
     show_list(rows, columns, form, document=unsealed.to_dict())
     note(unsealed.explain())
-
-
-def _confirm(losses: list[str], *, yes: bool) -> None:
-    """Print what unsealing ends, and ask the user to confirm.
-
-    Args:
-        losses: Warnings about what else is lost.
-        yes: Whether the user has confirmed already, so that nothing is asked.
-
-    Raises:
-        Misuse: If there is no terminal for the answer.
-    """
-    for text in (_FOR_EVER, *losses):
-        note(f"warning: {text}")
-    if yes:
-        return
-    if not _has_terminal():
-        raise Misuse(
-            "Confirmation is needed. Run the command in a terminal, or pass --yes to close the study for ever."
-        )
-    typer.confirm("Unseal?", abort=True, err=True)
 
 
 def _has_terminal() -> bool:

@@ -7,7 +7,7 @@ import os
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -25,9 +25,6 @@ from everhold.operations.operation import (
     parameters,
     result_type,
 )
-
-if TYPE_CHECKING:
-    pass
 
 _WIDTH = 78
 _CODES = {
@@ -96,7 +93,8 @@ def _command(operation: type[HoldoutOperation[Any]]) -> Callable[..., None]:
     signature = [_parameter("storage", StorageArgument), _parameter("name", _Name, None)]
     if first is not None:
         kind = Path if first.holds(RowSource) else first.type if first.type is int else str
-        about = typer.Argument(metavar=_metavar(first), help=first.about.help, show_default=False)
+        called = "EXPRESSION" if first.holds(AnyQuery) else "FILE" if first.holds(RowSource) else first.name.upper()
+        about = typer.Argument(metavar=called, help=first.about.help, show_default=False)
         signature.append(_parameter(first.name, Annotated[kind | None, about], None))
     signature += [_option(each) for each in options]
     if result_type(operation) is Table:
@@ -116,11 +114,6 @@ def _command(operation: type[HoldoutOperation[Any]]) -> Callable[..., None]:
 def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
     """Return a parameter that can only be given by name."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-
-
-def _metavar(first: Parameter) -> str:
-    """Return the word by which the help calls the first argument of a command."""
-    return "EXPRESSION" if first.holds(AnyQuery) else "FILE" if first.holds(RowSource) else first.name.upper()
 
 
 def _option(each: Parameter) -> inspect.Parameter:

@@ -473,15 +473,9 @@ def _about(rule: SplitRule) -> str:
     return "rows drawn one by one, as these were"
 
 
-def _model_of(parts: Parts) -> DependenceModel:
-    """Return the dependence model that the parts of a split declare."""
-    from everhold.dependence import Groups, Independent
-
-    return Independent() if parts.groups is None else Groups(parts.sealed_sizes)
-
-
 def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
     """True if the command that seals would be accepted; `alike` is as for `Mechanism.expected_radius`."""
+    from everhold.dependence import Groups, Independent
     from everhold.mechanisms.checks_guesses import planned_surprises
     from everhold.planning import PlanRequest, best_mechanism
     from everhold.planning.choice import is_worth
@@ -489,7 +483,8 @@ def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
     with arguments_checked():
         request = PlanRequest(
             rows=parts.sealed_rows, queries=queries, surprises=planned_surprises(None, queries),
-            dependence=_model_of(parts), training_rows=parts.training_rows, alike=alike,
+            dependence=Independent() if parts.groups is None else Groups(parts.sealed_sizes),
+            training_rows=parts.training_rows, alike=alike,
         )  # fmt: skip
         best = best_mechanism(request)
     return is_worth(best, alike)

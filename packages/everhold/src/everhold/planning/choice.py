@@ -133,27 +133,17 @@ def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
     if not mechanism.traits.only_silent:
         tried.append((_SILENT, [mechanism.queries, *fewer], "nothing is told before the study is unsealed"))
     for name, counts, how in tried:
-        worth = (made for count in counts if (made := _planned_anew(mechanism, name, count)) and is_worth(made, alike))
+        anew = (tuned_for(name, PlanRequest.of(mechanism).with_queries(count)) for count in counts)
+        worth = (made for made in anew if not isinstance(made, str) and is_worth(made, alike))
         if (made := next(worth, None)) is not None:
             said = f"around {USUAL_VALUE:g} within ±{at_most(made.expected_radius(USUAL_VALUE, alike))}"
-            requested = {"queries": made.queries, **_surprises_of(made)}
+            requested, surprises = {"queries": made.queries}, made.planned_surprises
+            if surprises is not None and surprises != planned_surprises(None, made.queries):
+                requested["surprises"] = surprises
             python = "".join(f", {each}={number}" for each, number in requested.items())
             shell = "".join(f" --{each} {number}" for each, number in requested.items())
             call = f"mechanism={name!r}{python} (--mechanism {name}{shell})"
             yield f"{call}, {', '.join(filter(None, (how, said)))}"
-
-
-def _planned_anew(mechanism: Mechanism, name: str, queries: int) -> Mechanism | None:
-    """Return the named mechanism, planned for the same rows and another number of queries, or None if impossible."""
-    request = PlanRequest.of(mechanism).with_queries(queries)
-    made = tuned_for(name, request)
-    return None if isinstance(made, str) else made
-
-
-def _surprises_of(mechanism: Mechanism) -> dict[str, int]:
-    """Return the planned surprises as a keyword argument in a dict, which is empty for the default number."""
-    surprises = mechanism.planned_surprises
-    return {} if surprises in (None, planned_surprises(None, mechanism.queries)) else {"surprises": surprises}
 
 
 def _more_rows(mechanism: Mechanism, alike: float | None) -> str:

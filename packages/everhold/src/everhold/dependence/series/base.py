@@ -228,9 +228,25 @@ def checked_settings(given: SeriesSettings) -> dict[str, Any]:
     """
     settings: dict[str, Any] = {**UNDECLARED, **given}
     settings["fit_miss"] = settings.pop("miss")
-    settings["gap"] = _checked_gap(settings["gap"])
-    settings["lengths"] = _checked_lengths(settings["lengths"])
-    settings["step"] = _checked_step(settings["step"])
+    gap, step, lengths = settings["gap"], settings["step"], settings["lengths"]
+    if gap is not None and gap != math.inf:
+        try:
+            settings["gap"] = -1 if isinstance(gap, bool) else operator.index(gap)
+        except TypeError:
+            settings["gap"] = -1
+        if not 0 <= settings["gap"] <= _LARGEST_GAP:
+            raise DependenceError(f"gap is {gap!r}. Pass the whole number of rows that were left out, or math.inf.")
+    if lengths is not None:
+        pairs = tuple(sorted((operator.index(length), operator.index(number)) for length, number in lengths))
+        if not pairs or min(min(pair) for pair in pairs) < 1:
+            raise DependenceError(
+                f"lengths is {list(pairs)!r:.100}. Pass pairs (length, number of such series), each at least 1."
+            )
+        settings["lengths"] = pairs
+    if step is not None:
+        if isinstance(step, bool) or not isinstance(step, (int, float)) or not 0.0 < step < math.inf:
+            raise DependenceError(f"step is {step!r}. Pass the positive distance between neighbouring rows, or None.")
+        settings["step"] = float(step)
     if not 0.0 <= settings["fit_miss"] < 1.0:
         raise DependenceError(f"miss is {settings['fit_miss']}. Pass a probability below 1, such as 0.01.")
     for name in ("order_by", "state", "groups"):
@@ -295,40 +311,6 @@ def described(model: SeriesModel, what: str) -> str:
     return said
 
 
-def _checked_gap(gap: Any) -> float | None:
-    """Return a gap as a whole number, infinity or None, after a check."""
-    if gap is None or gap == math.inf:
-        return None if gap is None else math.inf
-    try:
-        number = -1 if isinstance(gap, bool) else operator.index(gap)
-    except TypeError:
-        number = -1
-    if not 0 <= number <= _LARGEST_GAP:
-        raise DependenceError(f"gap is {gap!r}. Pass the whole number of rows that were left out, or math.inf.")
-    return number
-
-
-def _checked_step(step: Any) -> float | None:
-    """Return the distance of neighbouring rows as a float or None, after a check."""
-    if step is None:
-        return None
-    if isinstance(step, bool) or not isinstance(step, (int, float)) or not 0.0 < step < math.inf:
-        raise DependenceError(f"step is {step!r}. Pass the positive distance between neighbouring rows, or None.")
-    return float(step)
-
-
-def _checked_lengths(lengths: Iterable[Iterable[int]] | None) -> tuple[tuple[int, int], ...] | None:
-    """Return sorted pairs of series length and number of series, or None, after a check."""
-    if lengths is None:
-        return None
-    pairs = tuple(sorted((operator.index(length), operator.index(number)) for length, number in lengths))
-    if not pairs or min(min(pair) for pair in pairs) < 1:
-        raise DependenceError(
-            f"lengths is {list(pairs)!r:.100}. Pass pairs (length, number of such series), each at least 1."
-        )
-    return pairs
-
-
 # Checks of rows against a model of series: their order, the gap to training rows, and their steps.
 
 _SHORTER = 0.02  # by how much the usual sealed step may fall short of the fitted one: clocks jitter, months differ
@@ -346,11 +328,32 @@ def check_rows(model: SeriesModel, facts: SeriesFacts) -> None:
             f"Some sealed rows of one series have the same value in column {model.order_by!r}. Name the column that "
             "tells series apart as groups=..."
         )
-    if model.gap is None or math.isfinite(model.gap):
-        _check_training(model, facts.training)
-        _check_gap(model, facts)
-    elif facts.training != "none":
-        _check_another_series(model, facts.training)
+    independent = model.gap is not None and math.isinf(model.gap)
+    if facts.training == "among" and not independent:
+        raise DependenceError(
+            "Training rows lie among the sealed rows of a series. Seal a later block of every series, or whole series "
+            "named by groups=..."
+        )
+    if facts.training != "none" and model.gap is None:
+        raise DependenceError(
+            f"The training rows come {facts.training} the sealed rows of the same series, and the gap is not known. "
+            "Declare how many rows were left out between them with gap=... (0 if none), or gap=math.inf if the "
+            "training rows are another, independent series."
+        )
+    if facts.training != "none" and independent and model.groups is not None:
+        raise DependenceError(
+            f"Training rows lie {facts.training} sealed rows with the same value in column {model.groups!r}, and "
+            "gap=math.inf says that they are of another series. Declare how many rows were left out between them "
+            "with gap=..., or keep whole series on one side."
+        )
+    if facts.apart is not None and model.gap is not None and not independent and facts.apart < model.gap + 0.5:
+        # half a step for clocks that are not even
+        raise DependenceError(
+            f"gap is {int(model.gap):,}, and in column {model.order_by!r} a training row is {facts.apart:.3g} steps "
+            f"from a sealed row of its series, where at least {int(model.gap) + 1:,} are needed. Declare the true "
+            "gap, or leave more rows out."
+        )
+    if facts.training != "none" and independent:
         warn_caller(
             DependenceWarning(
                 f"Training rows lie {facts.training} the sealed rows, and gap=math.inf says that they are another, "
@@ -394,43 +397,6 @@ def check_training_before(model: SeriesModel, structure: RowStructure) -> None:
         raise DependenceError(
             f"in column {model.order_by!r} training rows do not all come before them, and rows that go on would "
             "come near these. Seal the rows as another holdout"
-        )
-
-
-def _check_training(model: SeriesModel, training: str) -> None:
-    """Check that training rows lie before or after the sealed rows of a series, with a declared gap."""
-    if training == "among":
-        raise DependenceError(
-            "Training rows lie among the sealed rows of a series. Seal a later block of every series, or whole series "
-            "named by groups=..."
-        )
-    if training != "none" and model.gap is None:
-        raise DependenceError(
-            f"The training rows come {training} the sealed rows of the same series, and the gap is not known. Declare "
-            "how many rows were left out between them with gap=... (0 if none), or gap=math.inf if the training rows "
-            "are another, independent series."
-        )
-
-
-def _check_another_series(model: SeriesModel, training: str) -> None:
-    """Raise DependenceError if training rows declared independent belong to a sealed series."""
-    if model.groups is not None:
-        raise DependenceError(
-            f"Training rows lie {training} sealed rows with the same value in column {model.groups!r}, and "
-            "gap=math.inf says that they are of another series. Declare how many rows were left out between them "
-            "with gap=..., or keep whole series on one side."
-        )
-
-
-def _check_gap(model: SeriesModel, facts: SeriesFacts) -> None:
-    """Check that the order column shows at least the declared gap."""
-    if facts.apart is None or model.gap is None:
-        return
-    if facts.apart < model.gap + 0.5:  # half a step for clocks that are not even
-        raise DependenceError(
-            f"gap is {int(model.gap):,}, and in column {model.order_by!r} a training row is {facts.apart:.3g} steps "
-            f"from a sealed row of its series, where at least {int(model.gap) + 1:,} are needed. Declare the true "
-            "gap, or leave more rows out."
         )
 
 

@@ -422,11 +422,6 @@ def _hour(time: Node) -> Node:
     return _whole(_rest(_plain(Operation.FLOOR, time), _DAY), _HOUR)
 
 
-def _day_of_week(time: Node) -> Node:
-    """Return the node of the ISO weekday of a time, from 1 for Monday to 7."""
-    return _plus(_rest(_plus(_day_number(time), 3.0), 7.0), 1.0)
-
-
 def _date(time: Node) -> tuple[Node, Node, Node]:
     """Build the year, month and day of the Gregorian calendar, by years from March in eras of 400 years."""
     days = _plus(_day_number(time), _DAYS_TO_1970)
@@ -475,6 +470,6 @@ _RULES: dict[Operation, Callable[..., Node]] = {
     Operation.MONTH: lambda time: _date(time)[1],
     Operation.DAY: lambda time: _date(time)[2],
     Operation.HOUR: _hour,
-    Operation.DAY_OF_WEEK: _day_of_week,
+    Operation.DAY_OF_WEEK: lambda time: _plus(_rest(_plus(_day_number(time), 3.0), 7.0), 1.0),  # Monday is 1
     Operation.LOGARITHM: _logarithm,
 }
