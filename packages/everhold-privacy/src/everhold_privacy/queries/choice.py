@@ -62,10 +62,6 @@ class BestCandidate(Paid):
     candidate: str | None
     regret: float | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON data: index, candidate, regret, charged, remaining and query."""
-        return {"index": self.index, "candidate": self.candidate, "regret": self.regret, **self.payment()}
-
     def _found(self) -> str | None:
         if self.index is None:
             return None
@@ -265,11 +261,6 @@ class PrivateQuantileAnswer(Paid):
     quantile: float
     error: float | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON data: low, high, quantile, error and payment. An infinite end is None."""
-        low, high = (None if end is None or not math.isfinite(end) else end for end in (self.low, self.high))
-        return {"low": low, "high": high, "quantile": self.quantile, "error": self.error, **self.payment()}
-
     def _found(self) -> str | None:
         if self.low is None or self.high is None:
             return None
@@ -436,13 +427,6 @@ class PrivateFirstAbove(Paid):
     asked: str | None
     threshold: float
     within: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON data: index, found, asked, threshold, within and payment."""
-        return {
-            "index": self.index, "found": self.found, "asked": self.asked, "threshold": self.threshold,
-            "within": self.within, **self.payment(),
-        }  # fmt: skip
 
     def _found(self) -> str | None:
         if self.found is None:

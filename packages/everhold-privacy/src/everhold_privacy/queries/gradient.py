@@ -65,12 +65,6 @@ class VectorAnswer(Paid):
     within: float | None
     clip: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON data: values, lows, highs, within, clip and payment, with vectors as lists."""
-        vectors = {"values": self.values, "lows": self.lows, "highs": self.highs}
-        lists = {name: None if vector is None else vector.tolist() for name, vector in vectors.items()}
-        return {**lists, "within": self.within, "clip": self.clip, **self.payment()}
-
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one dictionary for each coordinate with value, low and high, none if the query was refused."""
         if self.values is None or self.lows is None or self.highs is None:

@@ -60,12 +60,6 @@ class Quantile(Paid):
     level: float
     level_error: float | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return ``{"value", "low", "high", "level", "level_error", ...}``, with None for an infinite end."""
-        low, high = (None if end is None or not math.isfinite(end) else end for end in (self.low, self.high))
-        numbers = {"value": self.value, "low": low, "high": high, "level": self.level, "level_error": self.level_error}
-        return {**numbers, **self.payment()}
-
     def _found(self) -> str | None:
         if self.value is None or self.low is None or self.high is None:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from everhold.answers import QuotedPrice, estimand_in_words
 from everhold.arguments import brief
-from everhold.display import Display, left_in_words, wider_in_words
+from everhold.display import Display, left_in_words, plain, wider_in_words
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.means import OfMeans
@@ -92,6 +92,11 @@ class Paid(QueryResult):
     def refused(self) -> bool:
         """Whether the query was refused, because the remaining budget may not pay for the answer."""
         return self._found() is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON data: the fields of its own by name, then the payment. An infinite end is None."""
+        own = [each.name for each in fields(self) if each.name not in Paid.__dataclass_fields__]
+        return {**{name: plain(getattr(self, name)) for name in own}, **self.payment()}
 
     def payment(self) -> dict[str, Any]:
         """Return the fields that end each `to_dict`: charged, remaining, query, and if needed widens and about."""
