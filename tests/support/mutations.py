@@ -1231,7 +1231,7 @@ MUTATIONS = [
         "S18",
         "no more rows of a pool arrive than by chance, not even a part of a batch",
         "everhold/families/pool.py",
-        "return shared if excess_by_chance(repetitions(connection, \"mark\")) < BY_CHANCE else 0",
+        'return shared if excess_by_chance(repetitions(connection, "mark")) < BY_CHANCE else 0',
         "return shared if rows.repeats(pool) else 0",
         ("everhold/integration/queries/test_assisted.py",),
     ),
