@@ -248,5 +248,5 @@ def test_the_whole_action_in_a_fresh_repository(tmp_path, programs, action, serv
         assert summary.read_text().endswith(comments[-1]["body"].removeprefix(f"{MARK}\n"))
     told = summary.read_text()
     assert "'t1' (line 9) crashed" in told.replace("\\", "")
-    assert "the baseline only for guards" in told
+    assert "new runs of the champion alone" in told
     assert comments[0]["body"].endswith("of a stranger")

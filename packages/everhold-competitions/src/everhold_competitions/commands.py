@@ -78,7 +78,10 @@ def submit(
     """
     if choose is not None:
         if predictions is not None:
-            raise Misuse("--choose names an earlier submission. Leave the file out.")
+            raise Misuse(
+                "--choose and a file are given together. Pass --choose for an earlier submission, or a file for a "
+                "new one."
+            )
         with opened(storage, name) as holdout, arguments_checked():
             holdout.competition.choose(team=team, number=choose)
         chosen = f"submission {choose:,} of team {team!r} is final"

@@ -88,9 +88,8 @@ class Competition(Display):
             object.__setattr__(self, "metric", plain)
         if self.feedback not in FEEDBACK:
             raise ValueError(
-                f"feedback is {brief(self.feedback)}. Pass one of "
-                f"{', '.join(map(repr, FEEDBACK))}, which says what a submission is told "
-                "before the end."
+                f"feedback is {brief(self.feedback)}. Pass one of {', '.join(map(repr, FEEDBACK))}, which says what "
+                "a submission is told before the end."
             )
         self._check_metric()
         for what, least in (("teams", 2), ("submissions", 1)):
@@ -107,9 +106,8 @@ class Competition(Display):
             raise ValueError(f"rules is {brief(rules)}. {expected}.")
         if self.queries > 10**9:
             raise ValueError(
-                f"teams is {self.teams:,} and submissions is {self.submissions:,}, which "
-                "together make more than 10^9 queries and comparisons. Pass smaller "
-                "numbers."
+                f"teams is {self.teams:,} and submissions is {self.submissions:,}, which together make more than "
+                "10^9 queries and comparisons. Pass smaller numbers."
             )
 
     def is_past(self, now: datetime) -> bool:
@@ -129,12 +127,14 @@ class Competition(Display):
     def _check_public(self) -> None:
         if self.public is None:
             if self.public_by is not None:
-                raise ValueError("public_by says which rows are public, and there are none. Pass public=0.3 with it.")
+                raise ValueError(
+                    "public_by is given without public=, the share of public rows. Pass public=0.3 with it."
+                )
             return
         if self.feedback != SCORE:
             raise ValueError(
-                f"public={brief(self.public)} gives rows for public scores, and feedback={self.feedback!r} tells no "
-                "scores. Pass feedback='score', or leave public out."
+                f"public={brief(self.public)} is only for feedback='score', and feedback is {self.feedback!r}. Pass "
+                "feedback='score', or leave public= out."
             )
         if not 0.0 < as_float(self.public) <= 0.5:
             raise ValueError(
@@ -278,7 +278,7 @@ class Competition(Display):
             HoldoutRejected: If that mechanism cannot keep such a competition, or its deadline is over.
         """
         if self.is_past(datetime.now(UTC)):
-            raise HoldoutRejected(f"The deadline, {self.deadline}, is over. Use a time to come.")
+            raise HoldoutRejected(f"The deadline {self.deadline} has passed. Pass a later time.")
         expected = GuessAndCheck if self.spends else Silent
         if mechanism is not None and mechanism != expected.name:
             raise HoldoutRejected(

@@ -96,10 +96,13 @@ class CompetitionPlanOptions(_CompetitionTerms):
         """
         if self.teams is None:
             if self.public is not None or self.feedback is not None:
-                raise Misuse("--teams is missing. --feedback and --public plan a competition, so pass it.")
+                raise Misuse(
+                    "--teams is missing, and --feedback and --public plan a competition for a number of teams. Pass "
+                    "--teams."
+                )
             return None
         if request.rows is None:
-            raise Misuse("--rows is missing. A competition is planned for a number of sealed rows, so pass it.")
+            raise Misuse("--rows is missing, and a competition is planned for a number of sealed rows. Pass --rows.")
         from everhold_competitions.planning import plan_competition
 
         return plan_competition(

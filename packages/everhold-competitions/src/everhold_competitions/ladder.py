@@ -59,7 +59,9 @@ class BestAccounting(Accounting["Ladder"]):
         (S3).
         """
         if charged:
-            raise ValueError("a new best was shown and is lost, and a leaderboard cannot go on from an earlier one")
+            raise ValueError(
+                "a lost submission was a new best score, and a leaderboard cannot go on from an earlier best"
+            )
         return super().after_loss(state, asked=asked, charged=charged, noise=noise)
 
     def charges_left(self, state: State) -> int:
@@ -165,11 +167,10 @@ class Ladder(Mechanism):
         page="description length",
         colour="#882255",
         explanation=(
-            "Every query is a submission to a leaderboard. The answer is the best score "
-            "so far, on a grid of steps. It changes, and is charged, only when the "
-            "average over the sealed rows of a new submission is better by more than a "
-            "step. Otherwise all that is told is that the submission is not that much "
-            "better. No noise is added."
+            "Every query is a submission to a leaderboard. The answer is the best score so far, on a grid of steps. "
+            "It changes, and is charged, only when the average over the sealed rows of a new submission is better "
+            "by more than a step. Otherwise all that is told is that the submission is not that much better. No "
+            "noise is added."
         ),
         theorem=(
             "Without noise, and with coarse answers, only so many courses of queries and answers are possible. "

@@ -205,10 +205,15 @@ class Leaderboard(Display):
                 return replace(_turned(each, "difference"), first=first, second=second)
         known = {row.team for row in self.standings}
         if strange := [team for team in (first, second) if team not in known]:
-            raise QueryRejected(f"There is no team {brief(strange[0])} on the board. Choose one that is there.")
+            raise QueryRejected(
+                f"There is no team {brief(strange[0])} on the board. Choose a team that is on the board."
+            )
         if first == second:
             raise QueryRejected(f"{brief(first)} is chosen twice. Choose two different teams.")
-        raise QueryRejected("Teams are compared on a final board, and this one has no comparison of the two.")
+        raise QueryRejected(
+            "Teams are compared only on the final board, and this board has no comparison of the two. Wait for the "
+            "end of the competition."
+        )
 
     def tell_apart(self, first: str, second: str) -> str:
         """Return a sentence on whether one of two teams is proved better, and the interval of their difference.
@@ -281,23 +286,19 @@ class Leaderboard(Display):
         sure = f"With probability {100.0 * self.confidence:.8g}% (statement {self.statement})"
         if self.final:
             return (
-                f"Final. {sure} every score's interval and every place holds, all of them "
-                "at once: a place is one more than the number of teams that are proved to "
-                "be better. A place such as 2-14 is a tie: these rows prove that the true "
-                "place is one of these, and cannot tell which. Not everyone on a place above "
-                "is proved to be better than everyone below. The comparisons say who is. "
-                f"{self._about}"
+                f"Final. {sure} every score's interval and every place holds, all of them at once: a place is one "
+                "more than the number of teams that are proved to be better. A place such as 2-14 is a tie: these "
+                "rows prove that the true place is one of these, and cannot tell which. Not everyone on a place "
+                f"above is proved to be better than everyone below. The comparisons say who is. {self._about}"
             )
         if self.public is not None:
             return f"Not final. A place on this board proves nothing. {public_in_words(self.public)}"
         if self.feedback == "score":
             return (
-                f"Not final. {sure} every interval holds. A team stands behind those whose "
-                "interval lies beyond its own. Where the sealed rows confirmed a team's "
-                "guess, the board shows the interval and no score, because the guess is "
-                "the team's own word. At the end final submissions are compared, row by "
-                "row where the score allows it. That tells more of them apart. "
-                f"{self._about}"
+                f"Not final. {sure} every interval holds. A team stands behind those whose interval lies beyond its "
+                "own. Where the sealed rows confirmed a team's guess, the board shows the interval and no score, "
+                "because the guess is the team's own word. At the end final submissions are compared, row by row "
+                f"where the score allows it. That tells more of them apart. {self._about}"
             )
         if self.feedback == "leader":
             return (
@@ -330,9 +331,8 @@ class Leaderboard(Display):
         wide = max((s.high - s.low) / 2.0 for s in self.standings if s.low is not None and s.high is not None)
         places = len(Counter(row.rank for row in self.standings))
         return (
-            f"{winner} {len(self.standings):,} teams on {places:,} places. {proved:,} of "
-            f"{len(self.comparisons):,} pairs are told apart. Every score is within "
-            f"{at_most(wide)} or less."
+            f"{winner} {len(self.standings):,} teams on {places:,} places. {proved:,} of {len(self.comparisons):,} "
+            f"pairs are told apart. Every score is within {at_most(wide)} or less."
         )
 
 

@@ -118,12 +118,10 @@ class CompetitionPlan(Display):
                 "planned"
             )
         return (
-            f"With {_called(asked)} {score} is within {at_most(asked['final_within'])}, and {told} "
-            f"more often than not: {asked['pairs']:,} of {pairs:,} pairs, if true scores are {self.spacing:g} apart "
-            f"and {files}.\n"
-            f"Recommended: {_called(best)}. {why[0].upper()}{why[1:]}.\n"
-            f"public_within is for the first public score{later}. All widths hold at once, with probability "
-            f"{100 * self.confidence:g} %."
+            f"With {_called(asked)} {score} is within {at_most(asked['final_within'])}, and {told} more often than "
+            f"not: {asked['pairs']:,} of {pairs:,} pairs, if true scores are {self.spacing:g} apart and "
+            f"{files}.\nRecommended: {_called(best)}. {why[0].upper()}{why[1:]}.\npublic_within is for the first "
+            f"public score{later}. All widths hold at once, with probability {100 * self.confidence:g} %."
         )
 
 
@@ -183,8 +181,8 @@ def plan_competition(
     if wanted not in kinds:  # it cannot be: Competition says why
         Competition(feedback=feedback, public=public)
         raise ValueError(
-            f"feedback is {feedback!r}, and by {terms.in_words} only 'none' and public rows are planned. Choose one of "
-            "them."
+            f"feedback is {feedback!r}, which is not planned for {terms.in_words}. Pass 'none', or public= with a "
+            "share of public rows."
         )
     lines = []
     for told, share in kinds:

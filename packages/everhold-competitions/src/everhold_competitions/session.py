@@ -115,8 +115,8 @@ class Receiving:
             refuse_look_alikes(team, teams, of="team")
         if known is None and len(teams) >= competition.teams:
             raise QueryRejected(
-                f"The competition was planned for {competition.teams:,} teams and has as "
-                "many. Submit as one of these teams, or ask the host."
+                f"The competition was planned for {competition.teams:,} teams, and that many have submitted. Submit "
+                "as one of these teams, or ask the host."
             )
         if self.session.left(known) < 1:
             raise QueryRejected(
@@ -263,7 +263,7 @@ class CompetitionSession:
     """A competition that takes submissions, on top of the query executor of its holdout.
 
     Attributes:
-        executor: The holdout at work, as the steward has it.
+        executor: Executor of the open holdout, with the rights of the steward.
         competition: Terms that were fixed when the rows were sealed.
         files: Predictions of submissions.
         champions: Predictions of leaders.
@@ -351,7 +351,7 @@ class CompetitionSession:
             self._check_open(accounts, "A team is disqualified before that")
             known = accounts.of(Submissions).teams.get(team)
             if known is None:
-                raise QueryRejected(f"There is no team {brief(team)} that submitted.")
+                raise QueryRejected(f"No team named {brief(team)} has submitted. Pass a name from the board.")
             return not known.out
 
         self.record({"kind": DISQUALIFICATION, "team": team, "reason": reason}, f"team {team!r} is disqualified", check)
@@ -366,7 +366,7 @@ class CompetitionSession:
         def check(accounts: Accounts) -> bool:
             self._check_open(accounts, "A deadline is moved before that")
             if replace(self.competition, deadline=deadline).is_past(datetime.now(UTC)):
-                raise QueryRejected(f"The deadline, {deadline}, is over. Use a time to come.")
+                raise QueryRejected(f"The deadline {deadline} has passed. Pass a later time.")
             return self.terms(accounts.of(Submissions)).deadline != deadline
 
         self.record({"kind": DEADLINE, "deadline": deadline}, f"the deadline is {deadline}", check)

@@ -126,9 +126,8 @@ class FormatReport(Display):
         joined = "in the order of the rows" if self.joined_by is None else f"joined by {self.joined_by!r}"
         values = ", ".join(f"{name}: {rounded(count)}" for name, count in self.values.items())
         return (
-            f"The format is right: {self.rows:,} predictions, {joined}, for {self.metric} "
-            f"({values}). Team {self.team!r} has {self.left:,} submissions left. Nothing "
-            "was received or charged."
+            f"The format is right: {self.rows:,} predictions, {joined}, for {self.metric} ({values}). Team "
+            f"{self.team!r} has {self.left:,} submissions left. Nothing was received or charged."
         )
 
 

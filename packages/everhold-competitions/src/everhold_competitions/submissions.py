@@ -252,10 +252,8 @@ class HoldoutCompetition(HoldoutAccessor):
         self._check_final()
         if self._competition is not None:
             raise QueryRejected(
-                "This holdout takes submissions and no other queries "
-                f"(feedback={self._competition.feedback!r}). Call "
-                "holdout.competition.submit(predictions, team=...), or run 'everhold "
-                "submit'."
+                f"This holdout takes submissions and no other queries (feedback={self._competition.feedback!r}). "
+                "Call holdout.competition.submit(predictions, team=...), or run 'everhold submit'."
             )
 
     def status_facts(self, head: Head) -> dict[str, Any]:
@@ -322,7 +320,8 @@ class HoldoutCompetition(HoldoutAccessor):
     def _check_final(self) -> None:
         if self._recorded is not None and (of := self._recorded.get(_OF)) is not None:
             raise QueryRejected(
-                f"These are the public rows of {of!r}, and they answer only its submissions. Use {of!r}."
+                f"This holdout has the public rows of {of!r}, and only submissions to {of!r} are scored on them. "
+                f"Open {of!r}."
             )
 
     def _session(self) -> CompetitionSession:

@@ -102,10 +102,10 @@ class Submissions(LedgerExtension):
         """
         lines = [Team(*line) for line in stored["teams"]]
         if not all(map(_is_sound, lines)) or type(stored["closed"]) is not bool:
-            raise ValueError("a team is impossible")
+            raise ValueError("the record of a team is malformed")
         deadline, moved = stored.get("deadline", ["", 0])
         if type(deadline) is not str or type(moved) is not int or (moved > 0) != bool(deadline):
-            raise ValueError("a deadline is impossible")
+            raise ValueError("the record of the deadline is malformed")
         return cls({line.name: line for line in lines}, stored["closed"], deadline, moved)
 
     def stored(self) -> dict[str, Any] | None:
@@ -154,7 +154,7 @@ class Submissions(LedgerExtension):
         """
         before = self.teams.get(team) if _is_name(team) else None
         if before is None or not _is_digest(predictions) or self.closed:
-            raise ValueError("a submission was chosen that was not received, or after the end")
+            raise ValueError("a team chose a submission that was never received, or chose it after the end")
         self.teams[before.name] = replace(before, final=predictions, chosen=before.chosen + 1)
 
     def count_answer(self, told_of: object, *, charged: int, promoted: bool) -> None:
@@ -212,7 +212,7 @@ class Submissions(LedgerExtension):
     def _moderate(self, description: Mapping[str, Any], source: object) -> None:
         team, reason, deadline = (description.get(name) for name in ("team", "reason", "deadline"))
         if self.closed:
-            raise ValueError("the host acted after the end")
+            raise ValueError("the host changed the competition after its end")
         if source == DEADLINE:
             if not (isinstance(deadline, str) and deadline):
                 raise ValueError("the deadline is malformed")
@@ -220,7 +220,7 @@ class Submissions(LedgerExtension):
             return
         known = self.teams.get(team) if _is_name(team) else None
         if known is None or known.out or not is_reason(reason):
-            raise ValueError("a team was disqualified that was not on the board, or without a reason")
+            raise ValueError("a team was disqualified without a reason, or was not on the board")
         self.teams[known.name] = replace(known, out=reason)
 
 

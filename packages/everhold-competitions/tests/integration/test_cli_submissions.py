@@ -188,9 +188,9 @@ def test_a_submission_may_be_a_parquet_file(teams, everhold):
 HOSTILE = [
     (packed("repeat('x', 100000)"), "a text of 100,000 characters"),
     (packed("CASE i WHEN 7 THEN repeat('x', 50000000) ELSE '1' END"), "unpacks to"),
-    (packed("list_resize([1], 1000)"), "lists or the like"),
-    (packed("{'a': 1}"), "lists or the like"),
-    (packed("'1'::BLOB"), "lists or the like"),
+    (packed("list_resize([1], 1000)"), "lists or other nested values"),
+    (packed("{'a': 1}"), "lists or other nested values"),
+    (packed("'1'::BLOB"), "lists or other nested values"),
     (changed(lambda lines: [*lines[:-1], f"{lines[-1].split(',')[0]},{'x' * 2_000}"]), "a text of 2,000"),
     (million, "more than 1,000 columns"),
     (changed(lambda lines: lines[:-1]), "1 of the sealed rows' ids not at all"),

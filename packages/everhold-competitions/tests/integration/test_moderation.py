@@ -66,12 +66,12 @@ def test_acts_of_the_host_are_in_the_chain_and_follow_from_it(contest, tmp_path,
 
 
 def test_a_deadline_is_never_past(contest, tmp_path):
-    with pytest.raises(QueryRejected, match="a time to come"):
+    with pytest.raises(QueryRejected, match="Pass a later time"):
         contest.competition.move_deadline(PAST)
     with pytest.raises(ValueError, match="offset"):
         contest.competition.move_deadline("2031-01-01")
     assert contest.competition.leaderboard().deadline == contest.competition._competition.deadline
-    with pytest.raises(HoldoutRejected, match="a time to come"):
+    with pytest.raises(HoldoutRejected, match="Pass a later time"):
         eh.Holdout.create(
             f"sqlite:///{tmp_path}/other.db", "other", label="y", rows=eh.Rows(features="public"),
             holdout={"x": np.arange(9.0), "y": np.arange(9) % 2}, competition=eh.Competition(deadline=PAST),
@@ -84,7 +84,7 @@ def test_an_analyst_and_a_team_that_is_not_there(contest):
     for act in (lambda: own.disqualify(team="owls", reason="rivals"), lambda: own.move_deadline(LATER)):
         with pytest.raises(QueryRejected, match="Only the steward"):
             act()
-    with pytest.raises(QueryRejected, match="no team"):
+    with pytest.raises(QueryRejected, match="No team named"):
         contest.competition.disqualify(team="crows", reason="never seen")
     with pytest.raises(ValueError, match="one line"):
         contest.competition.disqualify(team="owls", reason="")

@@ -87,10 +87,10 @@ def test_what_cannot_be_planned_is_refused_with_its_reason():
     for wrong, said in (
         ({"metric": "f1", "positives": 0.0}, "positives"),
         ({"metric": "roc_auc", "positives": 1.0}, "positives"),
-        ({"metric": "f1", "feedback": "score"}, "public rows are planned"),
+        ({"metric": "f1", "feedback": "score"}, "not planned for"),
         ({"metric": {"score": "r2", "low": 0.0, "high": 9.0}}, "spread is missing"), ({"metric": "f2"}, "metric"),
         ({"spacing": 0.0}, "spacing"), ({"feedback": "all"}, "feedback"),
-        ({"public": 0.3}, "tells no scores"), ({"teams": 1}, "teams"),
+        ({"public": 0.3}, "is only for feedback='score'"), ({"teams": 1}, "teams"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=said):
             plan_competition(**{"rows": 1_000, "teams": 5, "submissions": 3, **wrong})

@@ -87,7 +87,7 @@ def test_a_submission_that_is_told_nothing_is_spent_of_an_allotment():
     described = {**received("owls", A), "analyst": "owls"}
     assert accounts.replay(described, {"source": SUBMISSION}, 0) is None
     assert accounts.parts["owls"].asked == 1
-    assert "beyond the allotment" in accounts.replay(described, {"source": SUBMISSION}, 0)
+    assert "more than the allotment" in accounts.replay(described, {"source": SUBMISSION}, 0)
     assert "never charged" in accounts.replay(received("owls", A), {"source": SUBMISSION}, 1)
     accounts.unseal()
     assert "after the study had been unsealed" in accounts.replay(received("owls", A), {"source": SUBMISSION}, 0)

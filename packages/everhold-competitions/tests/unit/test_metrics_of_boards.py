@@ -50,7 +50,10 @@ def test_a_misspelled_key_or_name_is_refused_with_the_nearest_one(metric, meant)
 
 @pytest.mark.parametrize(
     ("metric", "classes", "said"),
-    [("neg_log_loss", ["a", "b", "c"], "labels 0 and 1 alone"), ("calibration_in_the_large", [0, 1], "is best at 0")],
+    [
+        ("neg_log_loss", ["a", "b", "c"], "labels 0 and 1 alone"),
+        ("calibration_in_the_large", [0, 1], "does not order models"),
+    ],
 )
 def test_what_orders_no_predictions_of_such_classes_names_other_metrics(tmp_path, metric, classes, said):
     rng = np.random.default_rng(0)

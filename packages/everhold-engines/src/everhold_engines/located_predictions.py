@@ -80,9 +80,8 @@ def _wanted(query: Any) -> Iterator[tuple[Predictions, LabelQuery]]:
         if isinstance(value, Predictions):
             if role != "predictions":
                 raise QueryRejected(
-                    "The predictions for the training rows are in a table of the engine. "
-                    "Pass an array, a table with row ids, predictions_in(path, "
-                    "row_id=...), or your own guess."
+                    "The predictions for the training rows are in a table of the engine. Pass an array, a table "
+                    "with row ids, predictions_in(path, row_id=...), or your own guess."
                 )
             yield value, query
         elif isinstance(value, Query):
@@ -122,9 +121,8 @@ def _table(name: str, row_id: str | None, rows: RowStore, schema: Schema) -> Joi
     if table.kinds[own] is not (ColumnKind.STRING if text else ColumnKind.NUMBER):
         kinds = ("text", "no text") if text else ("numbers", "no numbers")
         raise QueryRejected(
-            f"The ids of this holdout are {kinds[0]}, and those of {table.called} are "
-            f"{kinds[1]}. Convert the ids to the same "
-            f"type{', with all their zeros' if text else ''}."
+            f"The ids of this holdout are {kinds[0]}, and those of {table.called} are {kinds[1]}. Convert the ids to "
+            f"the same type{', with all their zeros' if text else ''}."
         )
     _check_ids(table, schema)
     return table
@@ -183,8 +181,7 @@ def _column(table: JoinedTable, given: Predictions, schema: Schema) -> JoinedCol
     kind = table.kinds[given.column]
     if kind not in _USABLE or (kind is ColumnKind.STRING) != (schema.label_kind == "string"):
         raise QueryRejected(
-            f"The predictions in column {given.column!r} of {table.called} are of type "
-            f"{kind.value}, and the labels are of type {schema.label_kind}. Pass "
-            "predictions of the type of the labels, without missing values."
+            f"The predictions in column {given.column!r} of {table.called} are of type {kind.value}, and the labels "
+            f"are of type {schema.label_kind}. Pass predictions of the type of the labels, without missing values."
         )
     return table.column(given.column)

@@ -81,9 +81,8 @@ class JoinedTable:
             raise
         except (HoldoutRejected, ValueError):
             raise QueryRejected(
-                f"There is no table {table!r} of predictions that can be read in the "
-                "engine of the sealed rows. Pass its name as the engine has it, and check "
-                "the right to read it."
+                f"There is no table {table!r} of predictions that can be read in the engine of the sealed rows. Pass "
+                "its name as the engine has it, and check the right to read it."
             ) from None
 
     @property

@@ -235,8 +235,7 @@ class TableWindow:
             self._checked = key, state, digest  # it stays refused
             raise IntegrityError(
                 f"Rows of {self._stored.name!r} were changed "
-                f"{'while they were read' if when == 'while' else 'after sealing'}. "
-                "Restore the rows that were sealed."
+                f"{'while they were read' if when == 'while' else 'after sealing'}. Restore the rows that were sealed."
             )
 
     def _state(self) -> object:
@@ -388,9 +387,8 @@ class Remote(Sealable):
             known = other.identities()
         if not known:
             raise QueryRejected(
-                f"The table {table!r} is a view or has rows that are not stored in it, so "
-                "they could depend on sealed rows or on the query. Write the rows to a "
-                "plain table."
+                f"The table {table!r} is a view or has rows that are not stored in it, so they could depend on "
+                "sealed rows or on the query. Write the rows to a plain table."
             )
         if any(overlap(one, each) for one in known for each in own):
             raise QueryRejected(f"{table!r} has the rows that are sealed. Use another table.")

@@ -387,9 +387,8 @@ class RemoteRows(EvaluatedRows):
         """
         if self._schema.row_id is None:
             raise QueryRejected(
-                "This query needs rows in an order, and a table in an engine has none. "
-                "Use a holdout that was created with row_id=..., or ask an expression "
-                "with a mechanism that needs no order."
+                "This query needs the rows in an order, and a table in an engine has no order. Use a holdout that "
+                "was created with row_id=..., or ask an expression with a mechanism that needs no order."
             )
         of = self.engine.dialect
         keys = ", ".join((*window_numbers(self._windows, of), of.column(self._schema.row_id)))

@@ -167,9 +167,8 @@ class SparkConnection(EngineConnection):
         with self.lock:
             if self.pid != os.getpid():
                 raise EverholdError(
-                    "A Spark session does not survive the fork of a process. Start "
-                    "processes with the method 'spawn', or open the holdout there with "
-                    "another session."
+                    "A Spark session does not survive the fork of a process. Start processes with the method "
+                    "'spawn', or open the holdout there with another session."
                 )
             if self._copy is not None and is_stopped(self._copy) and self.is_mine:
                 self.opened = self._copy = None
@@ -316,9 +315,8 @@ class SparkTable(StoredTable[SparkConnection]):
             return ".".join(map(SPARK.quoted, name_parts(self.name)))
         if _PATTERN.search(self.name) or not (Path(self.name).is_absolute() or urlsplit(self.name).scheme):
             raise ValueError(
-                f"{self.name!r} is not the full path of one folder. Pass a path such as "
-                "/data/flights or s3a://bucket/flights, without characters that Spark "
-                "takes for a pattern."
+                f"{self.name!r} is not the full path of one folder. Pass a path such as /data/flights or "
+                "s3a://bucket/flights, without characters that Spark takes for a pattern."
             )
         return self._view
 

@@ -143,9 +143,8 @@ def table_beside(engine: Engine, training: SealableTable) -> Engine:
     theirs, ours = training.to_dict(), engine.to_dict()
     if any(theirs[name] != ours[name] for name in ("kind", "place")):
         raise HoldoutRejected(
-            f"The training rows are a table in another engine ({training.title}) than the "
-            f"sealed rows ({engine.title}), or have another address. Copy one of the "
-            "tables, or pass the training rows as a file."
+            f"The training rows are a table in another engine ({training.title}) than the sealed rows "
+            f"({engine.title}), or have another address. Copy one of the tables, or pass the training rows as a file."
         )
     try:
         return engine.beside(str(theirs["table"]))
@@ -226,9 +225,8 @@ def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapp
         fault = "it cannot be read, or is no plain table"
     if fault is not None:
         raise IntegrityError(
-            f"The training table {facts['table']!r} is not the one that was there when the "
-            f"rows were sealed: {fault}. Restore its {facts['rows']:,} rows in the same "
-            "columns, and add new rows to another table."
+            f"The training table {facts['table']!r} is not the one that was there when the rows were sealed: "
+            f"{fault}. Restore its {facts['rows']:,} rows in the same columns, and add new rows to another table."
         )
     return table
 
@@ -350,9 +348,8 @@ def _check_conformance(engine: Engine) -> None:
     if not tried.agrees:
         told = "; ".join(line.strip() for line in str(tried).splitlines())
         raise HoldoutRejected(
-            f"{engine.title} computes other sums than everhold expects, so its answers "
-            f"could not be trusted: {told}. Use another version or other settings of the "
-            "engine."
+            f"{engine.title} computes other sums than everhold expects, so its answers could not be trusted: {told}. "
+            "Use another version or other settings of the engine."
         )
 
 
@@ -427,7 +424,6 @@ def check_public(facts: dict[str, Any]) -> None:
     """
     if any(isinstance(value, str) and _SECRET.search(value) for value in facts.values()):
         raise HoldoutRejected(
-            "The engine's address seems to have a password in an unexpected place, and it "
-            "would stay in the ledger. Put user and password before the host, or in "
-            f"{ENGINE_VARIABLE}."
+            "The engine's address seems to have a password in an unexpected place, and it would stay in the ledger. "
+            f"Put user and password before the host, or in {ENGINE_VARIABLE}."
         )

@@ -146,9 +146,8 @@ def check_parts(parts: Sequence[tuple[Any, str]], key: StewardKey) -> None:
         for number, (engine, fingerprint) in enumerate(parts, 1):
             if not hmac.compare_digest(keyed_fingerprint(engine, key), fingerprint):
                 raise IntegrityError(
-                    f"Rows of {engine.table!r} that arrived before "
-                    f"{engine.watermark.until} are not those that were sealed. Restore "
-                    "them, and give late rows a later time."
+                    f"Rows of {engine.table!r} that arrived before {engine.watermark.until} are not those that were "
+                    "sealed. Restore them, and give late rows a later time."
                 )
             line(number)
 

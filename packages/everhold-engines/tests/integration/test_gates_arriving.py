@@ -113,6 +113,6 @@ def test_without_row_ids_a_gate_of_a_table_is_refused(tmp_path):
     pond = pond_of(tmp_path, may.drop(columns="id")).arriving_by("day", "2026-06-01")
     with created(tmp_path, pond, rows=eh.Rows(), training=flights(300, 90).drop(columns="id")) as holdout:
         before = holdout.status()
-        with pytest.raises(QueryRejected, match=r"needs rows in an order.*created with row_id"):
+        with pytest.raises(QueryRejected, match=r"needs the rows in an order.*created with row_id"):
             holdout.gate("accuracy", champion="delay > 0")
         assert holdout.status() == before

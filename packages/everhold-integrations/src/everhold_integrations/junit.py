@@ -148,7 +148,7 @@ class _JUnit:
         elif _NUMBER.fullmatch(value):
             if name in (*self._scores, "passed", "duration"):
                 line = f"Line {self.parser.CurrentLineNumber} of the file"
-                raise QueryRejected(f"{line} has {brief(name)} of one test twice. Name it otherwise.")
+                raise QueryRejected(f"{line} has {brief(name)} of one test twice. Give this property another name.")
             self._scores[name] = float(value)
 
     def characters(self, text: str) -> None:

@@ -120,7 +120,8 @@ def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     if unknown or settings.get("metric", "accuracy") not in _METRICS:
         fault = f"Unknown setting {unknown[0]!r}" if unknown else f"Unknown metric {settings['metric']!r}"
         raise QueryRejected(
-            f"{fault}. evaluator_config may have {', '.join(_SETTINGS)}, and metric is one of {', '.join(_METRICS)}."
+            f"{fault} in evaluator_config. Its settings are {', '.join(_SETTINGS)}, and metric is one of "
+            f"{', '.join(_METRICS)}."
         )
     return settings
 

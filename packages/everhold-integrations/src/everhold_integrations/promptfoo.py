@@ -39,8 +39,8 @@ def promptfoo_runs(results: Any) -> Iterator[CaseRun]:
     arms = {json.dumps([row.get("provider"), row.get("promptIdx")], sort_keys=True) for row in rows}
     if len(arms) > 1:
         raise QueryRejected(
-            f"The promptfoo results are of {len(arms)} providers or prompts, and a challenger is one. Run promptfoo "
-            "with --filter-providers."
+            f"The promptfoo results are of {len(arms)} providers or prompts, and a challenger is a single one. Run "
+            "promptfoo for one, with --filter-providers."
         )
     runs: Counter[str] = Counter()
     tests: dict[str, str] = {}

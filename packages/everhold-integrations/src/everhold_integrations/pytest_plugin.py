@@ -104,8 +104,8 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if len(acts) > 1:
         raise pytest.UsageError(
-            f"--everhold-{acts[0]} and --everhold-{acts[1]} exclude each other. Seal once, challenge or check "
-            "afterwards."
+            f"--everhold-{acts[0]} and --everhold-{acts[1]} are given together. Pass one of them: seal once, then "
+            "challenge or check."
         )
     for name, (known, *_) in _OPTIONS.items():
         if known and acts[0] not in known and config.getoption(f"--everhold-{name}") is not None:
@@ -122,7 +122,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--everhold-show") and any(shown.values()):
         option = next(name for name, value in shown.items() if value)
         raise pytest.UsageError(
-            f"{option} shows what becomes of sealed tests. Leave it out, or pass --everhold-show if that is no secret."
+            f"{option} shows which sealed tests pass. Leave it out, or pass --everhold-show if that is no secret."
         )
     config.pluginmanager.register(SealedCases(config, acts[0]), "everhold-cases")
 
@@ -257,9 +257,9 @@ class SealedCases:
             raise ValueError(f"--everhold-runs is {runs}. Pass a whole number of at least 1.")
         path = Path(storage.removeprefix("sqlite:///"))
         if "://" not in str(path) and not path.parent.is_dir():
-            raise ValueError(f"The folder {str(path.parent)!r} is not there. Make it, outside of the repository.")
+            raise ValueError(f"The folder {str(path.parent)!r} does not exist. Make it outside of the repository.")
         if (summary := self._option("summary")) and not Path(summary).parent.is_dir():
-            raise ValueError(f"The folder of the summary {summary!r} is not there. Make it, or name another file.")
+            raise ValueError(f"The folder of the summary {summary!r} does not exist. Make it, or name another file.")
         if sealing:
             check_terms(self._gate, **self._terms())
             if not path.exists() and "://" not in str(path):

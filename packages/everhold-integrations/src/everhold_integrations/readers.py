@@ -68,12 +68,12 @@ def runs_of(content: bytes, kind: str, columns: Columns) -> Iterable[CaseRun]:
         if each.marks <= names:
             return each.read(found, columns)
     listed = " or ".join(f"{each.name} ({', '.join(sorted(each.marks))})" for each in known)
-    raise QueryRejected(f"The {kind[1:].upper()} file is of no known form. Pass results of {listed}.")
+    raise QueryRejected(f"The {kind[1:].upper()} file has no form that can be read. Pass results of {listed}.")
 
 
 def _document(content: bytes, what: str = "The JSON file") -> Any:
     if content.count(b"{") > _MOST_OBJECTS:
-        raise QueryRejected(f"{what} has more than {_MOST_OBJECTS:,} objects. Pass results alone.")
+        raise QueryRejected(f"{what} has more than {_MOST_OBJECTS:,} objects. Pass a file that has only results.")
     try:
         return read_json(content)
     except JsonFault as wrong:

@@ -99,7 +99,7 @@ def test_no_outcome_of_a_sealed_test_is_shown(session, tmp_path):
     (tmp_path / "suite.db").unlink()
     for option in ("--pdb", "-s", "--log-cli-level=INFO"):
         assert session("--everhold-seal=main", option) == 2
-        assert "shows what becomes of sealed tests" in session.output
+        assert "shows which sealed tests pass" in session.output
     assert session("--everhold-seal=main") == 0
     assert session("--everhold-gate=main", "--everhold-show", right=11) == 1
     assert "FAILED test_suite.py::test_case[11]" in session.output
@@ -143,7 +143,7 @@ def test_a_suite_whose_tests_have_no_outcome_is_not_sealed(session, tmp_path, ch
 
 
 def test_a_fault_of_the_storage_is_told_before_tests_run(session, tmp_path):
-    for storage, option, said in (("no/s.db", "seal", "'no' is not there"), ("s.db", "gate", "no ledger")):
+    for storage, option, said in (("no/s.db", "seal", "'no' does not exist"), ("s.db", "gate", "no ledger")):
         assert session(f"--everhold-storage={storage}", f"--everhold-{option}=main") == 2
         assert said in session.output
         assert "40 sealed" not in session.output
@@ -200,7 +200,7 @@ def test_a_wrong_option_ends_the_session_before_the_first_test(session, tmp_path
     for options, said in (
         ((*new, "--everhold-range=cost=10"), "is not a range"),
         ((*new, "--everhold-not-worse=cost"), "is not a pair"),
-        ((*new, "--everhold-not-worse=passed=0.1"), "both a success and a guard"),
+        ((*new, "--everhold-not-worse=passed=0.1"), "also in better="),
         ((*new, "--everhold-open=1"), "share of cases"),
         ((*new, "--everhold-units=tests"), "Pass 'cases' or 'runs'"),
         ((*new, "--everhold-challenges=0"), "at least 1"),

@@ -148,7 +148,7 @@ def test_split_rows_are_simulated_up_to_a_size(monkeypatch):
         ({"rows": True}, "rows is True"),
         ({"queries": 15}, "queries is 15"),
         ({"runs": 0}, "runs is 0"),
-        ({"confidence": 1.0}, "nothing to audit"),
+        ({"confidence": 1.0}, "No mechanism can be audited"),
         ({"analysts": ["nobody"]}, "no analyst 'nobody'"),
         ({"mechanisms": ["magic"]}, "'magic' is no mechanism"),
         ({"mechanisms": ["empirical"]}, "promises nothing to analysts who adapt"),

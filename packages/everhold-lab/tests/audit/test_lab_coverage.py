@@ -109,7 +109,7 @@ def test_a_population_needs_rules_of_its_cube_and_a_mechanism_that_asks_all_rows
     population = CopiedInGroups(points=8, size=2)
     for mechanism, rules, says in [
         (Empirical(rows=64, queries=20), 8, r"rules is 8\. Pass a number from 1 to 7\."),
-        (SampleSplitting(rows=64, queries=4), 3, r"sample_splitting splits the rows\. Pass a mechanism that asks all"),
+        (SampleSplitting(rows=64, queries=4), 3, r"sample_splitting answers from a part of the rows\. Pass a"),
     ]:
         with pytest.raises(ValueError, match=says):
             CubeBoard(

@@ -56,7 +56,7 @@ def test_interruption_leaves_quietly(everhold, monkeypatch):
         (("--plan", "there.json"), "not well-formed JSON"),
         (("--rows", "256", "--queries", "60", "--analysts", "nobody"), "There is no analyst"),
         (("--rows", "256", "--queries", "60", "--mechanism", "magic"), "is no mechanism"),
-        (("--rows", "64", "--queries", "5000"), "nothing to audit"),
+        (("--rows", "64", "--queries", "5000"), "No mechanism can be audited"),
     ],
 )
 def test_wrong_usage_is_explained(everhold, tmp_path, monkeypatch, arguments, reason):

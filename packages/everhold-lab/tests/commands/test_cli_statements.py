@@ -87,7 +87,7 @@ def test_a_file_without_a_law_is_wrong_usage(everhold, tmp_path, pair):
     broken = tmp_path / "broken.json"
     for content in ("[1, 2]", "{", '{"joint": [[1, "a"], 2]}', '{"joint": {}}', '{"law": []}'):
         broken.write_text(content)
-        assert "See the example in --help" in everhold("lab", "leakage", str(broken), code=2).stderr
+        assert "the example in --help" in everhold("lab", "leakage", str(broken), code=2).stderr
     broken.write_text('{"joint": [[0.5, 0.6]], "law": [[[1], [1]]]}')
     assert "sum to 1" in everhold("lab", "leakage", str(broken), code=2).stderr
     assert "sum to 1" in everhold("lab", "information", str(broken), code=2).stderr

@@ -220,9 +220,8 @@ class _GradientStep(GradientQuery):
             longest = float(np.max(np.linalg.norm(vectors, axis=1), initial=0.0))
             if longest > self.clip * (1.0 + _TOLERATED):
                 raise QueryRejected(
-                    f"A training row has a gradient of length {longest:.6g}, above clip = "
-                    f"{self.clip:g}, so the regret would not be proved. Pass a larger clip "
-                    "or a smaller radius, or scale the columns. This step was not "
-                    "charged."
+                    f"A training row has a gradient of length {longest:.6g}, above clip = {self.clip:g}, so the "
+                    "regret would not be proved. Pass a larger clip or a smaller radius, or scale the columns. This "
+                    "step was not charged."
                 )
         return bought

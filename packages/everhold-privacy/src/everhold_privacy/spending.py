@@ -54,9 +54,8 @@ class Spending(Display):
         if self.epsilon is None or self.epsilon_planned is None:
             return f"{told}, without secret noise: nothing is promised about what they told about any one row"
         return (
-            f"{told} told about any one row at most epsilon {at_most(self.epsilon)} at "
-            f"delta {self.delta:g}, and {at_most(self.epsilon_planned)} once the whole "
-            "budget is spent"
+            f"{told} told about any one row at most epsilon {at_most(self.epsilon)} at delta {self.delta:g}, and "
+            f"{at_most(self.epsilon_planned)} once the whole budget is spent"
         )
 
 

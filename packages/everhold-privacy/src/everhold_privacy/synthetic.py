@@ -50,7 +50,9 @@ def checked_histogram(histogram: ArrayLike, *, cells: int, rows: int | None = No
             "in each cell."
         )
     if rows is not None and int(counts.sum()) != rows:
-        raise ValueError(f"The histogram does not hold {rows:,} rows, as was stated. Count the same rows.")
+        raise ValueError(
+            f"The counts of the histogram do not sum to {rows:,}, the number of rows. Pass counts of the same rows."
+        )
     return counts.astype(np.int64)
 
 

@@ -103,7 +103,7 @@ class RandomisedResponse:
         """
         values = np.asarray(own, dtype=np.int64)
         if values.ndim != 1 or np.any((values < 0) | (values >= self.classes)):
-            raise ValueError(f"the classes are not all whole numbers from 0 to {self.classes - 1}")
+            raise ValueError(f"A class is not a whole number from 0 to {self.classes - 1}. Number the classes from 0.")
         kept = noise.words(len(values), stream="keep") < np.uint64(self._kept)
         others = self._below(self.classes - 1, int(np.sum(~kept)), noise)
         reports = values.copy()
@@ -233,7 +233,10 @@ class ContinualCounter:
         """
         time = state.time + 1
         if time > self.horizon:
-            raise ValueError(f"{self.horizon} arrivals were planned, and this is one more.")
+            raise ValueError(
+                f"horizon is {self.horizon}, and that many arrivals were counted already. Plan a new counter with a "
+                "larger horizon."
+            )
         level = (time & -time).bit_length() - 1  # the node that ends here takes up all smaller ones
         sums, noisy = list(state.sums), list(state.noisy)
         sums[level] = sum(sums[:level]) + value

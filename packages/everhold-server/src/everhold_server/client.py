@@ -198,7 +198,10 @@ class HttpTransport:
         kind = type(operation)
         method, _, place = kind.route.partition(" ")
         if not method:
-            raise QueryRejected(f"{kind.verb} works only where the sealed rows are. Use Holdout.open on that machine")
+            raise QueryRejected(
+                f"{kind.verb} cannot be used through a service. Use Holdout.open on the machine that has the sealed "
+                "rows"
+            )
         known = {each.name: each for each in parameters(kind)}
         rows: dict[str, Any] = {}
         tables: dict[str, PredictionTable] = {}

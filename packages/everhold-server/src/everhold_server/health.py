@@ -104,7 +104,9 @@ def metrics(request: Request) -> Response:
     if not (here and request.app.state.settings.open_metrics):
         principal = current_principal(request)
         if not principal.at_least(Role.STEWARD) or principal.holdouts is not None:
-            raise Forbidden("These numbers are about all holdouts. Use the token of a steward of all holdouts.")
+            raise Forbidden(
+                "The metrics are about all holdouts, and this token is not. Use the token of a steward of all holdouts."
+            )
     state = request.app.state
     databases = [state.token_store.records.database, *state.holdouts.databases()]
     threads = anyio.from_thread.run_sync(anyio.to_thread.current_default_thread_limiter).borrowed_tokens

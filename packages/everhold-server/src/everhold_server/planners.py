@@ -205,9 +205,8 @@ class Planners:
         if self._closed:
             raise _ending()
         raise TooMuchWork(
-            f"The plan takes more than {CPU_SECONDS} seconds of processor time, or too "
-            "much memory. Plan for a smaller network, or run 'everhold plan' on your own "
-            "machine."
+            f"The plan takes more than {CPU_SECONDS} seconds of processor time, or too much memory. Plan for a "
+            "smaller network, or run 'everhold plan' on your own machine."
         )
 
     async def _check_there(self, request: Request) -> None:

@@ -33,9 +33,8 @@ _OF_HTTP = {
     ),
 }  # fmt: skip
 UNEXPECTED = (
-    "everhold stopped because of an error in everhold, which is not shown because it "
-    "could quote sealed rows. What was charged is in the ledger. Ask the same again: what "
-    "was answered already is free."
+    "everhold stopped because of an error in everhold, which is not shown because it could quote sealed rows. What "
+    "was charged is in the ledger. Ask the same again: what was answered already is free."
 )
 
 

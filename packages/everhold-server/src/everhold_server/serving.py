@@ -93,10 +93,9 @@ def check_reachable(settings: Settings, listening: Listening, *, plain: bool) ->
     if plain or settings.secure or (listening.host in LOOPBACK and parts.hostname in LOOPBACK):
         return
     raise ValueError(
-        f"{brief(listening.host)}, as {brief(settings.address)}, can be reached from other "
-        "machines, and tokens and answers would travel unencrypted. Put a proxy with TLS "
-        "in front and pass --address https://..., or pass --plain-http in a network where "
-        "nobody listens."
+        f"{brief(listening.host)}, as {brief(settings.address)}, can be reached from other machines, and tokens and "
+        "answers would travel unencrypted. Put a proxy with TLS in front and pass --address https://..., or pass "
+        "--plain-http in a network where nobody listens."
     )
 
 

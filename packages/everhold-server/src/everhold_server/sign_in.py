@@ -126,7 +126,9 @@ class SignIn:
         for rule in self.rules:
             if rule.group in person.groups:
                 return rule
-        raise SignInRefused(f"{person.name} is in no group that may come in. Ask the operator to allow a group.")
+        raise SignInRefused(
+            f"{person.name} is in no group that may log in. Ask the operator of the service to allow a group."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,7 +294,10 @@ class OpenIDSignIn(SignIn):
         """
         name, groups = _claim(claims, self.name), _claim(claims, self.groups)
         if not isinstance(name, str) or not name:
-            raise SignInRefused(f"{self.title} sent no claim {self.name!r}. Ask the operator to name another claim.")
+            raise SignInRefused(
+                f"{self.title} sent no claim {self.name!r}, from which names are taken. Ask the operator of the "
+                "service to name another claim."
+            )
         if self.name == "email" and claims.get("email_verified") is not True:
             raise SignInRefused(f"{self.title} has not verified the email {name}. Verify it there, then begin again.")
         named = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
@@ -305,7 +310,10 @@ class OpenIDSignIn(SignIn):
         """Return the provider's OpenID configuration, after a check of its issuer."""
         found = self._json("GET", f"{self.issuer.rstrip('/')}/.well-known/openid-configuration")
         if found.get("issuer") != self.issuer:
-            raise Unavailable(f"{self.title} calls itself {brief(found.get('issuer'))}, not {self.issuer}.")
+            raise Unavailable(
+                f"{self.title} says that its issuer is {brief(found.get('issuer'))}, and the settings say "
+                f"{self.issuer}. Correct issuer in the settings."
+            )
         return found
 
     def _json(self, method: str, url: str, **sent: Any) -> dict[str, Any]:
@@ -316,7 +324,9 @@ class OpenIDSignIn(SignIn):
             Unavailable: If it gives no answer, or another one, or too many wait for one.
         """
         if not _AT_PROVIDER.acquire(blocking=False):
-            raise Unavailable(f"{MOST_AT_PROVIDER} others wait for {self.title}. Try again later.")
+            raise Unavailable(
+                f"{MOST_AT_PROVIDER} other people are waiting for {self.title}. Log in again in a minute."
+            )
         try:
             reply = httpx.request(method, url, timeout=_PATIENCE, **sent)
             found = reply.json()
@@ -325,7 +335,7 @@ class OpenIDSignIn(SignIn):
         finally:
             _AT_PROVIDER.release()
         if not isinstance(found, dict):
-            raise Unavailable(f"{self.title} answers with something that is no JSON object. Try again later.")
+            raise Unavailable(f"{self.title} did not answer with a JSON object. Log in again in a minute.")
         if reply.is_client_error:
             raise SignInRefused(f"{self.title} refuses the sign-in ({brief(found.get('error'))}). Begin again.")
         if not reply.is_success:
@@ -355,9 +365,11 @@ def read_sign_in(path: Path) -> OpenIDSignIn | ProxySignIn:
 def _rule(entry: dict[str, Any]) -> Rule:
     holdouts = entry.get("holdouts")
     if not set(entry) <= {"group", "role", "holdouts"} or not isinstance(entry.get("group"), str):
-        raise ValueError(f"the entry {brief(entry)} of [[allow]] is not of group, role and holdouts.")
+        raise ValueError(
+            f"the entry {brief(entry)} of [[allow]] has other fields than group, role and holdouts. Write these."
+        )
     if entry.get("role") not in list(Role):
-        raise ValueError(f"the role {brief(entry.get('role'))} is none of {', '.join(Role)}.")
+        raise ValueError(f"the role {brief(entry.get('role'))} does not exist. Write one of {', '.join(Role)}.")
     if holdouts is not None and not (_is_list(holdouts) and holdouts):
         raise ValueError(f"holdouts is {brief(holdouts)}. List at least one name, or leave it out for all holdouts.")
     return Rule(group=entry["group"], role=Role(entry["role"]), holdouts=None if holdouts is None else tuple(holdouts))
@@ -377,11 +389,14 @@ def _checked(kind: str, given: dict[str, Any], rules: Sequence[Rule]) -> OpenIDS
     variable = "EVERHOLD_OIDC_SECRET" if kind == "oidc" else "EVERHOLD_PROXY_SECRET"
     secret = os.environ.get(variable, "") if file is None else Path(file).read_text(encoding="utf-8").strip()
     if not secret:
-        raise ValueError(f"it has no secret. Name a file with it, or set {variable}.")
+        raise ValueError(f"it has no secret. Name a file with the secret, or set {variable}.")
     chosen = OpenIDSignIn if kind == "oidc" else ProxySignIn
     known = {each.name for each in fields(chosen)} - {"rules", "secret"}
     if not set(given) <= known:
-        raise ValueError(f"[{kind}] has {', '.join(sorted(set(given) - known))}, which is no setting of it.")
+        raise ValueError(
+            f"[{kind}] has {', '.join(sorted(set(given) - known))}, which is not a setting. Write "
+            f"{', '.join(sorted(known))}."
+        )
     for name, value in given.items():
         if not (_is_list(value) if name == "scopes" else isinstance(value, str) and value):
             raise ValueError(f"{name} is {brief(value)}. Write {'a list of texts' if name == 'scopes' else 'a text'}.")
@@ -391,7 +406,7 @@ def _checked(kind: str, given: dict[str, Any], rules: Sequence[Rule]) -> OpenIDS
     if isinstance(made, OpenIDSignIn):
         parts = urlsplit(made.issuer)
         if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1"):
-            raise ValueError(f"the issuer {brief(made.issuer)} is not reached by https.")
+            raise ValueError(f"the issuer {brief(made.issuer)} does not begin with https. Write its https address.")
     return made
 
 

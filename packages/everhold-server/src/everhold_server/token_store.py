@@ -213,11 +213,13 @@ class TokenStore:
         with self.records.writing() as connection:
             found = connection.execute(sa.select(tokens).where(mine)).first()
             if found is not None and found.revoked is not None:
-                raise SignInRefused(f"A steward took the access of {found.name} back. Ask the steward.")
+                raise SignInRefused(f"A steward has withdrawn the access of {found.name}. Ask the steward for access.")
             if found is not None:
                 connection.execute(sa.update(tokens).where(mine).values(rights))
             elif connection.scalar(sa.select(tokens.c.id).where(alike).limit(1)) is not None:
-                raise SignInRefused(f"The name {name} belongs to another person or token. Ask the steward.")
+                raise SignInRefused(
+                    f"The name {name} is used by another person or token. Ask the steward for another name."
+                )
             else:
                 made = {
                     **rights, "id": identifier, "secret_hash": hashed(secrets.token_urlsafe(32)), "name": name,

@@ -167,7 +167,7 @@ def test_cases_that_are_appended_need_results_of_champion_and_baseline(tmp_path)
         assert gate.cases_left() == ["t40", "t41"]
         with pytest.raises(eh.QueryRejected, match="no results for 2 cases"):
             gate.challenge(results(40, range(42)))
-        with pytest.raises(eh.QueryRejected, match="guards need the baseline's results"):
+        with pytest.raises(eh.QueryRejected, match="needs the baseline's results"):
             gate.complete(added)
         gate.complete(added, baseline=added)
         assert gate.status()["cases"] == 42

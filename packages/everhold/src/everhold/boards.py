@@ -226,7 +226,8 @@ def _read(results: RowSource, long: Sequence[str | None]) -> tuple[list[str], ND
         if any(long):
             if not all(name in kinds for name in long):
                 raise HoldoutRejected(
-                    f"A long table needs columns of models, items and scores, and has {', '.join(kinds)}."
+                    "model=, item= and score= do not name three columns of the table. Its columns are "
+                    f"{', '.join(kinds)}."
                 )
             model, item, score = (quoted(str(name)) for name in long)
             lines = connection.execute(

@@ -260,7 +260,8 @@ class Holdout:
         if is_address(storage):
             if recover or engine is not None:
                 raise QueryRejected(
-                    "A ledger is recovered, and an engine named, where the service runs. Leave both out."
+                    "recover= and engine= are only for a storage, and a service was passed. Leave both out, or use "
+                    "them where the service runs."
                 )
             return cast("Self", remote_storage(str(storage)).connect(str(storage), name))
         url = storage_url(storage)
@@ -324,7 +325,9 @@ class Holdout:
 
     def _session(self, what: str) -> HoldoutSession:
         if (session := self._transport.session) is None:
-            raise QueryRejected(f"{what} works only where the sealed rows are. Use Holdout.open on that machine.")
+            raise QueryRejected(
+                f"{what} cannot be used through a service. Use Holdout.open on the machine that has the sealed rows."
+            )
         return session
 
     @property
@@ -425,7 +428,9 @@ class Holdout:
             QueryRejected: If there is no allotment of that name, or a service has the rows.
         """
         if self.is_served:
-            raise QueryRejected("A service knows the analyst by the token. Leave the name out, and pass their token.")
+            raise QueryRejected(
+                "A service knows the analyst by the token. Open the holdout with the token of this analyst."
+            )
         return type(self)(LocalTransport(self._session("analyst").of_analyst(name)))
 
     @names_keywords(GateTerms, USUAL_GATE)
@@ -681,7 +686,7 @@ class Holdout:
         self.declare_all({name: family})
 
     def declare_all(self, families: Mapping[str, Family]) -> None:
-        """Declare several families, all of which are checked before the first one takes its place.
+        """Declare several families. All of them are checked before the first one is recorded.
 
         Args:
             families: The families by name.
@@ -879,8 +884,8 @@ class Holdout:
         session = self._session("diagnose")
         if session.executor.training is None:
             raise DependenceError(
-                "There are no training rows to look at, and the sealed rows are not looked at. Pass training=... when "
-                "you create a holdout, and judge the dependence by how the rows were collected."
+                "Dependence is diagnosed from training rows, and this holdout has none. Pass training=... when you "
+                "create a holdout, or judge the dependence by how the rows were collected."
             )
         return diagnose_file(
             session.folder / TRAINING_FILE, label=self.schema.label, mechanism=self.mechanism,

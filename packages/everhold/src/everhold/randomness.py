@@ -219,7 +219,7 @@ class SeededNoise:
 
     @property
     def simulated(self) -> bool:
-        """True: the seed's holder can take the noise off."""
+        """Return True, because whoever knows the seed can subtract the noise."""
         return True
 
     def laplace(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:

@@ -156,10 +156,14 @@ def parts_for_studies(name: str, studies: Any, request: SealRequest, study: Stud
         raise ValueError(f"studies is {brief(studies)}. Use a whole number from 2 to {_MOST}.")
     if request.extensions or request.rows.stratified:
         raise HoldoutRejected(
-            "studies= deals rows by chance, which fits neither extensions nor stratified=. Leave one of them out."
+            "studies= deals rows by chance, so it can be combined neither with stratified= nor with extensions such "
+            "as competition=. Leave studies= or the other argument out."
         )
     if not (study.mechanism is None or isinstance(study.mechanism, str)):
-        raise HoldoutRejected("studies= tunes a mechanism for each part. Pass its name instead of a mechanism.")
+        raise HoldoutRejected(
+            "mechanism= is an object, and studies= plans a mechanism for each part. Pass the name of a mechanism, "
+            "such as 'guess_and_check'."
+        )
     kind = MECHANISMS.get(study.mechanism or GuessAndCheck.name)
     if kind is not None and not kind.traits.unsealable:
         raise HoldoutRejected(

@@ -70,7 +70,7 @@ def seal_cases(
     claims: dict[str, Any] = {**terms}
     share, strata = claims.pop("open", None), claims.pop("strata", None)
     if strata is not None and share is None:
-        raise QueryRejected("strata= says how open cases are drawn. Pass open=0.5, too.")
+        raise QueryRejected("strata= is given without open=, the share of open cases. Pass open=0.5 with it.")
     ids = ids_in(results)
     for case in ids:
         if isinstance(case, (bool, np.bool_)) or not isinstance(case, (str, int, float, np.integer, np.floating)):

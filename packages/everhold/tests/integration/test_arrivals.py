@@ -59,7 +59,7 @@ def test_old_answers_stay_and_new_ones_are_narrower(holdout):
     assert after.query != before.query
     assert holdout.ask("delay > 15", as_of=0).low == before.low
     assert holdout.ask("delay > 15").repeated
-    with pytest.raises(QueryRejected, match="that were there at that arrival"):
+    with pytest.raises(QueryRejected, match="that were given at that arrival"):
         holdout.ask("delay > 40", as_of=0)
     assert holdout.status()["rows"] == 2_400
 

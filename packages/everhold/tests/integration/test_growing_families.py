@@ -90,7 +90,7 @@ def test_the_certificate_says_that_all_arrivals_have_one_value(holdout, tmp_path
 
 
 def test_what_does_not_go_together_is_refused(holdout, tmp_path):
-    with pytest.raises(HoldoutRejected, match="use the training rows of their declaration"):
+    with pytest.raises(HoldoutRejected, match="use the training rows of that time"):
         holdout.append(rows(2), training=rows(3))
 
 
@@ -147,11 +147,11 @@ def test_groups_that_are_larger_than_was_said_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ({"planning": eh.Planning(grows=True)}, "needs largest_group"),
+        ({"planning": eh.Planning(grows=True)}, "largest_group= is missing"),
         ({"planning": eh.Planning(grows=True, largest_group=2)}, "at least 3, the size of the largest group"),
         ({"planning": eh.Planning(grows=True, largest_group=2.5)}, "whole number"),
-        ({"planning": eh.Planning(largest_group=5)}, "together with grows=True"),
-        ({"declared": None}, "together with grows=True"),
+        ({"planning": eh.Planning(largest_group=5)}, "largest_group= is only for"),
+        ({"declared": None}, "largest_group= is only for"),
     ],
 )
 def test_the_largest_group_is_said_where_it_is_needed(tmp_path, wanted, said):

@@ -122,5 +122,5 @@ def test_ids_of_retired_rows_may_stay_in_a_table(named):
 
 
 def test_rows_of_an_earlier_arrival_may_be_among_all_rows(unnamed):
-    with pytest.raises(eh.QueryRejected, match="that were there at that arrival"):
+    with pytest.raises(eh.QueryRejected, match="that were given at that arrival"):
         unnamed.ask(eh.accuracy(PREDICTED, training=TRAINED), as_of=0)

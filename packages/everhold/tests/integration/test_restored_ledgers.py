@@ -316,7 +316,7 @@ def test_a_leaderboard_that_lost_its_best_cannot_go_on(tmp_path):
         assert study.ask("delay > 20").charged in (0, 1)
         assert study.ask("delay > 70").charged == 1
     restore(tmp_path, "old.db")
-    with pytest.raises(IntegrityError, match=r"a new best was shown and is lost"):
+    with pytest.raises(IntegrityError, match=r"a lost submission was a new best score"):
         Holdout.open(tmp_path / "study.db", "study", recover=True)
 
 

@@ -178,7 +178,7 @@ def test_what_chance_cannot_deal_is_refused(storage, tmp_path):
         ({"dependence": eh.InOrder("visit")}, "cannot be dealt by chance"),
         ({"dependence": eh.Groups(3)}, "cannot be dealt by chance"),
         ({"dependence": eh.Groups("doctor")}, "no column 'doctor'"),
-        ({"mechanism": eh.GuessAndCheck.tuned(rows=2_000, queries=10, surprises=2)}, "Pass its name"),
+        ({"mechanism": eh.GuessAndCheck.tuned(rows=2_000, queries=10, surprises=2)}, "Pass the name of a mechanism"),
         ({"planning": eh.Planning(grows=True)}, "Leave grows= out"),
         ({"studies": 3_000}, "from 2 to 100"),
         ({"studies": 1}, "from 2 to 100"),

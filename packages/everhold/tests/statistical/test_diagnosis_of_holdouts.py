@@ -88,7 +88,7 @@ def test_the_sealed_file_is_not_even_opened(tmp_path):
 
 
 def test_without_training_rows_there_is_nothing_to_look_at(tmp_path):
-    with sealed(tmp_path, None) as holdout, pytest.raises(DependenceError, match="no training rows"):
+    with sealed(tmp_path, None) as holdout, pytest.raises(DependenceError, match="this holdout has none"):
         holdout.diagnose()
 
 

@@ -347,7 +347,7 @@ def _audit(mechanisms: Mapping[str, Mechanism | str], planned_rows: int, games: 
     ]
     if not bouts:
         reasons = "; ".join(f"{name}: {excuse or 'takes no guesses to probe'}" for name, excuse in excuses.items())
-        raise ValueError(f"There is nothing to audit ({reasons}). Choose a mechanism with a promise.")
+        raise ValueError(f"No mechanism can be audited ({reasons}). Choose a mechanism that guarantees intervals.")
     return Audit(
         planned_rows=planned_rows,
         rows=entered[0].rows,

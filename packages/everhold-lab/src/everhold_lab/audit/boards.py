@@ -257,7 +257,9 @@ class CopiedInGroups(Population):
         Records of groups come first, then records of single rows.
         """
         if rows % self.size:
-            raise ValueError(f"{rows} rows are no whole number of groups of {self.size}")
+            raise ValueError(
+                f"rows is {rows}, which groups of {self.size} do not divide. Pass a multiple of {self.size}."
+            )
         index = np.arange(rows)
         shared = rng.random(rows) < self.share
         return np.where(shared, index // self.size, rows + index)
@@ -315,7 +317,9 @@ class CopiedInFamilies(Population):
     def sources(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the haplotype of each row, among the mother's two and the father's."""
         if rows % self.size:
-            raise ValueError(f"{rows} rows are no whole number of families of {self.size}")
+            raise ValueError(
+                f"rows is {rows}, which families of {self.size} do not divide. Pass a multiple of {self.size}."
+            )
         families = np.arange(rows // self.size)[:, None]
         handed_down = rng.integers(0, 2, (len(families), self.children))
         members = np.column_stack([np.tile([0, 2], (len(families), 1)), handed_down])
@@ -351,7 +355,7 @@ def columns_of(table: Mapping[str, ArrayLike]) -> OpenRows:
     """Return arrays as open rows, with kinds by NumPy type, where nan, NaT and None are missing."""
     columns = tuple(_column_of(str(name), np.asarray(values)) for name, values in table.items())
     if not columns:
-        raise ValueError("There is no column. Pass at least one.")
+        raise ValueError("The table has no column. Pass at least one.")
     return OpenRows(len(columns[0].ranks), columns)
 
 

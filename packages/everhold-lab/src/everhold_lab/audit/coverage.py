@@ -106,7 +106,10 @@ class CubeBoard:
         if not 0 < rules < points:
             raise ValueError(f"rules is {rules}. Pass a number from 1 to {points - 1}.")
         if population is not None and mechanism.parts > 1:
-            raise ValueError(f"{mechanism.name} splits the rows. Pass a mechanism that asks all rows.")
+            raise ValueError(
+                f"The mechanism {mechanism.name} answers from a part of the rows. Pass a mechanism that uses all "
+                "rows for each answer."
+            )
         self.rules, self._points = rules, points
         self._mechanism, self._noise, self._state = mechanism, noise, mechanism.start(noise)
         if population is None:  # of each point, the sum of the labels of its rows

@@ -484,7 +484,8 @@ def _tables(path: Path, *names: str) -> dict[str, NDArray[np.float64]]:
     except (ValueError, TypeError, KeyError, RecursionError):
         wanted = " and ".join(f'"{name}"' for name in names)
         raise Misuse(
-            f"{path.name!r} is no JSON object with a table of numbers as {wanted}. See the example in --help."
+            f"{path.name!r} is not a JSON object with a table of numbers as {wanted}. Write it like the example in "
+            "--help."
         ) from None
 
 

@@ -190,7 +190,6 @@ def _show_short_list(lines: list[dict[str, Any]], hidden: int, rows: int) -> Non
     if short:
         left_out = f". {hidden:,} rows have other shapes, with no more noise, and are left out" if hidden else ""
         note(
-            f"{len(lines)} of {rows:,} rows are shown: both ends, and between them one for "
-            f"each shape of quilts, with the number of rows alike{left_out}. --format csv "
-            "has every row"
+            f"{len(lines)} of {rows:,} rows are shown: both ends, and between them one for each shape of quilts, "
+            f"with the number of rows alike{left_out}. --format csv has every row"
         )

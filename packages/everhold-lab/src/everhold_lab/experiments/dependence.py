@@ -170,8 +170,7 @@ class DependenceExperiment(Experiment):
         "hill climber asks two mechanisms about rules and votes, once with the right dependence model declared and "
         "once with independent rows declared. The right model states fewer effective rows and a larger radius, and "
         "keeps its promise. The wrong one promises the same however few rows there really are. For a Gaussian AR(1) "
-        "the "
-        "promise is computed alone."
+        "the promise is computed alone."
     )
     repetitions: ClassVar[int] = 50
 
@@ -252,13 +251,11 @@ class DependenceExperiment(Experiment):
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
         """Return charts of radii and errors, and of the number of independent rows that the rows are worth."""
         seen = (
-            "Solid: the radius that the right model promises. Dashed: the one that is "
-            "promised if rows are declared independent, which does not change. Dotted: "
-            "worst error of the attack under that wrong declaration, mean over games. "
-            "Bars reach over the middle 80 %. Above the dashed line the promise is "
-            "broken. The table also counts games in which the narrower interval of a "
-            "released answer misses, or budget is spent against the promise. Lines end at "
-            "half the range."
+            "Solid: the radius that the right model promises. Dashed: the one that is promised if rows are declared "
+            "independent, which does not change. Dotted: worst error of the attack under that wrong declaration, "
+            "mean over games. Bars reach over the middle 80 %. Above the dashed line the promise is broken. The "
+            "table also counts games in which the narrower interval of a released answer misses, or budget is spent "
+            "against the promise. Lines end at half the range."
         )
         worth = "How many independent rows tell as much about a query that was fixed beforehand (S5)."
         pictures = []

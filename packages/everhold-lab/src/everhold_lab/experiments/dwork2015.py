@@ -200,15 +200,13 @@ class Dwork2015(Experiment):
         "Dwork, Feldman, Hardt, Pitassi, Reingold, Roth 2015, The reusable holdout (Science 349), both figures"
     )
     about: ClassVar[str] = (
-        "An analyst correlates 10,000 normal attributes with a random label, on 10,000 "
-        "training rows and, through the holdout, on 10,000 sealed rows. Attributes whose "
-        "signs agree and that exceed 1/sqrt(n) on both are kept. The k with the largest "
-        "training correlation vote. Reported is what the same holdout then says of their "
-        "accuracy. Without signal nothing can be better than one half. With plain reuse "
-        "the holdout says otherwise. The published Thresholdout stays near it, but "
-        "promises nothing. The tuned holdouts promise an interval for the population's "
-        "value of every correlation and every accuracy, planned for one surprise for each "
-        "accuracy."
+        "An analyst correlates 10,000 normal attributes with a random label, on 10,000 training rows and, through "
+        "the holdout, on 10,000 sealed rows. Attributes whose signs agree and that exceed 1/sqrt(n) on both are "
+        "kept. The k with the largest training correlation vote. Reported is what the same holdout then says of "
+        "their accuracy. Without signal nothing can be better than one half. With plain reuse the holdout says "
+        "otherwise. The published Thresholdout stays near it, but promises nothing. The tuned holdouts promise an "
+        "interval for the population's value of every correlation and every accuracy, planned for one surprise for "
+        "each accuracy."
     )
 
     def __post_init__(self) -> None:
@@ -348,13 +346,11 @@ def _picture(game: Dwork2015, lines: Sequence[Row], signal: bool) -> Picture:
     )  # fmt: skip
     left, right = (game.mechanism(analyst) for analyst in _TUNED)
     caption = (
-        f"{_SEEN[signal]} Bands are one standard deviation over the repetitions. The upper "
-        "two panels correspond to the paper's figure. In the lower two every answer is "
-        f"promised to be within {left.promise().radius:.2f} (left) and "
-        f"{right.promise().radius:.2f} (right) of the population's value. An overfit of "
-        "less than half of that may be reported as it is, and then the training line lies "
-        "under the reported one. What is released on the right is the middle of one of "
-        f"{right.parameters()['grid']} cells."
+        f"{_SEEN[signal]} Bands are one standard deviation over the repetitions. The upper two panels correspond to "
+        f"the paper's figure. In the lower two every answer is promised to be within {left.promise().radius:.2f} "
+        f"(left) and {right.promise().radius:.2f} (right) of the population's value. An overfit of less than half of "
+        "that may be reported as it is, and then the training line lies under the reported one. What is released on "
+        f"the right is the middle of one of {right.parameters()['grid']} cells."
     )
     return Picture(name=f"dwork2015-{name}", title=title, caption=caption, chart=chart)
 

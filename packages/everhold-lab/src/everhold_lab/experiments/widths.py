@@ -146,9 +146,8 @@ class WidthsExperiment(Experiment):
             "about the best answer so far alone."
         )
         seen = (
-            "Solid: the promise. Dotted: the worst error under attack, mean over games. "
-            "Bars reach from the smallest to the largest of them. Bare averages have no "
-            "promise. The Ladder is not played against here."
+            "Solid: the promise. Dotted: the worst error under attack, mean over games. Bars reach from the "
+            "smallest to the largest of them. Bare averages have no promise. The Ladder is not played against here."
         )
         pictures = []
         for sweep, what in zip(_SWEEPS, ("adaptive queries", "allowed surprises"), strict=True):

@@ -450,13 +450,11 @@ class Figure3(_Reuse):
     title: ClassVar[str] = "A protected holdout whose rows depend on each other"
     source: ClassVar[str] = f"{_SOURCE}, Figure 3"
     about: ClassVar[str] = (
-        "The analyst of Figure 2: unprotected, behind Algorithm 1 with the noise of "
-        "Theorem 2, whose proof for dependent rows is incomplete, behind Thresholdout "
-        "(S1, S4) and Guess and check (S3, S5) with the right dependence declared, and "
-        "behind both planned as if the rows were independent. The claimed radius is for "
-        "all answers at once: those about attributes and those about votes. Theorem 2 "
-        "needs far more rows than there are (the table says how many). Strong dependence "
-        "gets more rows, so that something is promised at all."
+        "The analyst of Figure 2: unprotected, behind Algorithm 1 with the noise of Theorem 2, whose proof for "
+        "dependent rows is incomplete, behind Thresholdout (S1, S4) and Guess and check (S3, S5) with the right "
+        "dependence declared, and behind both planned as if the rows were independent. The claimed radius is for "
+        "all answers at once: those about attributes and those about votes. Theorem 2 needs far more rows than "
+        "there are (the table says how many). Strong dependence gets more rows, so that something is promised at all."
     )
     analysts: ClassVar[tuple[str, ...]] = tuple(_ANALYSTS)
 

@@ -67,7 +67,8 @@ def chain_quilts(row: int, rows: int, *, most_nearby: int | None = None) -> tupl
     quilts = sum(max(min(ends[-1], left + limit + 2) - row, 0) for left in lefts) if ends else 0
     if quilts > _MOST_QUILTS:
         raise DependenceError(
-            f"Row {row} of {rows} has {quilts} quilts, more than the limit of {_MOST_QUILTS}. Pass most_nearby.",
+            f"Row {row} of {rows} has {quilts} quilts, more than the limit of {_MOST_QUILTS}. Pass a smaller "
+            "most_nearby.",
             quilts=quilts,
         )
     pairs = [(left, end) for left in lefts for end in ends if end - left - 2 <= limit]
@@ -179,9 +180,8 @@ def chain_search(model: MarkovChain, *, rows: int, epsilon: float, exact: bool =
     if model.initial != "stationary":
         if not exact or model.law.contraction.radii.any():
             raise DependenceError(
-                "The chain does not start in its stationary law. Leave the initial law "
-                "out for an approximate search, and for a matrix that is known only up to "
-                "radii."
+                "The chain does not start in its stationary law. Leave the initial law out for an approximate "
+                "search, and for a matrix that is known only up to radii."
             )
         law = np.array(model.initial)
         return search_from_law(model.law.chain.transition, law / law.sum(), rows=rows, epsilon=epsilon)
@@ -221,9 +221,8 @@ def search_from_law(
     """
     if rows > MOST_ROWS_FROM_A_LAW:
         raise DependenceError(
-            f"The chain has {rows:,} rows and does not start in its stationary law, so "
-            f"every row has its own quilts. Use at most {MOST_ROWS_FROM_A_LAW:,} rows, or "
-            "let it start stationary.",
+            f"The chain has {rows:,} rows and does not start in its stationary law, so every row has its own quilts. "
+            f"Use at most {MOST_ROWS_FROM_A_LAW:,} rows, or let it start stationary.",
             rows=rows,
         )
     laws = _laws(transition, law, rows)
@@ -486,11 +485,10 @@ class MarkovQuiltMechanism(Display):
     def statement(self) -> str:
         """The promise of a release in words."""
         return (
-            f"if the rows follow the model ({_law(self.model)}), then for every row and "
-            f"any two values that it can have, every output is at most e^{self.epsilon:g} "
-            "times as likely under one value as under the other, for whoever knows the "
-            f"model and no row (Pufferfish privacy with epsilon {self.epsilon:g}). Nothing "
-            "is said about an adversary who knows other rows"
+            f"if the rows follow the model ({_law(self.model)}), then for every row and any two values that it can "
+            f"have, every output is at most e^{self.epsilon:g} times as likely under one value as under the other, "
+            f"for whoever knows the model and no row (Pufferfish privacy with epsilon {self.epsilon:g}). Nothing is "
+            "said about an adversary who knows other rows"
         )
 
     def release(self, value: float, noise: Noise) -> Release:

@@ -76,9 +76,8 @@ class NoiseGrid:
         """
         if not (multiple > 0.0 and multiple * _LEAST_STEPS < LARGEST_SCALE / 2):
             raise ValueError(
-                f"The noise scale is {multiple:.4g} times what a row changes. It must be "
-                f"above 0 and below {LARGEST_SCALE // 2 // _LEAST_STEPS:.3g} times, so "
-                "pass a larger epsilon."
+                f"The noise scale is {multiple:.4g} times what a row changes. It must be above 0 and below "
+                f"{LARGEST_SCALE // 2 // _LEAST_STEPS:.3g} times, so pass a larger epsilon."
             )
         steps = max(_LEAST_STEPS, 2 ** max(_FINE - math.ceil(math.log2(multiple)), 0))
         scale = math.ceil(Fraction(multiple) * _ROUNDING * (steps + 1))
@@ -258,9 +257,8 @@ def _checked(precision: ArrayLike) -> NDArray[np.float64]:
         matrix = np.empty(0)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not len(matrix) or not np.isfinite(matrix).all():
         raise DependenceError(
-            f"The precision matrix has the shape {matrix.shape} or values that are not "
-            "finite. Pass finite numbers, one row and one column for each row of the "
-            "data."
+            f"The precision matrix has the shape {matrix.shape} or values that are not finite. Pass finite numbers, "
+            "one row and one column for each row of the data."
         )
     if not np.all(np.diag(matrix) > 0.0):
         raise DependenceError(
@@ -274,9 +272,8 @@ def _checked(precision: ArrayLike) -> NDArray[np.float64]:
     values = np.linalg.eigvalsh(matrix / unit)
     if not values[-1] < _WORST_CONDITION * values[0]:
         raise DependenceError(
-            "The precision matrix, scaled to a diagonal of ones, has eigenvalues from "
-            f"{values[0]:.3g} to {values[-1]:.3g}. They must be positive with a ratio "
-            f"below {_WORST_CONDITION:g}: pass the inverse of a covariance matrix that is "
-            "not close to singular."
+            f"The precision matrix, scaled to a diagonal of ones, has eigenvalues from {values[0]:.3g} to "
+            f"{values[-1]:.3g}. They must be positive with a ratio below {_WORST_CONDITION:g}: pass the inverse of a "
+            "covariance matrix that is not close to singular."
         )
     return np.where((matrix > 0.0) & (matrix < _SAME * unit), 0.0, matrix)

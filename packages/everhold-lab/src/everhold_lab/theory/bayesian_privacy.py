@@ -239,7 +239,10 @@ def leakage_from(privacy: float, options: Options) -> float:
 
 def _checked(options: Options) -> Options:
     if not options or not all(row and all(nearby >= 0 and b >= 0.0 for nearby, b in row) for row in options):
-        raise ValueError("A row has no option, or a negative one. Pass pairs (rows nearby, influence) for each row.")
+        raise ValueError(
+            "options has no pair for a row, or a negative number in a pair. Pass at least one pair (rows nearby, "
+            "influence) for each row."
+        )
     return options
 
 

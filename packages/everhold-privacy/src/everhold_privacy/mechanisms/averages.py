@@ -153,8 +153,8 @@ class SampleSplitting(BareAverage):
             )
         if self.queries > self.rows:
             raise ValueError(
-                f"queries is {self.queries} and rows is {self.rows}, and each query needs "
-                "a row. Ask fewer queries or choose another mechanism."
+                f"queries is {self.queries} and rows is {self.rows}, and each query needs at least one row of its "
+                "own. Plan for fewer queries or choose another mechanism."
             )
 
     @property

@@ -263,9 +263,8 @@ class FactorModel:
             expected = tuple(self.states[node] for node in factor.variables)
             if factor.table.shape != expected:
                 raise DependenceError(
-                    f"The factor of the nodes {factor.variables} has a table of shape "
-                    f"{factor.table.shape}. Pass shape {expected}, the numbers of states "
-                    "of the nodes."
+                    f"The factor of the nodes {factor.variables} has a table of shape {factor.table.shape}. Pass "
+                    f"shape {expected}, the numbers of states of the nodes."
                 )
 
     @cached_property

@@ -95,7 +95,9 @@ def forest_law(model: FactorModel) -> ForestLaw:
     law = np.full((model.nodes, size), -math.inf)
     scale = log_sum(alone[roots], axis=1)
     if np.any(scale == -math.inf):
-        raise DependenceError("the factors contradict each other: every combination of states has probability 0")
+        raise DependenceError(
+            "The factors contradict each other: every combination of states has probability 0. Correct the factors."
+        )
     law[roots] = alone[roots] - scale[:, None]
     up = np.full_like(down, -math.inf)
     for level in levels[1:]:
@@ -398,9 +400,8 @@ def _refuse_large(cells: int) -> None:
     """Raise DependenceError if a table of probabilities would have too many entries."""
     if cells > MOST_CELLS:
         raise DependenceError(
-            f"A table of {cells} combinations of states would be needed, more than the "
-            f"limit of {MOST_CELLS}. Use quilts of fewer rows, or a model whose rows "
-            "depend on each other less.",
+            f"A table of {cells} combinations of states would be needed, more than the limit of {MOST_CELLS}. Use "
+            "quilts of fewer rows, or a model whose rows depend on each other less.",
             cells=cells,
         )
 
@@ -487,7 +488,9 @@ def _messages(
         held = [*own[node], *(upward[child] for child in below[node])]
         upward[node] = _message(held, (node, *scope), scope, states)
         if not scope and upward[node][1] == -math.inf:
-            raise DependenceError("the factors contradict each other: every combination of states has probability 0")
+            raise DependenceError(
+                "The factors contradict each other: every combination of states has probability 0. Correct the factors."
+            )
     downward: dict[int, Table] = {node: ((), np.zeros(())) for node, scope in scopes.items() if not scope}
     for node in reversed(scopes):
         bucket = (node, *scopes[node])

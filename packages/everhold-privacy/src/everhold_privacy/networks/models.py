@@ -141,9 +141,8 @@ def check_column(network: Network, column: str, structure: RowStructure) -> None
     strangers = structure.unknown_values(column, frozenset(network.names), side="training")
     if strangers != structure.training_rows:
         raise DependenceError(
-            f"{structure.training_rows - strangers} training rows name a node of the "
-            f"network in column {column!r}, and depend on its neighbours. Leave these rows "
-            "out.",
+            f"{structure.training_rows - strangers} training rows name a node of the network in column {column!r}, "
+            "and depend on its neighbours. Leave these rows out.",
             shared=structure.training_rows - strangers,
         )
 
@@ -300,9 +299,8 @@ class Network(DependenceModel):
             )
         if structure.rows != self.rows:
             raise DependenceError(
-                f"The network has {self.rows} nodes with a row, and the holdout has "
-                f"{structure.rows} rows. Name the nodes without a row in latent=, and seal "
-                "only rows that are nodes.",
+                f"The network has {self.rows} nodes with a row, and the holdout has {structure.rows} rows. Name the "
+                "nodes without a row in latent=, and seal only rows that are nodes.",
                 nodes=self.rows,
                 rows=structure.rows,
             )
@@ -317,10 +315,9 @@ class Network(DependenceModel):
         hidden = f", {len(self.latent):,} of them without a row," if self.latent else ""
         training = ", and the training rows are independent of all of them" if self.training else ""
         return (
-            f"the sealed rows{which} are the nodes of a given {self.title} of "
-            f"{len(self.names):,} nodes{hidden} in {len(sizes):,} independent components "
-            f"of at most {int(sizes.max()):,} (digest {self.digest[:12]}), and given its "
-            f"node's state, a row's record is independent of everything else{training}"
+            f"the sealed rows{which} are the nodes of a given {self.title} of {len(self.names):,} nodes{hidden} in "
+            f"{len(sizes):,} independent components of at most {int(sizes.max()):,} (digest {self.digest[:12]}), and "
+            f"given its node's state, a row's record is independent of everything else{training}"
         )
 
 
@@ -348,9 +345,8 @@ def _probabilities(scope: tuple[str, ...], given: ArrayLike) -> Floats:
     worst = float(sums.ravel()[np.argmax(np.abs(sums - 1.0))])
     if abs(worst - 1.0) > _SUM_TOLERANCE:
         raise DependenceError(
-            f"The probabilities of node {scope[-1]!r} sum to {worst:.9g} for some states "
-            "of its parents. Make them sum to 1 over the last axis, which has the node's "
-            "own states.",
+            f"The probabilities of node {scope[-1]!r} sum to {worst:.9g} for some states of its parents. Make them "
+            "sum to 1 over the last axis, which has the node's own states.",
             node=scope[-1],
         )
     table = np.where(np.abs(sums - 1.0) > _SUM_ROUNDING, table / sums, table)
@@ -449,9 +445,8 @@ class BayesianNetwork(Network):
             if unknown or len(set(scope)) != len(scope):
                 wrong = unknown[0] if unknown else name
                 raise DependenceError(
-                    f"Node {name!r} has the parents {tuple(parents)}, of which {wrong!r} "
-                    "is not a node, is repeated, or is the node itself. Pass names of "
-                    "other nodes, each once."
+                    f"Node {name!r} has the parents {tuple(parents)}, of which {wrong!r} is not a node, is repeated, "
+                    "or is the node itself. Pass names of other nodes, each once."
                 )
             tables.append((scope, table))
         declare(self, _OF_NODES, counts, tables, {"row": row, "latent": latent, "training": training})

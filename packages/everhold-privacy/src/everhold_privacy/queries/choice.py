@@ -69,10 +69,9 @@ class BestCandidate(Paid):
 
     def _meaning(self) -> str:
         return (
-            f"{self.candidate} is at most {at_most(self.regret or 0.0)} worse than the "
-            "best candidate. How good it is was not revealed (ask for its value). A "
-            "higher price, more sealed rows, fewer candidates or fewer planned queries "
-            "make the regret smaller."
+            f"{self.candidate} is at most {at_most(self.regret or 0.0)} worse than the best candidate. How good it "
+            "is was not revealed (ask for its value). A higher price, more sealed rows, fewer candidates or fewer "
+            "planned queries make the regret smaller."
         )
 
 
@@ -462,7 +461,7 @@ class AboveQuery(PricedQuery[PrivateFirstAbove]):
         """Return the scan for one holdout."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
         if isinstance(self.queries, Iterator):
-            raise QueryRejected("queries is an iterator, which is empty when it is asked again. Pass a list.")
+            raise QueryRejected("queries is an iterator, which can be read only once. Pass a list.")
         queries = listed(self.queries, what="queries", most=_MOST_QUERIES)
         bound = tuple(map(compiler.bind, queries))
         prepared = AbovePurchase(bound, price, _checked_threshold(bound, self.threshold))

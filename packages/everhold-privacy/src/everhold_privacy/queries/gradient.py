@@ -113,9 +113,8 @@ class GradientQuery(PricedQuery[VectorAnswer]):
         whole = isinstance(self.dimension, (int, np.integer)) and not isinstance(self.dimension, bool)
         if not whole or not 1 <= self.dimension <= _MOST_DIMENSIONS:
             raise ValueError(
-                f"dimension is {brief(self.dimension)}. Pass a whole number from 1 to "
-                f"{_MOST_DIMENSIONS:,}, and project longer vectors with a fixed random "
-                "matrix."
+                f"dimension is {brief(self.dimension)}. Pass a whole number from 1 to {_MOST_DIMENSIONS:,}, and "
+                "project longer vectors with a fixed random matrix."
             )
         check_positive("clip", self.clip)
         object.__setattr__(self, "clip", float(self.clip))  # NumPy's short floats overflow

@@ -117,11 +117,10 @@ class LowSensitivityQuery(StatisticQuery):
         )
         if found is not None:
             raise QueryRejected(
-                "Replacing one row moves the statistic by "
-                f"{found.difference * float(grid.step):.4g} on public rows ({found.kind}), "
-                f"and sensitivity is {grid.sensitivity:.4g}. Clip the values and fill in "
-                "missing ones, or pass a larger sensitivity. It must hold for any row, "
-                "also where the function fails or returns NaN.",
+                f"Replacing one row moves the statistic by {found.difference * float(grid.step):.4g} on public rows "
+                f"({found.kind}), and sensitivity is {grid.sensitivity:.4g}. Clip the values and fill in missing "
+                "ones, or pass a larger sensitivity. It must hold for any row, also where the function fails or "
+                "returns NaN.",
                 difference=found.difference * float(grid.step),
                 sensitivity=grid.sensitivity,
             )
@@ -132,9 +131,8 @@ class LowSensitivityQuery(StatisticQuery):
             value = np.asarray(self.function(dict(table)))
         except (Exception, SystemExit) as fault:
             raise QueryRejected(
-                f"The function fails on public rows with {type(fault).__name__}: {fault}. "
-                "It should return one number for a table with the columns "
-                f"{', '.join(table)}."
+                f"The function fails on public rows with {type(fault).__name__}: {fault}. It should return one "
+                f"number for a table with the columns {', '.join(table)}."
             ) from fault
         if value.shape != () or value.dtype.kind not in "biuf" or not np.isfinite(value):
             shape = f"an array of shape {value.shape}"

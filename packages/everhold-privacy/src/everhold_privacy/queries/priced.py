@@ -220,7 +220,8 @@ def paying(mechanism: Mechanism) -> PrivacyBudget:
     if not isinstance(mechanism, PrivacyBudget):
         procedures.paying(mechanism)
         raise QueryRejected(
-            f"{mechanism.name} sells tolerances alone. Create the holdout with mechanism='privacy_budget'."
+            f"The mechanism {mechanism.name} of this holdout does not answer queries with price=. Create a holdout "
+            "with mechanism='privacy_budget'."
         )
     return mechanism
 

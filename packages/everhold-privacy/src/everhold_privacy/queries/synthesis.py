@@ -73,11 +73,10 @@ class SyntheticAnswer(Paid):
     def _meaning(self) -> str:
         queries = 0 if self.table is None else self.table.queries
         return (
-            f"the table's answer to each of its {queries:,} queries is within "
-            f"{at_most(self.within or 0.0)} of the truth. Look at it with .table, which "
-            "may be queried for ever at no further cost. A higher price, more sealed "
-            "rows, fewer cells or fewer planned queries make it closer. For a few cells "
-            "the method 'blr' may, too."
+            f"the table's answer to each of its {queries:,} queries is within {at_most(self.within or 0.0)} of the "
+            "truth. Look at it with .table, which may be queried for ever at no further cost. A higher price, more "
+            "sealed rows, fewer cells or fewer planned queries make it closer. For a few cells the method 'blr' "
+            "may, too."
         )
 
 
@@ -103,9 +102,8 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
         """Return the kind and arguments of the query, from which it can be built again."""
         if self.marginals is None:
             raise QueryRejected(
-                "A family of queries cannot be sent to a service, because it is code or "
-                "as large as its table. Pass a number k, for all counts of k columns at a "
-                "time, or ask where the rows are."
+                "A family of queries cannot be sent to a service, because it is code or as large as its table. Pass "
+                "a number k, for all counts of k columns at a time, or ask where the rows are."
             )
         given = {"queries": self.marginals, "method": self.method, "price": self.price, "rounds": self.rounds}
         return QuerySpec("private_synthesize", self.universe, given)
@@ -310,7 +308,6 @@ def _check_size(prepared: SynthesisPurchase, rounds: int) -> None:
     each = len(str(len(prepared.maker.queries))) + 24  # a query, a sum of up to 20 digits, brackets and commas
     if described + rounds * each > _MOST_BYTES:
         raise QueryRejected(
-            f"The universe and the released sums need {described + rounds * each:,} bytes "
-            f"of the ledger, more than the limit of {_MOST_BYTES:,}. List fewer values or "
-            "ask for fewer rounds."
+            f"The universe and the released sums need {described + rounds * each:,} bytes of the ledger, more than "
+            f"the limit of {_MOST_BYTES:,}. List fewer values or ask for fewer rounds."
         )

@@ -69,7 +69,7 @@ def try_vectors_on_public_rows(
         The clipped vectors in units of the clipping length.
 
     Raises:
-        QueryRejected: If it does not. Nothing is charged.
+        QueryRejected: If the values have another shape or are not finite. Nothing is charged.
     """
 
     def vectors(rows: Table) -> NDArray[np.float64]:

@@ -127,7 +127,7 @@ def test_wrong_histograms_are_refused_without_being_quoted(wrong):
     with pytest.raises(ValueError, match="histogram") as refusal:
         checked_histogram(np.array(wrong), cells=2)
     assert "7654321" not in str(refusal.value)
-    with pytest.raises(ValueError, match=r"does not hold 4 rows, as was stated\. Count"):
+    with pytest.raises(ValueError, match=r"do not sum to 4, the number of rows\. Pass counts"):
         checked_histogram(np.array([1, 2]), cells=2, rows=4)
 
 

@@ -75,9 +75,8 @@ def _check_expressions(written: Sequence[Any], most: int) -> None:
             left += [value for name, value in one.items() if name not in predicted or isinstance(value, str)]
     if found > most:
         raise QueryRejected(
-            f"The expressions of the request have {found:,} characters, counting "
-            f"{_COUNTED_FOR_ONE} for each expression. Send at most {most:,}: shorter "
-            "expressions, or fewer at once."
+            f"The expressions of the request have {found:,} characters, counting {_COUNTED_FOR_ONE} for each "
+            f"expression. Send at most {most:,}: shorter expressions, or fewer at once."
         )
 
 
@@ -118,9 +117,8 @@ def families_of(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
     listed = sum(len(each["listed"]) for each in given.values() if isinstance(each.get("listed"), list))
     if len(given) > _MOST_FAMILIES or listed > _MOST_LISTED:
         raise QueryRejected(
-            f"The request has {len(given):,} families with {listed:,} listed queries. Send "
-            f"at most {_MOST_FAMILIES} families with {_MOST_LISTED:,} listed queries, or "
-            "declare more where the storage is."
+            f"The request has {len(given):,} families with {listed:,} listed queries. Send at most {_MOST_FAMILIES} "
+            f"families with {_MOST_LISTED:,} listed queries, or declare more where the storage is."
         )
     return {name: family_from(table, what=f"Family {name!r}") for name, table in given.items()}
 

@@ -175,9 +175,8 @@ def check_predictions_allowed(schema: Schema, principal: Principal, *predictions
     handed_in = any(written is not None and not isinstance(written, str) for written in predictions)
     if handed_in and not schema.features_public and principal.role is not Role.STEWARD:
         raise QueryRejected(
-            "The features of the sealed rows are sealed, so nobody can have predictions "
-            "for these rows. Send a rule, which is computed where the rows are, or use a "
-            "holdout with public features."
+            "The features of the sealed rows are sealed, so nobody can have predictions for these rows. Send a "
+            "rule, which is computed where the rows are, or use a holdout with public features."
         )
 
 
@@ -188,8 +187,7 @@ _REASONS = {
     404: "There is no such thing for you.",
     408: "The body did not come in time.",
     409: "This holdout cannot be asked that now, or not in this form, and nothing was charged "
-    "or changed. Or its rows or ledger are not what was sealed or written "
-    "(`integrity-error`).",
+    "or changed. Or its rows or ledger are not what was sealed or written (`integrity-error`).",
     413: "The body is too large.",
     415: "The body is of a type that is not taken.",
     422: "The request is not as this page says. Nothing was charged or changed.",

@@ -153,10 +153,9 @@ class HoldoutSettings(PromiseSettings):
         """Reject an engine's address, since a service connects to no address from a request."""
         if isinstance(given, dict) and not _OF_ENGINES.isdisjoint(given):
             raise Unusable(
-                "Rows that stay in an engine cannot be sealed over HTTP. Run 'everhold "
-                "create --engine URL --table TABLE' where the service runs, with its "
-                "storage. The service then finds the holdout, and the engine by "
-                "EVERHOLD_ENGINE."
+                "Rows that stay in an engine cannot be sealed over HTTP. Run 'everhold create --engine URL --table "
+                "TABLE' where the service runs, with its storage. The service then finds the holdout, and the "
+                "engine by EVERHOLD_ENGINE."
             )
         return given
 

@@ -153,7 +153,10 @@ def _is_within(scope: tuple[str, ...] | None, principal: Principal) -> bool:
 
 def _allot(settings: TokenRequest, scope: list[str] | None, principal: Principal, holdouts: OpenHoldouts) -> None:
     if settings.allotments and settings.role is not Role.ANALYST:
-        raise QueryRejected(f"A {settings.role.value} spends no allotment. Send the role analyst, or no allotments.")
+        raise QueryRejected(
+            f"allotments= is given for the role {settings.role.value}, and only analysts have allotments. Send the "
+            "role analyst, or no allotments."
+        )
     for name in settings.allotments:
         if scope is not None and name not in scope:
             raise QueryRejected(

@@ -241,9 +241,8 @@ def chosen(answers: list[str]) -> dict[str, str | int]:
         choice, sign, label = given.partition("=")
         if not (choice and sign and label) or label in found:
             raise QueryRejected(
-                "An answer is not given as ID=NAME with a different name for each. Send "
-                "for example answer=12=model%20B, where 12 is the 'sequence' or the "
-                "'query' of the transcript."
+                "An answer is not given as ID=NAME with a different name for each. Send for example "
+                "answer=12=model%20B, where 12 is the 'sequence' or the 'query' of the transcript."
             )
         found[label] = int(choice) if choice.isdecimal() and len(choice) < _SHORTEST_HASH else choice
     return found

@@ -117,7 +117,10 @@ def create(
     storage, name = place_of(storage, name)
     part = allotment.part()
     if part is not None and (rights.role is not RoleOption.ANALYST or not rights.holdout):
-        raise Misuse("An allotment needs an analyst and the holdouts. Pass --role analyst and --holdout NAME.")
+        raise Misuse(
+            "--queries is given without --role analyst or without --holdout. Pass both, because an allotment is for "
+            "an analyst and a holdout."
+        )
     with _tokens(storage) as tokens:
         made = tokens.make(name, role=rights.role.value, holdouts=rights.holdout, days=rights.days, part=part)
     show_record(_described(made), form)

@@ -12,15 +12,13 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 INSTRUCTIONS = (
-    "A sealed holdout answers queries about a population, thousands of times, and every "
-    "interval stays true, however you choose your queries. Call `describe` first. Work on "
-    "your own training rows, make a guess there, and ask with it: guesses that hold are "
-    "free. To improve a model, `challenge` the champion and go on from it only when the "
-    "verdict is 'promoted'. 'kept' means revert. Members of declared families, which "
-    "`describe` lists, are answered exactly and cost no query and no surprise, and their "
-    "widths never change. What was asked before is free, so after a lost connection ask "
-    "the same again. Only where rows arrived meanwhile is that a new query, about more "
-    "rows. What is refused costs nothing. When the budget is spent, stop."
+    "A sealed holdout answers queries about a population, thousands of times, and every interval stays true, "
+    "however you choose your queries. Call `describe` first. Work on your own training rows, make a guess there, "
+    "and ask with it: guesses that hold are free. To improve a model, `challenge` the champion and go on from it "
+    "only when the verdict is 'promoted'. 'kept' means revert. Members of declared families, which `describe` "
+    "lists, are answered exactly and cost no query and no surprise, and their widths never change. What was asked "
+    "before is free, so after a lost connection ask the same again. Only where rows arrived meanwhile is that a new "
+    "query, about more rows. What is refused costs nothing. When the budget is spent, stop."
 )
 
 OF_COMPETITIONS = (
@@ -31,11 +29,10 @@ OF_COMPETITIONS = (
 )
 
 LANGUAGE = (
-    "columns by name (in double quotes if the name is not a plain word), numbers, texts "
-    "in single quotes, true, false, + - * /, = <> < <= > >=, between, in (...), and, or, "
-    "not, is null, case when ... then ... else ... end, abs, least, greatest. There are "
-    "no other functions, casts or sub-selects. A condition is asked for its share. A "
-    "number needs low and high, at which it is clipped"
+    "columns by name (in double quotes if the name is not a plain word), numbers, texts in single quotes, true, "
+    "false, + - * /, = <> < <= > >=, between, in (...), and, or, not, is null, case when ... then ... else ... end, "
+    "abs, least, greatest. There are no other functions, casts or sub-selects. A condition is asked for its share. "
+    "A number needs low and high, at which it is clipped"
 )
 
 _SPENT = "What was asked before stays free. Stop here, and ask the steward for a larger allotment or for new rows."
@@ -70,9 +67,8 @@ def next_step(status: Mapping[str, Any]) -> str:
         return "The study was unsealed, so nothing new is answered. What was asked before stays free. Stop here."
     if not all(status["remaining"].values()) and status.get("outlook") and not status.get("analyst"):
         return (
-            "The planned budget is spent. Queries are still answered, with wider "
-            "intervals: `worth` in the status says how wide. Members of declared families "
-            "keep their widths."
+            "The planned budget is spent. Queries are still answered, with wider intervals: `worth` in the status "
+            "says how wide. Members of declared families keep their widths."
         )
     if not all(status["remaining"].values()):
         return f"Some of the budget is spent, and queries that could cost it are refused. {_SPENT}"

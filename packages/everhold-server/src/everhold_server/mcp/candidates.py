@@ -108,7 +108,7 @@ def candidate(
     named = [name for name, value in given.items() if value is not None]
     if len(named) != 1:
         raise _rejected(
-            f"The challenger is given as {' and '.join(named) or 'nothing'}",
+            f"The call has {' and '.join(named) or 'no challenger'}",
             f"Pass exactly one of {predictions_wanted(schema)}",
         )
     if rule is not None:
@@ -156,7 +156,7 @@ def _ids(names: list[str], *, text: bool) -> Any:
         return np.array([float(name) for name in names])
     except ValueError:
         raise _rejected(
-            "The ids of these rows are numbers, and some ids of the predictions are not", "Correct them"
+            "The ids of these rows are numbers, and some ids of the predictions are not", "Pass numbers as ids"
         ) from None
 
 

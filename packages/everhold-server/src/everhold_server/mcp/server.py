@@ -47,9 +47,8 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _MOST_BYTES = 2**22  # of a request: predictions for some hundred thousand rows
 _MOST_VALUES = 400_000
 _UNEXPECTED = (
-    "everhold stopped because of an error in everhold, which is not shown because it "
-    "could quote sealed rows. What was charged is in the ledger. Call status, and ask the "
-    "same again: what was answered already is free."
+    "everhold stopped because of an error in everhold, which is not shown because it could quote sealed rows. What "
+    "was charged is in the ledger. Call status, and ask the same again: what was answered already is free."
 )
 _FREE = "Nothing was charged."
 _FREE_TOOLS = ("describe", "quote", "status", "certificate", "worth_asking")
@@ -226,9 +225,8 @@ class _BodyCount:
             return
         if len(body) > _MOST_BYTES or count_values(body) > _MOST_VALUES:
             told = (
-                f"The request is too large. Send at most {_MOST_BYTES:,} bytes and "
-                f"{_MOST_VALUES:,} values: name a file of predictions instead, or send it "
-                f"to the HTTP API. {_FREE}"
+                f"The request is too large. Send at most {_MOST_BYTES:,} bytes and {_MOST_VALUES:,} values: name a "
+                f"file of predictions instead, or send it to the HTTP API. {_FREE}"
             )
             error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": told}}
             await JSONResponse(error, 413, {"connection": "close"})(scope, receive, send)
@@ -276,9 +274,8 @@ def listening(host: str, port: int) -> socket.socket:
 def _security(host: str, allowed_hosts: Sequence[str]) -> TransportSecuritySettings:
     if host not in LOOPBACK and not allowed_hosts:
         raise ValueError(
-            f"The address {brief(host)} can be reached from other machines, and users are "
-            "not authenticated. Pass 127.0.0.1, or name what clients call this machine "
-            "and let a proxy in front ask for a password."
+            f"The address {brief(host)} can be reached from other machines, and users are not authenticated. Pass "
+            "127.0.0.1, or name what clients call this machine and let a proxy in front ask for a password."
         )
     names = [*allowed_hosts, *(("127.0.0.1:*", "localhost:*", "[::1]:*") if host in LOOPBACK else ())]
     origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]

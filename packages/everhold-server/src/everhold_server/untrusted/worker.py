@@ -171,7 +171,7 @@ class _Readers:
 
 
 def _listen(process: subprocess.Popen[bytes], waiting: dict[int, Future[None]]) -> None:
-    """Tell those who wait that their workers ended, and all of them when the process does."""
+    """Read from the worker process which workers ended, and notify the threads that wait for them."""
     assert process.stdout is not None
     with process.stdout as numbers:
         for line in numbers:

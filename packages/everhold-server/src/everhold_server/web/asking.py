@@ -238,8 +238,7 @@ def _both_written(fields: Fields, tables: Any) -> dict[str, Any]:
         rule, file = fields.some(f"{name}_rule"), file_of(fields, name, tables)
         if (rule is None) is (file is None):
             raise QueryRejected(
-                f"The {name} predictions are "
-                f"{'missing' if rule is None else 'a file and a rule'}. Pass a file or a "
+                f"The {name} predictions are {'missing' if rule is None else 'a file and a rule'}. Pass a file or a "
                 "rule for each."
             )
         of = file if rule is None else rule

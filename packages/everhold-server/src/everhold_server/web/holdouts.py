@@ -138,7 +138,10 @@ def _metric(fields: Fields) -> str | dict[str, Any]:
     name = fields.text("metric") or "accuracy"
     numbers = {each: number for each in _OF_METRICS if (number := fields.number(each)) is not None}
     if strange := [each for each in numbers if name not in METRICS or each not in METRICS[name].settings]:
-        raise HoldoutRejected(f"{strange[0]} is {numbers[strange[0]]:g}, and {name} has none. Leave it empty.")
+        raise HoldoutRejected(
+            f"{strange[0]} is {numbers[strange[0]]:g}, and the metric {name} has no such setting. Leave the field "
+            "empty."
+        )
     return {"score": name, **numbers} if numbers else name
 
 
@@ -149,7 +152,7 @@ def _declared(fields: Fields) -> dict[str, Any]:
     said = from_toml(written)
     if other := said.keys() - {"families", "share"}:
         raise QueryRejected(
-            f"The protocol has {brief(min(other))}, which has a field of its own in the form. Write it there."
+            f"The protocol has {brief(min(other))}, which has its own field in the form. Fill in that field."
         )
     return {"declared": said.get("families", {}), "share": protocol_from(said).share}
 

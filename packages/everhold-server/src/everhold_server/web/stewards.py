@@ -60,10 +60,13 @@ def _token_request(fields: Fields) -> TokenRequest:
     named = [name.strip() for name in fields.text("holdouts").split(",") if name.strip()]
     queries, charges = fields.whole("queries"), fields.whole("charges")
     if queries is None and charges is not None:
-        raise QueryRejected("The form has charges to spend and no queries. Name the queries, or leave the charges out.")
+        raise QueryRejected(
+            "The form has charges to spend, and its queries are empty. Fill in the number of queries, or leave the "
+            "charges empty."
+        )
     if queries is not None and not named:
         raise QueryRejected(
-            "The form has queries to spend and no holdouts. Name the holdouts, or leave the queries out."
+            "The form limits queries and names no holdout. Name the holdouts, or leave the queries empty."
         )
     try:
         part = None if queries is None else Part(queries=queries, charges=charges)

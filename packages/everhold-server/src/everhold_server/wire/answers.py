@@ -82,7 +82,7 @@ def result_from(document: Mapping[str, Any]) -> Any:
         return found
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as fault:
         raise ValueError(
-            f"This version of everhold does not know this kind of result: {fault}. Update everhold."
+            f"This version of everhold cannot read the result of the service: {fault}. Update everhold."
         ) from None
 
 

@@ -242,9 +242,8 @@ def _checked(address: str | None) -> SplitResult:
     parts = urlsplit(address)
     if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
         raise ValueError(
-            "The address has no host, or has a user, a query or a fragment. Pass an "
-            "address such as https://holdout.example, and the token as token=... or in "
-            f"{TOKEN_VARIABLE}."
+            "The address has no host, or has a user, a query or a fragment. Pass an address such as "
+            f"https://holdout.example, and the token as token=... or in {TOKEN_VARIABLE}."
         )
     return parts
 
@@ -257,9 +256,8 @@ def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
 def _check_private(parts: SplitResult) -> None:
     if parts.scheme.lower() == "http" and parts.hostname not in _LOOPBACK:
         raise AuthError(
-            f"The token would travel to {parts.hostname} unencrypted, so nothing was sent. "
-            "Pass an address that begins with https. In a private network, pass "
-            f"insecure=True or set {INSECURE_VARIABLE}=1."
+            f"The token would travel to {parts.hostname} unencrypted, so nothing was sent. Pass an address that "
+            f"begins with https. In a private network, pass insecure=True or set {INSECURE_VARIABLE}=1."
         )
 
 

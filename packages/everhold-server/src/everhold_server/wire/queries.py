@@ -236,9 +236,8 @@ def kind_of(name: Any) -> Kind:
         refuse(f"The kind of query is {brief(name)}", f"one of {names}")
     if found.form is Form.CODE:
         raise QueryRejected(
-            f"{found.name} needs a Python function, and the service accepts none, because "
-            "it would run beside the sealed rows. Ask another kind of query, or ask where "
-            "the rows are."
+            f"{found.name} needs a Python function, and the service accepts none, because it would run beside the "
+            "sealed rows. Ask another kind of query, or ask where the rows are."
         )
     return found
 

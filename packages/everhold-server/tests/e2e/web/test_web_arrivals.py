@@ -119,9 +119,9 @@ def test_families_over_groups_that_arrive_are_sealed_in_the_browser(tmp_path):
     for more, said in (
         ({"largest_group": "4"}, "largest_group"),
         ({"declared": families}, "at least 3, the largest group"),
-        ({"declared": "families.texts.texts =", "largest_group": "4"}, "no TOML"),
-        ({"declared": "a = " + "[" * 3_000, "largest_group": "4"}, "no TOML"),
-        ({"declared": "queries = 5\n" + families, "largest_group": "4"}, "a field of its own"),
+        ({"declared": "families.texts.texts =", "largest_group": "4"}, "not valid TOML"),
+        ({"declared": "a = " + "[" * 3_000, "largest_group": "4"}, "not valid TOML"),
+        ({"declared": "queries = 5\n" + families, "largest_group": "4"}, "its own field"),
     ):
         refused = sent(app, "/seal", {**fields, **more}, holdout=as_csv(grouped(1, 0)))
         assert (refused.status_code, said in refused.text) == (422, True), refused.text

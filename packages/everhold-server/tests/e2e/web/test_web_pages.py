@@ -393,7 +393,7 @@ HELD = {**TERMS, "feedback": "none", "teams": "3", "submissions": "3", "features
         ({"feedback": "score", "public": "80"}, "'public rows, in percent' is 80. Pass a number above 0 and of at"),
         ({"low": "0"}, "'lowest label' is 0, and accuracy has none. Leave it empty."),
         ({"deadline": "soon"}, "'deadline' is 'soon'. Pass a time"),
-        ({"largest_group": "3"}, "'most rows of one group' is only for holdouts that grow"),
+        ({"largest_group": "3"}, "'most rows of one group' is only for holdouts with grows=True"),
         ({"name": "a/b"}, "The name 'a/b' cannot be used. Pass up to 64 letters"),
         ({"confidence": "120"}, "'probability, in %' is 120."),
     ],

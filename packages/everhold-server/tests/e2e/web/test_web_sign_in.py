@@ -88,5 +88,5 @@ def test_a_token_for_another_client_lets_nobody_in(page, service, monkeypatch):
 def test_claims_without_a_role_are_told_so_and_nothing_is_made(page, service):
     before = service[0].state.token_store.all()
     sign_in(page, "3")
-    page.get_by_text("in no group that may come in").wait_for()
+    page.get_by_text("in no group that may log in").wait_for()
     assert service[0].state.token_store.all() == before

@@ -82,11 +82,11 @@ def test_the_same_person_is_the_same_analyst_and_follows_their_groups(app, way):
 @pytest.mark.parametrize(
     ("sub", "why"),
     [
-        ("3", "in no group that may come in"),
+        ("3", "in no group that may log in"),
         ("5", "has not verified the email dan@example.org"),
         ("6", "sent no claim &#39;email&#39;"),
-        ("7", "in no group that may come in"),
-        ("8", "belongs to another person or token"),
+        ("7", "in no group that may log in"),
+        ("8", "is used by another person or token"),
     ],
 )
 def test_who_has_no_role_no_verified_name_or_the_name_of_another_is_told_why_and_not_let_in(app, sub, why):
@@ -123,7 +123,7 @@ def test_a_session_ends_after_twelve_hours_and_when_a_steward_takes_the_access_b
         app.state.token_store.revoke(person.id)
         assert client.get(ME).status_code == 401
         refused = client.get(come_back(client, "1"))
-        assert (refused.status_code, "A steward took the access" in refused.text) == (403, True)
+        assert (refused.status_code, "A steward has withdrawn the access" in refused.text) == (403, True)
 
 
 def test_a_person_without_a_group_any_more_loses_what_earlier_groups_gave(app, way):
@@ -337,11 +337,11 @@ def test_a_file_says_how(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("written", "instead", "why"),
     [
-        ("https://", "http://", "not reached by https"),
-        ('role = "analyst"', 'role = "king"', "'king' is none of"),
+        ("https://", "http://", "does not begin with https"),
+        ('role = "analyst"', 'role = "king"', "'king' does not exist"),
         ("[[allow]]", "[[allowed]]", "the sections"),
-        ('group = "science"', 'groups = "science"', "not of group, role and holdouts"),
-        ("client_id", "client", "client, which is no setting"),
+        ('group = "science"', 'groups = "science"', "other fields than group, role and holdouts"),
+        ("client_id", "client", "client, which is not a setting"),
         ('client_id = "everhold"', "client_id = 5", "client_id is 5"),
         ('client_id = "everhold"', 'client_id = "everhold"\nscopes = "openid email"', "scopes is 'openid email'"),
         ('["flights"]', '"flights"', "holdouts is 'flights'"),

@@ -152,7 +152,7 @@ def test_a_board_with_comparisons_arrives():
 
 @pytest.mark.parametrize("strange", [{}, [], 7, {"result": "holdout"}, {"result": "answer"}, {"result": [1]}])
 def test_what_is_no_result_is_refused(strange):
-    with pytest.raises(ValueError, match="does not know this kind of result"):
+    with pytest.raises(ValueError, match="cannot read the result of the service"):
         result_from(strange)
 
 

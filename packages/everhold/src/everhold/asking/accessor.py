@@ -28,7 +28,7 @@ class HoldoutAccessor:
             holdout that was created with them is what the extension is in charge of.
 
     Args:
-        executor: The holdout at work, for the steward or for an analyst.
+        executor: Executor of the open holdout, for the steward or for an analyst.
         folder: The private folder of its rows.
         recorded: Recorded settings with which the holdout was created. None if it was created without them.
     """
@@ -80,7 +80,7 @@ class HoldoutAccessor:
         return frozenset()
 
     def last_step_lasts(self) -> bool:
-        """Return whether the last step before the study is unsealed may take minutes."""
+        """Return whether `before_unsealing` may take minutes."""
         return False
 
     def before_unsealing(self) -> None:
@@ -114,7 +114,7 @@ def accessors_of(
     """Create the accessors of a holdout's extensions. Extensions that the holdout was created with come first.
 
     Args:
-        executor: The holdout at work.
+        executor: Executor of the open holdout.
         folder: The private folder of its rows.
         recorded: Recorded settings by the extension's name.
         names: Names of extensions whose state the ledger carries.

@@ -114,7 +114,7 @@ def _set_limits(accounts: Accounts, analyst: str, queries: int, charges: int) ->
     try:
         accounts.allot(analyst, queries, charges)
     except ValueError as fault:
-        raise QueryRejected(f"{fault}. Pass limits of at least that much.") from None
+        raise QueryRejected(f"{fault}. Pass limits of at least these amounts.") from None
     return True
 
 

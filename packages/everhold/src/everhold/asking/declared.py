@@ -58,7 +58,7 @@ def sharing(mechanism: Mechanism, share: float) -> Mechanism:
     """
     if not has_public_levels(mechanism):
         raise HoldoutRejected(
-            f"Families are declared, and {mechanism.name} has no probability of failure to share. Use the mechanism "
+            f"The mechanism {mechanism.name} does not support declared families. Use the mechanism "
             f"{those_with('public_levels')}."
         )
     return mechanism.sharing(share)
@@ -72,7 +72,7 @@ def checked_share(share: object, *, declared: bool) -> float:
         declared: Whether families are declared.
 
     Raises:
-        HoldoutRejected: If it is none, or no family would have it. Nothing was created.
+        HoldoutRejected: If the share is not a possible number, or no family is declared. Nothing was created.
     """
     part = share_of(SHARE if share is None else share)
     if part is None:
@@ -183,7 +183,7 @@ def declare(executor: QueryExecutor, folder: Path, name: str, family: Family) ->
     _check_free(head.accounts, name)
     state = executor.state_from(head.state)
     if not mechanism.surely_answers(state, 1):
-        raise BudgetExhausted("The budget has no room left for a family. Seal new rows.")
+        raise BudgetExhausted("The query budget is used up, so no family can be declared any more. Seal new rows.")
     nats = float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
     checked = isinstance(bound, BoundTexts) and bound.bits <= mechanism.text_bits
     if checked and not executor.compiler.families.first_rows:  # else their events are others
@@ -210,8 +210,8 @@ def _giving_levels(executor: QueryExecutor) -> PublicLevels:
     if has_public_levels(executor.mechanism):
         return executor.mechanism
     raise QueryRejected(
-        f"Families are declared, and {executor.mechanism.name} has no level to give them. Use a holdout with "
-        f"{those_with('public_levels')}."
+        f"The mechanism {executor.mechanism.name} of this holdout does not support declared families. Use a holdout "
+        f"with {those_with('public_levels')}."
     )
 
 
@@ -261,7 +261,7 @@ class FamilyLevels:
         self._schema, self._known = schema, dict[str, BoundFamily]()
 
     def __call__(self, executor: QueryExecutor, bound: BoundQuery) -> float | None:
-        """Return ln(1 / level) of a query, the largest level that any family gives it, or None if it is no member."""
+        """Return ln(1 / level) of a query, the largest of its families' levels, or None if no family has it."""
         declared = executor.ledger.head().accounts.of(Declarations).by_name.values()
         bound, found = _of_any_rows(bound, executor.schema), []
         for each in declared:

@@ -85,9 +85,9 @@ def _evaluate_several(
 ) -> SliceAnswers:  # fmt: skip
     """Ask one query for each of several metrics, as one step."""
     if by is not None or terms["guess"] is not None:
-        raise QueryRejected("Several metrics are asked of all rows, each with its own guess. Leave by and guess out")
+        raise QueryRejected("Several metrics take neither by= nor guess=. Leave both out, or pass one metric")
     if not metrics or not all(isinstance(each, str) for each in metrics) or len({*metrics}) < len(metrics):
-        raise QueryRejected(f"metric is {brief(metrics)}. Pass one, or a list of different names")
+        raise QueryRejected(f"metric is {brief(metrics)}. Pass one metric, or a list of different names of metrics")
     compiler, where = session.executor.compiler, terms["where"]
     queries = {}
     for each in metrics:
@@ -148,9 +148,9 @@ def _check_widths(executor: QueryExecutor, plans: Sequence[Any]) -> None:
     widths = [min(high, 1.0) - max(low, 0.0) for low, high in ends]
     if widths and median(widths) >= _SAYS_NOTHING:
         raise QueryRejected(
-            f"by= names {len(plans):,} slices, and half of them or more would be told within intervals that cover "
-            f"{100.0 * median(widths):.0f} % of the scale. Name fewer and larger slices, such as bands, or ask for the "
-            "ones that matter with where=",
+            f"by= names {len(plans):,} slices, which are too small: at least half of their intervals would cover "
+            f"{100.0 * median(widths):.0f} % of the scale. Name fewer and larger slices, such as bands, or ask for "
+            "the ones that matter with where=",
             slices=len(plans), width=median(widths),
         )  # fmt: skip
 
@@ -211,7 +211,7 @@ def _checked_margin(margin: float, query: Any, *, silent: bool) -> tuple[float, 
     if not 0.0 <= found < math.inf:
         raise QueryRejected(f"margin is {brief(margin)}. Pass a number that is not negative, in units of the metric")
     if silent:
-        raise QueryRejected("A silent comparison is told nothing. Leave margin out, and unseal")
+        raise QueryRejected("A silent comparison gives no verdict, so it takes no margin. Leave margin= out")
     return found, greater
 
 
@@ -246,6 +246,6 @@ def compare_elsewhere(
     """Compare two arrays of predictions for rows that a service keeps, for `Holdout.compare` over HTTP."""
     terms, _ = _terms(given, models=2)
     if terms["guess"] is None:
-        raise QueryRejected("Compared over HTTP, predictions need your own guess. Pass guess=0 if you have none")
+        raise QueryRejected("A comparison of predictions over HTTP needs a guess. Pass guess=0 if you have none")
     query = difference(*(of_predictions(metric, each) for each in both))
     return _judged(ask, query, margin, terms, guessed=True)

@@ -62,14 +62,14 @@ def create_parts(
             "each period as a holdout of its own."
         )
     if study.planning.grows:
-        raise HoldoutRejected("Rows that are dealt into parts take no later rows. Leave grows= out.")
+        raise HoldoutRejected("Rows that are dealt into parts do not support grows=. Leave grows= out.")
     if hasattr(request.holdout, "sealing"):
-        raise HoldoutRejected("These rows stay in an engine, and only rows of a file or a frame are dealt. Bring them.")
+        raise HoldoutRejected("Rows in an engine cannot be dealt into parts. Pass a file or a data frame.")
     url, order = storage_url(storage), next((each.order for each in request.extensions.values() if each.order), None)
     if order is not None and order == request.label:
         raise HoldoutRejected(
-            f"Rows that are dealt by the order of their labels ({order!r}) tell of the labels of the other part. Deal "
-            "them by another column, or by chance."
+            f"Rows that are dealt by the order of their labels ({order!r}) show something about the labels of the "
+            "other part. Deal them by another column, or by chance."
         )
     make_rows_folder(rows_folder(url))
     with tempfile.TemporaryDirectory(dir=rows_folder(url), prefix=".dealt-") as own:

@@ -109,7 +109,7 @@ class Trees(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class QueryExecutor:
-    """One holdout at work: its ledger, its mechanism and its rows, for the steward or for one analyst.
+    """Executor of one open holdout: its ledger, its mechanism and its rows, for the steward or for one analyst.
 
     Attributes:
         store: The open ledger.
@@ -455,7 +455,7 @@ def check_open(accounts: Accounts, *, new: int, pricing: Pricing) -> None:
     """Refuse new queries about unsealed rows, except members of families that were declared before.
 
     Raises:
-        QueryRejected: If there is one. Nothing is charged.
+        QueryRejected: If the study is closed. Nothing is charged.
     """
     if accounts.closed and new and not pricing.asks_nothing:
         raise QueryRejected(CLOSED_STUDY)

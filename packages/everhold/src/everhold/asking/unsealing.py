@@ -40,7 +40,7 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
     """Tell all sealed numbers and close the study, in one transaction. A repeated call tells the same numbers.
 
     Args:
-        executor: The holdout at work.
+        executor: Executor of the open holdout.
         before: Function that asks silent queries first, after all checks.
 
     Raises:

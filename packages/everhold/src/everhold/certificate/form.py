@@ -97,7 +97,7 @@ def _one_of(*texts: str) -> Fits:
 
 
 def _optional(fits: Fits) -> Fits:
-    """Return a check that also takes None."""
+    """Return a check that accepts None and whatever the given check accepts."""
     return lambda value: value is None or fits(value)
 
 
@@ -299,7 +299,7 @@ def _read(path: Path | str) -> str:
     except (OSError, ValueError):  # a null byte in a name is a ValueError
         raise Malformed("the file cannot be read") from None
     if len(content) > MOST_BYTES:
-        raise Malformed(f"the file is larger than {MOST_BYTES // 2**20} MiB, and no certificate is")
+        raise Malformed(f"the file is larger than {MOST_BYTES // 2**20} MiB, the most that a certificate may have")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -177,7 +177,7 @@ def _read(token: object) -> TimeStampResponse:
     response: TimeStampResponse = client.decode_timestamp_response(b"\x30" + _length(len(granted)) + granted)
     _ = response.tst_info.gen_time, response.tst_info.message_imprint.message  # what cannot be read fails here
     if response.time_stamp_token() != bytes(token):
-        raise ValueError("there is more than a token")
+        raise ValueError("there are other bytes beside the token")
     return response
 
 

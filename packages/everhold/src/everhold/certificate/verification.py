@@ -274,7 +274,7 @@ def number_findings(document: Mapping[str, Any]) -> tuple[list[str], list[str]]:
             section = document["mechanism"]
             given = {**section, **section["parameters"]}
             if any(given.get(name, 0) > most for name, most in MECHANISMS[section["name"]].largest.items()):
-                raise ValueError("the parameters are larger than any that are in use")
+                raise ValueError("a parameter is larger than the largest that everhold accepts")
             described = {**section, "mechanism": section["name"]}
             mechanism = mechanism_from_dict(described, dependence_from_dict(document["assumptions"]["dependence"]))
             promise, left = mechanism.promise(), left_of(mechanism, _state_of(document), closed=_is_closed(document))
@@ -444,7 +444,7 @@ def _arrival_findings(account: Mapping[str, Any]) -> Iterator[str]:
         (any((each["rows"] == 0) != (each["fingerprint"] is None) for each in arrivals),
          "an arrival has rows without a fingerprint, or a fingerprint without rows"),
         (_unordered(before) or not {*before} <= {each["arrival"] for each in arrivals if each["tree"] is not None},
-         "rows are retired before an arrival at which no tree opened"),
+         "rows were retired before an arrival at which no budget began"),
     )  # fmt: skip
 
 

@@ -463,7 +463,7 @@ _BOARD = (
 
 
 def board_promise(competition: Mapping[str, Any] | None, *, value: str, holds: str) -> str | None:
-    """Return the promise of a leaderboard whose scores are not means over [0, 1], or None for another one."""
+    """Return the promise of a leaderboard whose scores are not means over [0, 1], or None for other leaderboards."""
     if competition is None or str(competition["metric"]).partition(" (")[0] in _SHARES_OF_BOARDS:
         return None
     return _BOARD.format(value=value, holds=holds)

@@ -322,7 +322,7 @@ def sets_chart(sets: Mapping[int, int]) -> alt.LayerChart:
 
 
 def placed(links: Links) -> NDArray[np.float64]:
-    """Return positions for the nodes of a graph, with linked nodes near each other, shape (places, 2).
+    """Return positions for the nodes of a graph, with linked nodes near each other, shape (nodes, 2).
 
     Without lines the dots stand in rows. Otherwise they push each other away and lines pull them together, ever more
     slowly.

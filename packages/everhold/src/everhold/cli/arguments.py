@@ -78,7 +78,7 @@ def model_from(path: Path) -> DependenceModel:
 
 
 def place_of(storage: str, name: str | None) -> tuple[str, str]:
-    """Storage and name; where one of them is given, it is the name and the storage is in the environment."""
+    """Return storage and name. If only one is given, it is the name, and the storage comes from the environment."""
     if name is not None:
         return storage, name
     usual = _usual()

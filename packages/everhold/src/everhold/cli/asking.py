@@ -400,7 +400,7 @@ class Spelled:
         if kind.form is Form.FLAG:
             if len(each) != 2:
                 raise Misuse(
-                    f"--{_dashed(kind.name)} needs two queries, and {len(each)} are given. Pass one of them twice."
+                    f"--{_dashed(kind.name)} needs two queries, and {len(each)} are given. Pass the same option twice."
                 )
             made: Query[Any] = kind.make(*each)
             return made
@@ -504,7 +504,7 @@ def _annotated(plain: Any, name: str, form: Form, help_text: str, panel: str) ->
 
 
 def _check_candidates(wrapping: list[Kind], rows: list[tuple[Kind, Any]], given: Mapping[str, Any]) -> None:
-    """Means of different kinds are in different units, or were not meant together."""
+    """Raise Misuse if the queries to compare are of different kinds, because their units may differ."""
     if len(wrapping) > 1:
         listed = " and ".join(f"--{_dashed(kind.name)}" for kind in wrapping)
         raise Misuse(f"One query is needed, and the options have {listed}. Pass one of them.")
@@ -515,8 +515,8 @@ def _check_candidates(wrapping: list[Kind], rows: list[tuple[Kind, Any]], given:
         kinds = ", ".join([*(f"--{kind.name}" for kind in _ROWWISE), "--queries"])
         listed = " and ".join([*found, *strange]) or "none"
         raise Misuse(
-            f"--{_dashed(wrapping[0].name)} compares queries of one kind, and the options "
-            f"have {listed}. Pass one of {kinds}, several times."
+            f"--{_dashed(wrapping[0].name)} compares several queries of one kind, and the options have {listed}. "
+            f"Pass a single one of {kinds}, several times."
         )
     if "training_predictions" in given and len(rows) > 1:
         raise Misuse("--training-predictions is for one file of predictions, and several are given. Leave it out.")
@@ -535,7 +535,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _numbers(parts: list[str]) -> list[float]:
-    """Return texts as numbers, or an empty list if one of them is none."""
+    """Return texts as numbers, or an empty list if one of the texts is not a number."""
     try:
         return [float(part) for part in parts]
     except ValueError:

@@ -127,7 +127,8 @@ class RowOptions:
             return _as_value(given[0])
         if not all(name for name, _, _ in named):
             raise Misuse(
-                "--missing has a rule for all columns beside others. Pass one rule for each column, as in bp=drop."
+                "--missing is given several times, once without a column. Write the column before each rule, as in "
+                "bp=drop."
             )
         return {name: _as_value(value) for name, _, value in named}
 

@@ -43,7 +43,7 @@ ChartOption = Annotated[Path | None, typer.Option(help="Also draw a picture to t
 
 
 def _kind(name: str) -> str:
-    """A kind of model that can be fitted; which ones there are is looked up when one is named."""
+    """Return the name of a kind of dependence model, after checking that such models can be fitted to rows."""
     from everhold.dependence import MODELS
 
     fitted = [kind for kind, model in MODELS.items() if hasattr(model, "fit")]
@@ -151,7 +151,7 @@ def _columns(path: Path, wanted: list[str]) -> dict[str, Any]:
 
 
 def _with_none(values: Any) -> Any:
-    """A masked array as a plain one: what is missing is None, so that it is noticed."""
+    """Return a masked array as a plain array, with None for each missing value."""
     import numpy as np
 
     missing = np.ma.getmaskarray(values)

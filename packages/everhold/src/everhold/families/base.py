@@ -135,7 +135,10 @@ class PlannedFamily(Family):
 
     def __post_init__(self) -> None:
         if (as_whole(self.members) or 0) < 1:
-            raise QueryRejected(f"{self.what} has {brief(self.members)} members. Pass a whole number of at least 1.")
+            raise QueryRejected(
+                f"members of {self.what} is {brief(self.members)}. Pass the number of its queries, a whole number of "
+                "at least 1."
+            )
 
     def bind(self, compiler: QueryCompiler) -> BoundFamily:
         """Raise QueryRejected, because the family has a number of members and does not say which they are.
@@ -144,8 +147,8 @@ class PlannedFamily(Family):
             QueryRejected: In every case.
         """
         raise QueryRejected(
-            f"{self.what} says how many members it has and not which, so it can only be planned. Use listed, "
-            "subgroups or texts in place of members."
+            f"{self.what} has only members, the number of its queries, which is enough for a plan but not for a "
+            "declaration. Write listed, subgroups or texts in place of members."
         )
 
     def planned_nats(self, *, training: bool) -> float | None:

@@ -90,7 +90,7 @@ class GridFamily(Family):
         found = share.placed(compiler).as_one(compiler)
         if found is None:
             raise QueryRejected(
-                f"The metric {self.metric} of a search space is a ratio, which this holdout does not take as one "
+                f"The metric {self.metric} of a search space is a ratio, which this holdout cannot answer as one "
                 "query. Pass metric='accuracy', or use a holdout with guess_and_check, training rows and no slack."
             )
         return found
@@ -264,8 +264,8 @@ def _versions(estimator: Any) -> dict[str, str]:
             continue
         if (content := content_digest(kind)) is None:
             raise QueryRejected(
-                f"The code of {kind.__qualname__} cannot be told from other code, so it cannot be declared. Use a "
-                "class of an installed package, or one whose code uses functions and plain values."
+                f"The code of {kind.__qualname__} cannot be recorded, so the class cannot be declared. Use a class "
+                "of an installed package, or one whose code uses only functions and plain values."
             )
         found[f"{kind.__module__}.{kind.__qualname__}"] = content
     return dict(sorted(found.items()))

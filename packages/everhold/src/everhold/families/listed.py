@@ -133,15 +133,16 @@ def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[An
     plan = _compiled(query, compiler)
     if not plan.members:
         raise QueryRejected(
-            "It takes places among the queries that are not declared. List the queries of which it is made."
+            "It is computed from several queries, and the whole cannot be declared. List these queries themselves."
         )
     if compiler.families.first_rows and any(member.by_position for member in plan.members):
         raise QueryRejected(
-            "Its predictions are about the rows that are sealed now, and more will arrive. List a model."
+            "Its predictions are for the rows that are sealed now, and rows can still arrive. List a model, which "
+            "predicts later rows too."
         )
     if any(map(_is_code, plan.members)) and _compiled(query, compiler).query != plan.query:
         raise QueryRejected(
-            "Its code cannot be told from other code, so it is a new query each time that it is asked. List its "
+            "Its code cannot be recognized later, so it would be a new query each time that it is asked. List its "
             "predictions, or a model of an installed package that holds plain values."
         )
     return plan
@@ -150,7 +151,7 @@ def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[An
 def _check_kind(query: object) -> Query[Any]:
     """Return ``query`` if it is a `Query`, else raise QueryRejected."""
     if not isinstance(query, Query):
-        raise QueryRejected("It is no query. List texts or queries, such as 'delay > 15' or accuracy(model).")
+        raise QueryRejected("It is not a query. List texts or queries, such as 'delay > 15' or accuracy(model).")
     return query
 
 

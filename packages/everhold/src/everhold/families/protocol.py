@@ -120,7 +120,7 @@ def protocol(path: Path | str) -> Protocol:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise QueryRejected("The protocol is no text in UTF-8. Save it as UTF-8.") from None
+        raise QueryRejected("The protocol is not text in UTF-8. Save the file as UTF-8.") from None
     return protocol_from(from_yaml(text) if path.suffix.lower() in (".yaml", ".yml") else from_toml(text))
 
 
@@ -129,7 +129,7 @@ def from_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as fault:  # a TOMLDecodeError is a ValueError, and so is a number too long
-        raise QueryRejected(f"The protocol is no TOML: {brief(str(fault))}. Correct the file.") from None
+        raise QueryRejected(f"The protocol is not valid TOML: {brief(str(fault))}. Correct the file.") from None
 
 
 def from_yaml(text: str) -> Any:
@@ -151,7 +151,9 @@ def from_yaml(text: str) -> Any:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             at = f"line {event.start_mark.line + 1}"
             if isinstance(event, yaml.DocumentStartEvent) and root:
-                raise QueryRejected(f"The protocol has a second document ({at}). Write one file for each.")
+                raise QueryRejected(
+                    f"The protocol has a second YAML document ({at}). Write each protocol in a file of its own."
+                )
             if getattr(event, "anchor", None) is not None or getattr(event, "tag", None) is not None:
                 raise QueryRejected(f"The protocol has an anchor, an alias or a tag ({at}). Write the values out.")
             holder, key = inside[-1]
@@ -162,7 +164,9 @@ def from_yaml(text: str) -> Any:
                 made: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
                 if isinstance(holder, dict) and not key:
                     if not scalar:
-                        raise QueryRejected(f"The protocol has a list or table as a key ({at}). Write a text.")
+                        raise QueryRejected(
+                            f"The protocol has a list or table as a key ({at}). Write a text as the key."
+                        )
                     if event.value in holder:
                         raise QueryRejected(f"The protocol has {brief(event.value)} twice ({at}). Write it once.")
                     key.append(event.value)
@@ -180,7 +184,7 @@ def from_yaml(text: str) -> Any:
     except yaml.YAMLError as fault:
         mark = getattr(fault, "problem_mark", None)
         at = "" if mark is None else f" at line {mark.line + 1}"
-        raise QueryRejected(f"The protocol is no YAML{at}. Check its indentation and quotes.") from None
+        raise QueryRejected(f"The protocol is not valid YAML{at}. Check its indentation and quotes.") from None
     return root[0] if root else None
 
 
@@ -192,7 +196,10 @@ def _plain_scalar(text: str, at: str) -> Any:
         return text
     digits = text.lstrip("+-")
     if len(text) > _LONGEST_NUMBER or (digits.startswith("0") and digits[1:2].isdigit()):
-        raise QueryRejected(f"The protocol has {brief(text)} ({at}). Put it in quotes if it is a text.")
+        raise QueryRejected(
+            f"The protocol has {brief(text)} without quotes ({at}), which is no valid number. Put it in quotes if it "
+            "is a text."
+        )
     return int(text) if digits.isdigit() else float(text)
 
 
@@ -203,7 +210,7 @@ def protocol_from(said: object) -> Protocol:
         QueryRejected: If the data have an entry that a protocol cannot have. Nothing is changed.
     """
     if not isinstance(said, Mapping):
-        raise QueryRejected(f"The protocol is {brief(said)}. Write families by name.")
+        raise QueryRejected(f"The protocol is {brief(said)}. Write a table of families, such as [families.texts].")
     known = {"families", "share", "queries", "surprises", "confidence", "groups", "missing", "arms"}
     _check_keys("The protocol", said, known)
     families, arms = said.get("families"), said.get("arms", {})

@@ -159,9 +159,8 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., Any]:
         return partial(scores.metric, str(description["kind"]), pos_label=description.get("positive"))
     if "loss" not in description:
         raise QueryRejected(
-            "The metric of the gate is a loss function of its own, which the ledger does "
-            "not store. Pass it again as the first argument, such as lambda model: "
-            "eh.risk(model, loss, high=5, name='mine')."
+            "The metric of the gate is a loss function of its own, which the ledger does not store. Pass it again "
+            "as the first argument, such as lambda model: eh.risk(model, loss, high=5, name='mine')."
         )
     loss, low, high = description["loss"], description["low"], description["high"]
     return lambda predictions, training=None: risk(predictions, loss, low=low, high=high, training=training)
@@ -172,9 +171,8 @@ def no_metric(thing: object) -> QueryRejected:
     if (reason := why_no_gain(thing)) is not None:
         return QueryRejected(reason)
     return QueryRejected(
-        f"The metric of a gate is {brief(thing)}. Pass eh.accuracy, eh.error, eh.brier, a "
-        "name such as 'roc_auc', or a function from a candidate to a query, such as "
-        "lambda model: eh.risk(model, 'log', high=5)."
+        f"The metric of a gate is {brief(thing)}. Pass eh.accuracy, eh.error, eh.brier, a name such as 'roc_auc', or "
+        "a function from a candidate to a query, such as lambda model: eh.risk(model, 'log', high=5)."
     )
 
 
@@ -390,10 +388,9 @@ def check_metric(bound: BoundQuery, metric: GateMetric) -> None:
     """
     if metric.description is not None and metric_description(bound) != metric.description:
         raise QueryRejected(
-            f"The gate compares by {metric_in_words(metric.description)}, and the "
-            "candidate has another metric. Pass the metric that the gate was opened with. "
-            "Give a loss that is a function a name (name=...), so that it can be "
-            "recognized."
+            f"The gate compares by {metric_in_words(metric.description)}, and the candidate has another metric. Pass "
+            "the metric that the gate was opened with. Give a loss that is a function a name (name=...), so that it "
+            "can be recognized."
         )
 
 

@@ -234,8 +234,8 @@ class CaseEvidence(Evidence[CaseVersion]):
         suite = self.units.suite
         if champion is None or (baseline is None) == bool(suite.not_worse):
             raise QueryRejected(
-                "New runs of the champion and of the baseline are reported together, and "
-                "the baseline only for guards. Pass "
+                "champion= and baseline= do not fit this gate: new runs of both are passed together if it has "
+                "guards (not_worse=), else new runs of the champion alone. Pass "
                 f"champion={'..., baseline=...' if suite.not_worse else '...'}."
             )
         first = suite.values(champion, cases)
@@ -319,9 +319,8 @@ class CaseEvidence(Evidence[CaseVersion]):
         self.whole(gate)
         if (baseline is None) == bool(self.units.suite.not_worse):
             raise QueryRejected(
-                "Guards need the baseline's results on the added cases, and a gate "
-                "without guards takes none. Pass "
-                f"{'baseline=...' if baseline is None else 'no baseline='}."
+                "A gate with guards (not_worse=) needs the baseline's results on the added cases, and a gate "
+                f"without guards takes none. Pass {'baseline=...' if baseline is None else 'no baseline='}."
             )
 
     def complete(self, gate: GateAccount, given: Any, *, baseline: Any = None) -> None:
@@ -332,9 +331,8 @@ class CaseEvidence(Evidence[CaseVersion]):
         added = _unknown(fixed) if suite.not_worse else []
         if added and baseline is None:
             raise QueryRejected(
-                "Cases were added, and the guards need the baseline's results on them. "
-                "Pass baseline=... (the same results again if the champion is the "
-                "baseline)."
+                "Cases were added, and the guards need the baseline's results on them. Pass baseline=... (the same "
+                "results again if the champion is the baseline)."
             )
         cases = [suite.ids[place] for place in left]
         if baseline is not None and not added:  # unless a call that was killed kept these very results
@@ -371,7 +369,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         opened, suite = self.open_cases, self.units.suite
         if not opened.ids:
             raise QueryRejected(
-                "All cases of this suite are sealed. Seal a suite with open=0.5 to climb on open cases."
+                "All cases of this suite are sealed, and a forecast needs open cases. Seal a suite with open=0.5."
             )
         own = opened.open_part(suite, results)
         known = opened.results.get(gate.champion)
@@ -379,8 +377,8 @@ class CaseEvidence(Evidence[CaseVersion]):
         if own is None or theirs is None:
             whose = "the version" if own is None else "the champion"
             raise QueryRejected(
-                f"The results of {whose} do not have all {len(opened.ids)} open cases. Run the cases of open_cases"
-                f"{'' if own is None else ', and pass them as champion='}."
+                f"The results of {whose} do not have all {len(opened.ids)} open cases. Run all cases that "
+                f"gate.open_cases lists{'' if own is None else ', and pass them as champion='}."
             )
         if name is not None:
             self._remember(self.identity_of(name).digest, own, head)

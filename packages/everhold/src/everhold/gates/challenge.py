@@ -215,9 +215,8 @@ class Challenge(QueryPlan[Verdict]):
             QueryRejected: Always. Nothing is charged.
         """
         raise QueryRejected(
-            "A challenge cannot be silent, because its verdict decides which champion the "
-            "next one has to beat. Leave out silent=True: a verdict tells no numbers "
-            "before unseal()."
+            "A challenge cannot be silent, because its verdict decides which champion the next one has to beat. "
+            "Leave out silent=True: a verdict tells no numbers before unseal()."
         )
 
     def capacity(self, state: State, accounts: Accounts, count: int) -> int:
@@ -259,8 +258,8 @@ def check_gates(mechanism: Mechanism) -> None:
     """Raise QueryRejected if the mechanism's answers have no levels that public facts decide."""
     if not has_public_levels(mechanism):
         raise QueryRejected(
-            f"The mechanism {mechanism.name} keeps no gate, because its answers have no levels that public facts "
-            f"decide. Use a holdout with {those_with('public_levels')}."
+            f"The mechanism {mechanism.name} of this holdout does not support gates. Use a holdout with "
+            f"{those_with('public_levels')}."
         )
 
 
@@ -287,7 +286,7 @@ def record_act(
     """Append an act to the ledger.
 
     Args:
-        executor: The holdout at work.
+        executor: Executor of the open holdout.
         draft: The entry; its kind is its source.
         extension: Class of the ledger extension that keeps acts of this kind.
         check: Refuses the act where what it was prepared on has changed.

@@ -271,8 +271,7 @@ def checked_margin(suite: CaseSuite, margin: Any) -> float:
     """
     if suite.ratios or suite.first is None:
         raise QueryRejected(
-            "A ratio has no range, and no check of it is promised. Check the two columns with a margin each, as guards "
-            "of a gate."
+            "A check of a ratio has no guarantee. Check its two columns with a margin each, as guards of a gate."
         )
     width = suite.first.width
     if not -width < (slack := as_float(margin)) < width:

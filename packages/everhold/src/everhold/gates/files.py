@@ -185,7 +185,9 @@ def table_run(row: dict[str, Any], where: str, columns: Columns) -> CaseRun:
     case, run = row.pop(columns.case), row.pop(columns.run, "")
     if case is None or run is None:
         what = columns.case if case is None else columns.run
-        raise QueryRejected(f"{where.capitalize()} of the file has no {what}. Name each.")
+        raise QueryRejected(
+            f"{where.capitalize()} of the file has no value in the column {what!r}. Fill it in for each row."
+        )
     fault, why = None, ""
     if columns.passed:
         told = row.pop(columns.passed)
@@ -307,8 +309,8 @@ def table_runs(content: bytes, _kind: str, columns: Columns) -> Iterator[CaseRun
             continue
         if len(values) != len(names):
             raise QueryRejected(
-                f"Line {lines.line_num} of the CSV file has {len(values)} values for {len(names)} columns. Expected "
-                "one for each, and quotes around texts with commas."
+                f"Line {lines.line_num} of the CSV file has {len(values)} values for {len(names)} columns. Write one "
+                "value for each column, with quotes around texts that have commas."
             )
         row: dict[str, Any] = {name: None if value == "" else value for name, value in zip(names, values, strict=True)}
         yield table_run(row, f"line {lines.line_num}", columns)

@@ -447,6 +447,6 @@ def checked_limit(challenges: Any) -> int | None:
     number = as_whole(challenges)
     if number is None or not 1 <= number <= MOST_CHALLENGES:
         raise QueryRejected(
-            f"The limit of challenges is {brief(challenges)}. Pass a whole number of at least 1, or None for none."
+            f"The limit of challenges is {brief(challenges)}. Pass a whole number of at least 1, or None for no limit."
         )
     return int(number)

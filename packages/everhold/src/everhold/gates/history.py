@@ -70,12 +70,10 @@ class GateHistory(Display):
             "" if since is None else f" The present champion is better than the first one by {at_least(since)}{most}."
         )
         return (
-            f"{self.promotions} of {self.challenges} challenges were promoted. Each "
-            f"champion is better than the one before by more than {at_least(self.margin)}, "
-            f"by {self.metric}. All of this holds at once with probability "
-            f"{100.0 * self.confidence:.8g}% (statement {self.statement}).{total} Kept "
-            f"challengers prove nothing. {left_in_words(self.remaining)} left. "
-            f"{estimand_in_words(self.about)}"
+            f"{self.promotions} of {self.challenges} challenges were promoted. Each champion is better than the one "
+            f"before by more than {at_least(self.margin)}, by {self.metric}. All of this holds at once with "
+            f"probability {100.0 * self.confidence:.8g}% (statement {self.statement}).{total} Kept challengers prove "
+            f"nothing. {left_in_words(self.remaining)} left. {estimand_in_words(self.about)}"
         ).strip()
 
 

@@ -210,7 +210,9 @@ def compare_policies(
             f"at most {_MOST_RUNS:,} runs in all, or leave the nights out."
         )
     if not (1 <= challenges <= _MOST_CHALLENGES and 1 <= nights <= _MOST_CHALLENGES):
-        raise ValueError(f"challenges or nights is not from 1 to {_MOST_CHALLENGES:,}. Correct them.")
+        raise ValueError(
+            f"challenges is {challenges} and nights is {nights}. Pass whole numbers from 1 to {_MOST_CHALLENGES:,}."
+        )
     played: dict[str, list[SimulatedNight]] = {name: [] for name in POLICIES}
     with progress("simulating nights", nights * len(POLICIES)) as line, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # small suites and copies are what is simulated

@@ -119,8 +119,8 @@ class CaseRules:
         width = {metric.name: metric.width for metric in metrics} | dict.fromkeys(ratios, math.inf)
         if set(successes) & set(not_worse):
             raise QueryRejected(
-                f"{', '.join(sorted(set(successes) & set(not_worse)))} is both a success and a "
-                "guard. Make it one of the two."
+                f"{', '.join(sorted(set(successes) & set(not_worse)))} is in not_worse= and also in better= or "
+                "any_of=. Name it in one of them."
             )
         if not all(0.0 <= as_float(self.margin) < width[name] for name in successes):
             raise QueryRejected(
@@ -129,14 +129,13 @@ class CaseRules:
             )
         if not all(0.0 < as_float(slack) < width[name] for name, slack in not_worse.items()):
             raise QueryRejected(
-                "A guard in not_worse= has a slack outside the range of its metric. Pass a number above 0 "
-                "within this range."
+                "A number in not_worse= is outside the range of its metric. Pass a number above 0 and below the "
+                "width of this range, by which the metric may be worse."
             )
         if self.missing not in MISSING or (self.missing != "refuse" and ratios):
             raise QueryRejected(
-                f"missing is {brief(self.missing)}. Pass one of "
-                f"{', '.join(map(repr, MISSING))}, and only 'refuse' where a ratio is "
-                "compared, which has no worst value."
+                f"missing is {brief(self.missing)}. Pass one of {', '.join(map(repr, MISSING))}, and only 'refuse' "
+                "where a ratio is compared, which has no worst value."
             )
         slacks = {name: float(slack) for name, slack in not_worse.items()}
         fixed, numbers = limits_for(at_most, at_least, ranges=ranges)
@@ -165,7 +164,7 @@ def open_case_gate(
     """Open a gate about cases. The first time it is an act of the steward that the ledger keeps.
 
     Args:
-        executor: The holdout at work.
+        executor: Executor of the open holdout.
         folder: Private folder of the holdout's rows.
         rules: Rules of the gate; those of a gate that is there already may make no claims.
         champion: Results of the first champion; None for a gate that is there already.
@@ -290,7 +289,8 @@ def deal_cases(
         members.setdefault(case if groups is None else groups[case], []).append(case)
     if min(part, 1.0 - part) * len(members) < 1.0:
         raise QueryRejected(
-            f"With open={part:g} one half of {len(ids)} cases is empty. Use more cases or another share."
+            f"With open={part:g} none of {len(ids)} cases would be open, or none sealed. Use more cases or another "
+            "share."
         )
     by_stratum: dict[Any, list[list[Any]]] = {}
     for cases in members.values():  # a group with cases of several strata is in a stratum of its own

@@ -207,7 +207,10 @@ class Gates(LedgerExtension):
         if source == COMPLETED:
             gate, arrived = self._gate_of(description), _arrived_in(description)
             if gate is None or description.get("champion") != gate.champion or arrived <= gate.arrived:
-                raise ValueError("a champion was completed that is not the one of its gate, or not with later rows")
+                raise ValueError(
+                    "an entry completes a model that is not the champion of its gate, or completes it with no later "
+                    "rows"
+                )
             self.by_name[gate.name] = gate.completed(arrived)
         else:
             self._open(description)
@@ -222,7 +225,7 @@ class Gates(LedgerExtension):
             return
         check = CHECK in description
         if check and source != KEPT:
-            raise ValueError("a check promotes nothing")
+            raise ValueError("an entry of a check promotes a challenger, which a check never does")
         stopped = source == KEPT and charged == 1 and (check or description.get("opened") is not None)
         if charged != (source == PROMOTED) and not stopped:
             raise ValueError(
@@ -233,9 +236,9 @@ class Gates(LedgerExtension):
         if gate is None or not _is_digest(challenger):
             raise ValueError("the challenge is malformed")
         if champion != gate.champion:
-            raise ValueError("the challenge was not about the champion of its gate")
+            raise ValueError("a challenge was decided against a model that was not the champion of its gate")
         if gate.left < 1:
-            raise ValueError("the gate answered more challenges than its limit")
+            raise ValueError("a gate answered more challenges than its limit allows")
         if check:
             self.by_name[gate.name] = gate.checked(charged=bool(charged))
             return
@@ -265,7 +268,7 @@ def _arrived_in(description: Mapping[str, Any]) -> int:
     """
     arrived = description.get("arrived", 0)
     if not _is_count(arrived):
-        raise ValueError("an entry of a gate is about no arrival")
+        raise ValueError("an entry of a gate has an impossible number of an arrival")
     return arrived
 
 
@@ -378,7 +381,7 @@ class OpenChallenges(LedgerExtension):
         counts = opened, looked, futile = stored["opened"], stored["looked"], stored.get("futile", 0)
         sound = all(type(count) is int and count >= 0 for count in counts) and opened >= max(len(found) + futile, 1)
         if not sound:
-            raise ValueError("the counts are impossible")
+            raise ValueError("the counts of open challenges contradict each other")
         return cls({each.gate: each for each in found}, opened, looked, futile)
 
     def stored(self) -> dict[str, Any] | None:
@@ -422,7 +425,7 @@ class OpenChallenges(LedgerExtension):
         if before is None or before.entry != description.get("entry"):
             raise ValueError("there is no such open challenge")
         if description.get("look") != len(before.results) + 1:
-            raise ValueError("the look is not the next one")
+            raise ValueError("a look at an open challenge has the wrong number")
         self.by_gate[before.gate] = before.after(str(description.get("results")))
         self.looked += 1
 
@@ -439,12 +442,12 @@ class OpenChallenges(LedgerExtension):
         if before is None and entry is None:
             return
         if before is None or before.entry != entry:
-            raise ValueError("the gate has another open challenge, or none")
+            raise ValueError("a verdict is about a challenge that is not the open one of its gate")
         if before.analyst != description.get("analyst"):
             raise ValueError("the verdict of an open challenge is not an entry of the analyst who opened it")
         if source == KEPT and charged:
             if not before.futility:
-                raise ValueError("an early end was charged that the challenge cannot have")
+                raise ValueError("an early end was charged for a challenge that cannot end early")
             self.futile += 1
         del self.by_gate[before.gate]
 
@@ -561,9 +564,8 @@ class ModelStore:
         except OSError as fault:
             self.discard()
             raise EverholdError(
-                "The champion of the gate cannot be written beside the sealed rows: "
-                f"{fault.strerror}. Make room, check that the folder is writable, and "
-                "challenge again."
+                f"The champion of the gate cannot be written beside the sealed rows: {fault.strerror}. Make room, "
+                "check that the folder is writable, and challenge again."
             ) from None
         return Written(path, champion)
 

@@ -176,7 +176,7 @@ def warn_of_copies(values: NDArray[np.float64]) -> None:
         values: Results, shape (cases, runs, metrics).
 
     Warns:
-        CaseWarning: If they are.
+        CaseWarning: If all runs of each case are alike.
     """
     cases, runs, _ = values.shape
     if runs > 1 and np.array_equal(values, np.broadcast_to(values[:, :1], values.shape)):
@@ -370,9 +370,8 @@ class CaseMetric:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise QueryRejected(
-                f"The range of the metric {brief(self.name)} is "
-                f"{brief((self.low, self.high))}. Pass two numbers (low, high) with low "
-                "below high."
+                f"The range of the metric {brief(self.name)} is {brief((self.low, self.high))}. Pass two numbers "
+                "(low, high) with low below high."
             )
 
     @property
@@ -555,9 +554,8 @@ class VarianceShares(Display):
         if self.between_cases is None:
             return f"{self.metric}: one run of each case, so runs cannot be told from cases. {_ADVICE[self.helps]}"
         return (
-            f"{self.metric}: {100 * self.between_cases:.0f} % of the variance of a run "
-            f"lies between cases, {100 * (1 - self.between_cases):.0f} % between runs of "
-            f"one case. {_ADVICE[self.helps]}"
+            f"{self.metric}: {100 * self.between_cases:.0f} % of the variance of a run lies between cases, "
+            f"{100 * (1 - self.between_cases):.0f} % between runs of one case. {_ADVICE[self.helps]}"
         )
 
 

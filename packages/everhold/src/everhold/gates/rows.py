@@ -148,9 +148,8 @@ class RowEvidence(Evidence[RowVersion]):
         """
         if left := rows_left(gate, self.executor):
             raise QueryRejected(
-                f"The champion of gate {gate.name!r} has no values for {left:,} rows that "
-                "arrived. Pass the same model, or its predictions for these rows, to "
-                "gate.complete(...) (everhold gate complete)."
+                f"The champion of gate {gate.name!r} has no values for {left:,} rows that arrived. Pass the same "
+                "model, or its predictions for these rows, to gate.complete(...) (everhold gate complete)."
             )
         found = self.champions.find(gate.champion)
         if self.executor.growth is None:
@@ -221,9 +220,8 @@ class RowEvidence(Evidence[RowVersion]):
         if known.by_position or gate.champion in (new.digest, *self._digests_before(given, window)):
             return
         raise QueryRejected(
-            f"This model is not the champion of gate {gate.name!r}, or cannot be "
-            "recognized as such. Pass the same model, unchanged. If it is lost, open a "
-            "gate under a new name."
+            f"This model is not the champion of gate {gate.name!r}, or cannot be recognized as such. Pass the same "
+            "model, unchanged. If it is lost, open a gate under a new name."
         )
 
     def _digests_before(self, champion: Any, window: QueryExecutor) -> Iterator[str]:
@@ -335,7 +333,7 @@ def open_row_gate(
     """Open a gate about rows. The first time it is an act of the steward that the ledger keeps.
 
     Args:
-        executor: The holdout at work.
+        executor: Executor of the open holdout.
         folder: Private folder of its rows.
         name: Name of the gate, as for `Holdout.gate`.
         metric: The metric, as for `Holdout.gate`; None for that of a gate that is there already.
@@ -385,9 +383,8 @@ def _check_same(known: GateAccount, requested: GateAccount) -> None:
     different = [what for what, found, expected in facts if found != expected]
     if different:
         raise QueryRejected(
-            f"A gate named {known.name!r} exists with another "
-            f"{' and another '.join(different)}. Pass the same again, another name for a "
-            "new gate, or no champion= to open the one that exists."
+            f"A gate named {known.name!r} exists with another {' and another '.join(different)}. Pass the same "
+            "again, another name for a new gate, or no champion= to open the one that exists."
         )
 
 

@@ -65,9 +65,8 @@ class PolicyPlan(Display):
                 f"proof, and then the first version stayed.{more}"
             )
         return (
-            f"{advice}\n"
-            f"Mean of {self.nights} simulated nights, from a true quality of {self.start:.2f}: one change in fifty is "
-            "a large step up, three in ten are steps down, and one run in twenty is judged wrongly."
+            f"{advice}\nMean of {self.nights} simulated nights, from a true quality of {self.start:.2f}: one change "
+            "in fifty is a large step up, three in ten are steps down, and one run in twenty is judged wrongly."
         )
 
 
@@ -142,7 +141,9 @@ def plan_cases(
     """
     if not (1 <= cases <= 10**6 and 1 <= runs <= 10**4 and 1 <= challenges <= 10**6 and 0.0 < disagreement <= 1.0):
         raise ValueError(
-            "cases, runs or challenges is below 1, or disagreement is not above 0 and at most 1. Correct them."
+            f"cases is {cases}, runs is {runs}, challenges is {challenges} and disagreement is {disagreement}. Pass "
+            "at most 10^6 cases, 10^4 runs and 10^6 challenges, each at least 1, and a disagreement above 0 and at "
+            "most 1."
         )
     mechanism = GuessAndCheck.tuned(rows=cases, queries=challenges, confidence=confidence)
     middle = (challenges + 1) // 2
@@ -369,7 +370,8 @@ def worth_asking(
     suite, metric = plan.suite, plan.suite.first
     if metric is None:
         raise QueryRejected(
-            "The first success is a ratio, of which no needed gain is known. Challenge when you think fit."
+            "The first metric of the gate is a ratio, and the gain that a ratio needs is not known beforehand. "
+            "Challenge without a forecast."
         )
     claim = suite.claims[0]
     place, floor = suite.metrics.index(metric), claim.floor

@@ -343,7 +343,7 @@ class Accounts:
         after = replace(before, asked=before.asked + asked, charged=before.charged + charged)
         self.parts[analyst] = after
         if after.asked > after.queries or after.charged > after.charges:
-            raise ValueError(f"it goes beyond the allotment of {analyst!r}")
+            raise ValueError(f"an entry spends more than the allotment of {analyst!r} has")
 
     def replay(self, description: Mapping[str, Any], answer: Mapping[str, Any], charged: int) -> str | None:
         """Apply one ledger entry to the accounts. Return a text about a fault of the entry, or None."""
@@ -580,7 +580,7 @@ class Declarations(LedgerExtension):
         if declaration.name in self.by_name:
             raise ValueError("a family was declared twice")
         if not declaration.later and declaration.entry != len(self.by_name) + 1:
-            raise ValueError("a family is said to be of the holdout's creation, and other entries came before it")
+            raise ValueError("a family is recorded as declared at creation, and other entries came before it")
         self.by_name[declaration.name] = declaration
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
@@ -685,10 +685,10 @@ class Arrivals(LedgerExtension):
             return
         number, rows, trained, tree = (description.get(f) for f in ("arrival", "rows", "training_rows", "tree"))
         if number != self.arrivals + 1 or not _is_whole(rows) or not _is_whole(trained) or not (rows or trained):
-            raise ValueError("an arrival is not the next one, or has no rows")
+            raise ValueError("an arrival has the wrong number, or has no rows")
         opened = None if tree is None else _tree(tree)
         if opened is not None and opened[:2] != (self.opened + 1, number):
-            raise ValueError("a tree of suffixes is not the next one")
+            raise ValueError("a budget that began at an arrival has the wrong number")
         self.arrivals, self.rows = self.arrivals + 1, self.rows + description["rows"]
         self.training_rows += description["training_rows"]
         if opened is not None:
@@ -696,10 +696,10 @@ class Arrivals(LedgerExtension):
 
     def _retire(self, before: object) -> None:
         if type(before) is not int or not self.retired < before <= self.arrivals:
-            raise ValueError("a retirement is of no arrival")
+            raise ValueError("rows were retired before an arrival that does not exist")
         left = [tree for tree in self.trees if tree[1] >= before]
         if not left or left[0][1] != before:
-            raise ValueError("rows are retired before an arrival at which no tree opened")
+            raise ValueError("rows were retired before an arrival at which no budget began")
         self.retirements, self.retired, self.trees = self.retirements + 1, before, left
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
@@ -713,7 +713,7 @@ def _tree(line: Sequence[int]) -> tuple[int, ...]:
         ValueError: If it is malformed.
     """
     if len(line) != _NUMBERS or not all(map(_is_whole, line)):
-        raise ValueError("a tree of suffixes is malformed")
+        raise ValueError("the record of a budget that began at an arrival is malformed")
     return tuple(line)
 
 

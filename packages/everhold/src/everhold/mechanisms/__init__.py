@@ -94,8 +94,8 @@ def mechanism_from_dict(described: Mapping[str, Any], dependence: DependenceMode
     if made.parameters().keys() != described["parameters"].keys():
         raise ValueError(
             f"The mechanism {made.name} has the parameters {', '.join(made.parameters())}, and "
-            f"{', '.join(described['parameters'])} are given. Open it with the version of everhold that made it, "
-            "because another version makes another promise."
+            f"{', '.join(described['parameters'])} are given. Open the holdout with the version of everhold that "
+            "created it."
         )
     return made
 

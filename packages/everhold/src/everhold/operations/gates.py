@@ -179,7 +179,7 @@ class Complete(
     HoldoutOperation["Facts"], verb="complete", role=Role.STEWARD, act="complete a champion",
     route="POST /gates/{gate}/champion", topic="gates",
 ):  # fmt: skip
-    """Give the champion's predictions for the rows that arrived alone, or the rule that it is.
+    """Pass the champion's predictions for the arrived rows alone, or the champion itself if it is a rule.
 
     The gate answers no challenge before. Nothing is charged.
     """
@@ -316,7 +316,7 @@ class ForecastChallenge(
     HoldoutOperation["ChallengeWorth"], verb="worth_asking", role=Role.ANALYST, route="POST /gates/{gate}/forecasts",
     topic="gates",
 ):  # fmt: skip
-    """Say from results on the open cases whether a challenge is worth its place. Free, and nothing is asked."""
+    """Forecast from results on the open cases whether a challenge is worth a query. It is free."""
 
     gate: _Gate
     results: _Results
@@ -326,7 +326,7 @@ class ForecastChallenge(
     ] = None
 
     def perform(self, session: HoldoutSession) -> ChallengeWorth:
-        """Compare what is public."""
+        """Compute the forecast from public results of the open cases."""
         gate = _at(session, self.gate, cases=True)
         return gate.worth_asking(self.results, champion=self.champion, challenger=self.challenger)
 
@@ -389,7 +389,7 @@ class Report(
     baseline: _New = None
 
     def perform(self, session: HoldoutSession) -> Progress:
-        """Compare what there is so far."""
+        """Compare the results that were reported so far."""
         opened = _opened(session, self.gate, self.challenger)
         return opened.report(self.results, champion=self.champion, baseline=self.baseline)
 
@@ -446,7 +446,7 @@ class CompleteResults(
     baseline: _New = None
 
     def perform(self, session: HoldoutSession) -> list[Any]:
-        """Store them, and list what is left."""
+        """Store the champion's results, and list the cases that still lack results."""
         found = _at(session, self.gate, cases=True)
         found.complete(self.results, baseline=self.baseline)
         return found.cases_left()

@@ -129,11 +129,14 @@ class HoldoutOperation(Generic[Result]):
         raise NotImplementedError
 
     def lasts(self, session: HoldoutSession) -> bool:
-        """Whether it may take minutes now. A service makes it a job then, so it has to tell the same again."""
+        """Return whether the operation may take minutes. A service performs it as a background job then.
+
+        A job may run twice, so the operation has to give the same result again.
+        """
         return False
 
     def forewarn(self, session: HoldoutSession) -> None:
-        """Warn of what follows from it, before a job performs it."""
+        """Warn of consequences of the operation before a background job performs it."""
 
     def travelling(self) -> Mapping[str, Any]:
         """Its arguments as they are sent to a service, by name; queries and rows are written by the client."""
@@ -143,7 +146,7 @@ class HoldoutOperation(Generic[Result]):
         }  # fmt: skip
 
     def received(self, found: Any) -> Result:
-        """The result, from what a service answered."""
+        """Return the result object that a service's response describes."""
         return found  # type: ignore[no-any-return]
 
     def facts(self, result: Result) -> Mapping[str, Any]:
@@ -153,13 +156,13 @@ class HoldoutOperation(Generic[Result]):
         }  # fmt: skip
 
     def remark(self, result: Result) -> str:
-        """What people should notice in the result; empty if nothing."""
+        """Return a sentence about the result that the user should notice, or an empty text."""
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """What is said of a field beside its type.
+    """Facts about a field of an operation besides its type, such as its help text.
 
     Attributes:
         help: Meaning of the field, in words for users.
@@ -201,7 +204,7 @@ class Parameter:
     default: Any
 
     def holds(self, *kinds: type) -> bool:
-        """True if it is of one of these types, or optional, or a list of it."""
+        """Return whether the parameter's type is one of these, or an optional one or a list of one."""
         return any(kind in (self.type, *get_args(self.type)) for kind in kinds)
 
     @property

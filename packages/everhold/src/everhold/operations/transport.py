@@ -20,7 +20,7 @@ class Transport(Protocol):
 
     @property
     def session(self) -> HoldoutSession | None:
-        """The open holdout; None if it is elsewhere."""
+        """Session of the open holdout, or None if a service has the rows."""
 
     @property
     def name(self) -> str:

@@ -66,7 +66,7 @@ def bound_mechanism(mechanism: Mechanism, structure: RowStructure, dependence: D
     """
     if MECHANISMS.get(mechanism.name) is not type(mechanism):
         raise HoldoutRejected(
-            f"The mechanism {type(mechanism).__name__} is none that a ledger can name. Pass one of "
+            f"The mechanism {type(mechanism).__name__} is not registered, so a ledger cannot name it. Pass one of "
             f"{', '.join(sorted(MECHANISMS))}."
         )
     if mechanism.rows != structure.rows:

@@ -495,8 +495,8 @@ def _at_all_sizes(
         found = at_all_sizes(procedure, first_rows=families.first_rows, nats=nats)
     if found is None:
         raise QueryRejected(
-            f"{bound.shown} has no interval that holds at all numbers of rows, and this holdout grows. Ask about a "
-            "condition, a mean or a rate."
+            f"{bound.shown} has no interval that stays valid while rows arrive, and this holdout has grows=True. Ask "
+            "about a condition, a mean or a rate."
         )
     return found
 

@@ -79,7 +79,10 @@ def mean(
     """
     if assisted_by is not None or pool is not None:
         if assisted_by is None or pool is None or given is not None or name is not None:
-            raise QueryRejected("Pass assisted_by and pool together, and neither given nor name beside them.")
+            raise QueryRejected(
+                "assisted_by= and pool= need each other, and take neither given= nor name=. Pass both of them "
+                "alone, or leave both out."
+            )
         from everhold.queries.means.assisted import AssistedMean
 
         return AssistedMean.of(of, judge=assisted_by, pool=pool, low=low, high=high)
@@ -169,7 +172,8 @@ def as_rowwise(query: object) -> RowwiseQuery:
         name = brief(query) if metric is None else metric.name
         if metric is not None and metric.mean:
             raise QueryRejected(
-                f"{name} is asked here with a weight or a condition. Give both queries the same weight and where."
+                f"{name} has a weight or a condition that the other query does not have. Give both queries the same "
+                "weight= and where=."
             )
         raise QueryRejected(
             f"{name} is no mean of row values. Pass a condition, mean(...), accuracy(...), error(...), brier(...) or "

@@ -101,8 +101,8 @@ def paying(mechanism: Mechanism) -> SellsTolerances:
     """
     if not mechanism.traits.sells_tolerances:
         raise QueryRejected(
-            f"The mechanism {mechanism.name} has no tolerance and no prices. Use a holdout that was created with "
-            "mechanism='privacy_budget'."
+            f"The mechanism {mechanism.name} does not support tolerance= and queries with a price. Use a holdout "
+            "that was created with mechanism='privacy_budget'."
         )
     return cast(SellsTolerances, mechanism)
 
@@ -421,9 +421,10 @@ class TrainingEvaluator:
                 rule = self.schema.missing.get(name)
                 if rule is not None and rule.value is None:
                     why = (
-                        "Rows without a value are left out of means and what compares them, and this query is another"
+                        "Rows without a value are left out of means and of comparisons of means, and this query is "
+                        "neither"
                         if rule.how == "drop"
-                        else "Sealed rows lack values there, and training rows do not show it"
+                        else "Sealed rows lack values in this column, and no training row does"
                     )
                     raise QueryRejected(f"{brief(bound.shown)} reads {name!r}. {why}. {_says_what_counts(name)}")
 

@@ -106,7 +106,7 @@ class QueryCompiler(CompileContext):
             raise _not_silent(self.mechanism)
         if full_release and not self.mechanism.traits.public_levels:
             raise QueryRejected(
-                f"The mechanism {self.mechanism.name} tells no more than it answers. Use reveal='checked', or a "
+                f"The mechanism {self.mechanism.name} does not support reveal='all'. Use reveal='checked', or a "
                 f"holdout with {those_with('public_levels')}."
             )
         given = _guesses_of(queries, guesses)
@@ -174,8 +174,8 @@ class QueryCompiler(CompileContext):
             return self._bound(query)
         if (bound := self._among_complete(asked, needed).placed(self).as_one(self)) is None:
             raise QueryRejected(
-                f"{brief(asked)} is about the rows that have a value, which takes two means here. Ask it alone with "
-                "ask(...)."
+                f"{brief(asked)} is about the rows that have a value, which needs two means, so it cannot be part of "
+                "another query or of a list. Ask it alone with ask(...)."
             )
         return bound
 

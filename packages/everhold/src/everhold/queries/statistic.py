@@ -215,8 +215,8 @@ class OneStatistic(OneMean):
         ends = None if self.silent or not count else self.price(mean, state).confirmed
         if ends is not None and ends[0] <= 0.0 and ends[1] >= 1.0:
             raise QueryRejected(
-                f"The answer to {brief(mean.bound.shown)} would be its whole range. Pass predictions for training "
-                "rows, larger counts or a smaller sensitivity, or ask with silent=True and unseal later."
+                f"The interval of {brief(mean.bound.shown)} would be the whole range of values. Pass predictions for "
+                "training rows, larger counts or a smaller sensitivity, or ask with silent=True and unseal later."
             )
         return count
 

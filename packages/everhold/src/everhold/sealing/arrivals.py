@@ -230,7 +230,7 @@ def _check_follows(earlier: EarlierFiles, *, arriving: Path, rows: int) -> None:
         rows: Number of the rows that arrive.
 
     Raises:
-        HoldoutRejected: If they do not. Nothing was appended.
+        HoldoutRejected: If the new rows do not continue the series. Nothing was appended.
     """
     try:
         for training, files in enumerate((earlier.sealed, earlier.training)):
@@ -426,7 +426,7 @@ def check_no_larger(groups: Sequence[tuple[int, int]], largest: int | None) -> N
         largest: Largest number of rows that a group may have. None if there is no limit.
 
     Raises:
-        HoldoutRejected: If one is. Nothing was appended.
+        HoldoutRejected: If a new group is larger. Nothing was appended.
     """
     larger = [(size, number) for size, number in groups if largest is not None and size > largest]
     if larger:

@@ -395,7 +395,7 @@ def test_verify_finds_spending_beyond_an_allotment(study, monkeypatch):
         patch.setattr("everhold.ledger.acts.Allotment.affords", lambda *_: 99)
         patch.setattr("everhold.ledger.acts.Accounts.spend", lambda *_, **__: None)  # no limit is checked
         study.analyst("team-a").ask_many(["delay > 0", "delay > 1"])
-    assert any("goes beyond the allotment of 'team-a'" in what for what in findings(study))
+    assert any("more than the allotment of 'team-a'" in what for what in findings(study))
 
 
 def test_ledgers_without_allotments_stay_as_they_were(study):

@@ -161,7 +161,7 @@ def test_a_difference_of_columns_is_a_metric(holdout):
     ("wanted", "said"),
     [
         ({"better": "refund - cost / accuracy"}, "Pass a ratio of two columns"),
-        ({"better": "accuracy", "not_worse": {"cost / accuracy": -0.1}}, "slack outside the range of its metric"),
+        ({"better": "accuracy", "not_worse": {"cost / accuracy": -0.1}}, "is outside the range of its metric"),
         ({"better": "cost / accuracy", "ranges": {"cost": (-1, 1)}}, "can be below 0"),
         ({"better": "accuracy", "at_most": {"cost": 2.0}}, "within what the ranges allow"),
         ({"better": "accuracy", "at_most": {"cost / accuracy": math.nan}}, "finite number"),

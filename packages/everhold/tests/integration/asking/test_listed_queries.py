@@ -85,7 +85,7 @@ def test_each_row_of_the_table_is_true(tmp_path, training):
             refused = ask(tmp_path / "refused", query(text), training=training)
             assert [each["entry"] for each in refused.data["entries"]] == [1], text
             if may == "no" and instead:
-                assert "List the queries of which it is made" in str(refused), text
+                assert "List these queries themselves" in str(refused), text
 
 
 def test_the_table_has_a_row_for_every_kind_of_query():
@@ -119,7 +119,7 @@ def test_code_that_is_a_new_query_each_time_is_refused(tmp_path):
 def test_predictions_of_todays_rows_are_refused_where_more_will_arrive(tmp_path):
     growing = {"planning": eh.Planning(grows=True), "rows": eh.Rows(features="public")}
     said = eh.accuracy(np.ones(COUNT), training=np.ones(COUNT))
-    assert "more will arrive. List a model" in str(ask(tmp_path, said, **growing))
+    assert "rows can still arrive. List a model" in str(ask(tmp_path, said, **growing))
     assert ask(tmp_path, said, rows=eh.Rows(features="public")) is None
 
 

@@ -80,7 +80,7 @@ def test_the_command_reads_wide_and_long_tables(everhold, tmp_path):
         ({"a": [1, 0]}, {}, "1 models"),
         ({"a": [1, 0], "b": [1, 1]}, {"confidence": 2}, "confidence is 2"),
         ({"m": ["x", "x"], "i": ["q", "q"], "s": [1, 0]}, {"model": "m", "item": "i", "score": "s"}, "two scores"),
-        ({"m": ["x", "y"]}, {"model": "m", "item": "i", "score": "s"}, "needs columns"),
+        ({"m": ["x", "y"]}, {"model": "m", "item": "i", "score": "s"}, "do not name three columns"),
     ],
 )
 def test_results_that_cannot_be_ranked_are_refused(results, wanted, said):

@@ -72,4 +72,4 @@ def test_independent_rows_are_left_in_peace(everhold, study):
 
 def test_no_training_rows(everhold, study):
     everhold("create", "s.db", "alone", "--holdout", "sealed.csv", "--queries", "20", "--allow-resealing")
-    assert "no training rows" in everhold("diagnose", "s.db", "alone", code=9).stderr
+    assert "this holdout has none" in everhold("diagnose", "s.db", "alone", code=9).stderr

@@ -57,7 +57,7 @@ def test_what_counts_for_missing_values_is_an_option(study, everhold):
     wrong = [*CREATE[:2], "again", *CREATE[3:], "--allow-resealing"]
     for given in (("drop", "delay=0"), ("drop", "refuse")):
         told = everhold(*wrong, *(part for each in given for part in ("--missing", each)), code=2).stderr
-        assert "a rule for all columns beside others" in told
+        assert "once without a column" in told
     assert "missing names 'lost'" in everhold(*wrong, "--missing", "lost=drop", code=3).stderr
     assert (
         "missing is 'worst'. Pass 'refuse', 'drop', 'bounds' or a value"

@@ -360,7 +360,7 @@ def test_statistics_of_all_rows_are_held_against_guesses_from_the_shell(study, e
         assert "privacy_budget" in everhold("ask", *place, *arguments, "--tolerance", "0.1", code=5).stderr
     own = ("--f1", "sealed_predictions.csv", "--least", "300")
     assert "--training-predictions" in everhold("ask", *place, *own, code=5).stderr
-    assert "would be its whole range" in everhold("ask", *place, *own, "--guess", "0.9", code=5).stderr
+    assert "would be the whole range" in everhold("ask", *place, *own, "--guess", "0.9", code=5).stderr
 
 
 def test_a_contrast_of_two_arms_by_group(everhold, study):

@@ -66,7 +66,7 @@ def test_a_file_of_somebody_else_stays_as_it_is(tmp_path, monkeypatch, everhold,
 def test_a_folder_with_files_of_others_is_not_closed(tmp_path):
     (tmp_path / "a.rows").mkdir(mode=0o755)
     (tmp_path / "a.rows" / "letter.txt").touch(mode=0o644)
-    with pytest.raises(HoldoutRejected, match="files of others"):
+    with pytest.raises(HoldoutRejected, match="other files in it"):
         Holdout.create(tmp_path / "a.db", "h", holdout={"x": [0.5, 0.7] * 200}, queries=10)
     assert stat.S_IMODE((tmp_path / "a.rows").stat().st_mode) == 0o755
 

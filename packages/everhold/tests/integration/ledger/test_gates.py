@@ -48,7 +48,7 @@ def test_gates_survive_their_way_through_the_state():
 @pytest.mark.parametrize(
     ("description", "source", "fault"),
     [
-        (challenge(B, C), PROMOTED, "not about the champion"),
+        (challenge(B, C), PROMOTED, "not the champion"),
         (challenge(A, "b"), KEPT, "malformed"),
         ({**challenge(A, B), "gate": "day"}, KEPT, "malformed"),
         (OPENED, GATE, "twice"),

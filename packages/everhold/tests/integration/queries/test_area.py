@@ -165,7 +165,7 @@ def test_areas_of_groups_are_those_of_rows_of_different_groups(tmp_path):
         ]
         told = [holdout.ask(query, **how) for query, _, how in asked]
         counted = holdout.ask(eh.auc(one, positives=300, negatives=900))
-        with pytest.raises(QueryRejected, match=r"would be its whole range"):
+        with pytest.raises(QueryRejected, match=r"would be the whole range"):
             holdout.ask(eh.f1(np.ones(len(sealed["y"])), least=10), guess=0.5)  # nothing shows how far it may be off
         holdout.unseal()
         unsealed = [holdout.ask(query, **how) for query, _, how in asked]

@@ -74,7 +74,7 @@ def test_several_metrics_are_one_call(holdout):
     assert answers["roc_auc"].value == holdout.evaluate(LogisticRegression(), "roc_auc").value
     for metric, terms, words in (
         (["accuracy", "no_such"], {}, "There is no metric"), ([], {}, "metric is"),
-        (["accuracy", "f1"], {"by": ["x"]}, "of all rows"),
+        (["accuracy", "f1"], {"by": ["x"]}, "take neither by= nor guess="),
     ):  # fmt: skip
         with pytest.raises(eh.QueryRejected, match=words):
             holdout.evaluate(LogisticRegression(), metric, **terms)
@@ -96,7 +96,7 @@ def test_a_number_that_is_best_at_zero_orders_no_models(holdout):
     x, y, before = np.asarray(TRAINED["x"])[:, None], TRAINED["y"], holdout.remaining
     wanted = {"holdout": holdout, "scoring": "calibration_in_the_large", "n_iter": 2}
     search = SealedSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, **wanted)
-    with pytest.raises(eh.QueryRejected, match=r"best at 0, .* Order them by neg_brier_score"):
+    with pytest.raises(eh.QueryRejected, match=r"does not order models\. Order them by neg_brier_score"):
         search.fit(x, y)
     assert holdout.remaining == before
 
@@ -110,7 +110,7 @@ def test_thresholds_are_of_numbers_and_of_metrics_of_classes():
     ):  # fmt: skip
         with pytest.raises(eh.QueryRejected, match=words):
             eh.at_thresholds(name, scores, [0.5])
-    with pytest.raises(eh.QueryRejected, match=r"takes all classes alike.*np.where\(scores >= 0.5, 'yes', other\)"):
+    with pytest.raises(eh.QueryRejected, match=r"treats all classes alike.*np.where\(scores >= 0.5, 'yes', other\)"):
         eh.at_thresholds("accuracy", SEALED["x"], [0.5], pos_label="yes")
 
 

@@ -112,7 +112,7 @@ def test_the_grid_never_lies_above_the_true_value_by_more_than_is_allowed_for(ho
 
 def test_units_that_do_not_match_are_refused_for_nothing(holdout):
     for one, other in [(MODELS[0], ERRORS[1]), ("x > 0", eh.mean("x", low=0, high=2))]:
-        with pytest.raises(eh.QueryRejected, match="different units"):
+        with pytest.raises(eh.QueryRejected, match="different widths"):
             holdout.ask(eh.difference(one, other))
     with pytest.raises(eh.QueryRejected, match="no mean of row values"):
         eh.difference("x > 0", eh.variance("x", low=0, high=1))

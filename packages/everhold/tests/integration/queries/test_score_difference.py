@@ -200,6 +200,6 @@ def test_what_cannot_be_asked_costs_nothing(tmp_path, asked, said):
 def test_bins_are_not_asked_of_a_slice(tmp_path):
     with create(tmp_path, "binary") as holdout:
         model = LogisticRegression().fit(*holdout.training_rows(FEATURES))
-        with pytest.raises(eh.QueryRejected, match="is promised for all rows only"):
+        with pytest.raises(eh.QueryRejected, match="has a guarantee for all rows only"):
             holdout.ask(eh.metric("expected_calibration_error", model, where="x > 0"))
         assert holdout.status()["queries_asked"] == 0

@@ -49,7 +49,7 @@ def test_scorers_of_scikit_learn_are_known_by_name(name):
     if name in METRICS:
         assert as_metric(scorer) == name
     else:
-        with pytest.raises(eh.QueryRejected, match=r"is not promised\. The nearest metric is"):
+        with pytest.raises(eh.QueryRejected, match=r"has no guarantee\. The nearest metric is"):
             as_metric(scorer)
 
 
@@ -69,7 +69,7 @@ def test_a_scorer_is_the_score_that_it_computes(scorer, name):
 @pytest.mark.parametrize(
     ("metric", "said"),
     [
-        (make_scorer(fbeta_score, beta=2), r"fbeta_score\(beta=2\) is not promised. The nearest metric is f1"),
+        (make_scorer(fbeta_score, beta=2), r"fbeta_score\(beta=2\) has no guarantee. The nearest metric is f1"),
         (fbeta_score, "fbeta_score"), (make_scorer(f1_score, pos_label="yes"), "pos_label='yes'"),
         (make_scorer(mean_squared_error), "is a loss"), (make_scorer(roc_auc_score), "ranks predicted classes"),
         (make_scorer(lambda y, p: 0.0), "<lambda>"), (lambda model, rows, labels: 0.0, "TypeError"),

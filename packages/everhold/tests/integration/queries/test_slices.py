@@ -193,11 +193,11 @@ def test_aucs_of_two_models_are_compared(holdout):
         (lambda h: h.compare(tree(1), tree(2), "r2"), "Compare them by neg_mean_squared_error"),
         (
             lambda h: h.evaluate(tree(1), "recall_at_fpr", features=FEATURES, where="x > 0"),
-            "recall_at_fpr is promised for all rows only",
+            "recall_at_fpr has a guarantee for all rows only",
         ),
         (
             lambda h: h.ask(eh.auc(SEALED["x"], where="region = 'N'"), guess=0.5),
-            "promised only where the scores are not known",
+            "has a guarantee only if the scores of the rows are sealed",
         ),
         (lambda h: h.ask(eh.auc(tree(1).fit(*h.training_rows(FEATURES)), where="x + 1")), "no condition"),
         (lambda h: h.compare(SEALED["y"], SEALED["y"]), "the same object"),

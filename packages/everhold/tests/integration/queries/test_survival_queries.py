@@ -126,7 +126,7 @@ def test_rows_for_which_nothing_is_proved_are_refused(tmp_path):
         eh.Holdout.create(
             tmp_path / "p.db", "p", holdout=patients(2, 3_000), training=patients(1, 1_500), **public
         ) as holdout,
-        pytest.raises(QueryRejected, match="Features are public"),
+        pytest.raises(QueryRejected, match="public features have one each"),
     ):  # fmt: skip
         holdout.ask(asked)
 

@@ -132,6 +132,6 @@ def test_a_column_that_cannot_hold_categories_is_refused(names, tmp_path):
         eh.Holdout.create(
             tmp_path / "h.db", "h", holdout=frame(0), training=frame(1), label="y", rows=eh.Rows(categories=names)
         )
-    with pytest.raises(eh.HoldoutRejected, match="values of training rows"):
+    with pytest.raises(eh.HoldoutRejected, match="needs training rows"):
         eh.Holdout.create(tmp_path / "h.db", "h", holdout=frame(0), label="y", rows=eh.Rows(categories=names))
     assert not (tmp_path / "h.db").exists()

@@ -135,7 +135,7 @@ def test_storage_needs_a_folder_that_exists(tmp_path):
     with pytest.raises(HoldoutRejected, match="does not exist"):
         create(tmp_path / "none")
     (tmp_path / "study.rows").write_text("a file in the way")
-    with pytest.raises(HoldoutRejected, match="has files of others"):
+    with pytest.raises(HoldoutRejected, match="has other files in it"):
         create(tmp_path)
     assert files(tmp_path) == ["study.rows"]
 
@@ -290,5 +290,5 @@ def test_a_mechanism_of_another_version_does_not_go_on():
     configuration = {"mechanism": mechanism.to_dict(), "dependence": mechanism.dependence.to_dict()}
     assert mechanism_from(configuration) == mechanism
     del configuration["mechanism"]["parameters"]["allowance"]
-    with pytest.raises(IntegrityError, match="another version makes another promise"):
+    with pytest.raises(IntegrityError, match="the version of everhold that created it"):
         mechanism_from(configuration)

@@ -235,7 +235,7 @@ def test_missing_values_are_bounded_told_declared_and_silent(tmp_path):
         for query in refused:
             with pytest.raises(QueryRejected, match=r"reads 'bp', and missing values there are bounded"):
                 made.ask(query)
-        with pytest.raises(QueryRejected, match="Leave guess out"):
+        with pytest.raises(QueryRejected, match="Leave guess= out"):
             made.ask("bp > 150", guess=0.1)
         with pytest.raises(QueryRejected, match="reads 'bp'"):
             made.ask_many(["bp > 150", "x > 0.5"])
@@ -267,7 +267,7 @@ def test_what_sealed_rows_alone_lack_is_told_to_the_steward_and_refused_to_every
     with pytest.warns(ColumnWarning, match=said):
         made = seal(tmp_path, "refuse", training=trial(1, complete=True))
     with made:
-        with pytest.raises(QueryRejected, match=r"reads 'bp'\. Sealed rows lack values there"):
+        with pytest.raises(QueryRejected, match=r"reads 'bp'\. Sealed rows lack values in this column"):
             made.ask(eh.mean("bp", **BP))
         assert made.ask(eh.mean("bp", given="bp is not null", **BP)).low > 100.0
         assert made.ask(eh.mean("case when bp is null then 130 else bp end", **BP)).low > 100.0

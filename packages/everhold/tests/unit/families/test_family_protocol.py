@@ -73,7 +73,7 @@ def test_a_protocol_says_what_is_declared(tmp_path):
     [
         ("", "declares nothing"),
         ("families = 3", "declares nothing"),
-        ("share = ", "no TOML"),
+        ("share = ", "not valid TOML"),
         ("[families.a]\ntexts = 40\nlisted = []", "with one of"),
         ("[families.a]\nbits = 40", "with one of"),
         ("[families.a]\ntexts = 40\nbits = 40", "has 'bits'"),
@@ -118,16 +118,16 @@ DEEP = "{difference = [" * 30 + "'x > 1'" + ", 'x > 2']}" * 30
         ("a.YML", "- " * 3_000 + "a", "nested more than 20 deep"),
         ("a.yaml", "families: &f {a: {texts: 40}}", "an anchor, an alias or a tag"),
         ("a.yaml", "families: !!python/object/apply:os.getcwd []", "an anchor, an alias or a tag"),
-        ("a.yaml", TEXTS + "---\n" + TEXTS, "a second document"),
+        ("a.yaml", TEXTS + "---\n" + TEXTS, "a second YAML document"),
         ("a.yaml", "families: {a: {texts: 040}}", "has '040'"),
         ("a.yaml", "families: {a: {texts: " + "9" * 5_000 + "}}", "Put it in quotes"),
         ("a.yaml", "? [a]\n: b", "a list or table as a key"),
-        ("a.yaml", "families:\n\ta: 1", "no YAML at line 2"),
-        ("a.yaml", "\0", "no YAML"),
-        ("a.yaml", "", "Write families by name"),
+        ("a.yaml", "families:\n\ta: 1", "not valid YAML at line 2"),
+        ("a.yaml", "\0", "not valid YAML"),
+        ("a.yaml", "", "Write a table of families"),
         ("a.yaml", "#" * (2**20 + 1), "larger than 1 MiB"),
-        ("a.toml", "queries = " + "9" * 5_000, "no TOML"),
-        ("a.toml", "x = " + "[" * 3_000, "no TOML"),
+        ("a.toml", "queries = " + "9" * 5_000, "not valid TOML"),
+        ("a.toml", "x = " + "[" * 3_000, "not valid TOML"),
         ("a.toml", f"[families.a]\nlisted = [{DEEP}]", "nested more than 20 deep"),
     ],
 )
@@ -211,5 +211,5 @@ def test_the_same_protocol_in_yaml(tmp_path):
     same = written(tmp_path, "share = 0.4\n[families.texts]\ntexts = 40")
     assert eh.protocol(tmp_path / "study.yaml") == eh.protocol(same)
     (tmp_path / "study.yaml").write_text("share: [")
-    with pytest.raises(eh.QueryRejected, match="no YAML at line 1"):
+    with pytest.raises(eh.QueryRejected, match="not valid YAML at line 1"):
         eh.protocol(tmp_path / "study.yaml")

@@ -74,7 +74,7 @@ def test_a_mechanism_that_is_not_installed_names_its_extra(monkeypatch):
 
 def test_a_mechanism_that_is_not_registered_is_refused(tmp_path):
     rows = {"delay": np.arange(500.0)}
-    with pytest.raises(eh.errors.HoldoutRejected, match="none that a ledger can name"):
+    with pytest.raises(eh.errors.HoldoutRejected, match="a ledger cannot name it"):
         eh.Holdout.create(tmp_path / "s.db", "s", holdout=rows, mechanism=Tenths(rows=500, queries=3))
 
 

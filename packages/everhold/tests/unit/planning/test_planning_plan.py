@@ -203,7 +203,7 @@ def test_what_needs_rows_of_one_law_is_never_the_best_line_nor_taken_by_default(
 def test_splitting_more_queries_than_rows_has_a_reason_and_no_radius():
     line = plan(rows=2_000, queries=5_000, surprises=1).line("sample_splitting")
     assert line.radius is None
-    assert "each query needs a row" in line.note
+    assert "each query needs at least one row" in line.note
 
 
 def test_a_line_beyond_every_holdout_has_a_reason():

@@ -161,13 +161,12 @@ def append(
         raise HoldoutRejected("The rows of this holdout arrive in its table. Pass until=, without rows= and training=.")
     if training is not None and first.mechanism.dependence.one_series:
         raise HoldoutRejected(
-            "All training rows of a series lie on one side of its sealed rows, so none can be "
-            "added. Append the rows without training=."
+            "The rows are a series, and no training rows can be added to a series. Append the rows without training=."
         )
     if training is not None and FAMILIES_GROW in first.record.configuration:
         raise HoldoutRejected(
-            "Declared families use the training rows of their declaration, so none can be "
-            "added. Append the rows without training=."
+            "Families are declared, and their guesses use the training rows of that time, so none can be added. "
+            "Append the rows without training=."
         )
     with arriving(folder):
         head = first.ledger.head()
@@ -338,13 +337,16 @@ def _tree(growth: Growth, head: Head, arriving_rows: int) -> Suffix | None:
 def _recorded(
     growth: Growth, head: Head, number: int, files: ArrivedFiles, *, until: str | None
 ) -> Suffix | None:  # fmt: skip
-    """Record the arrival, with further tries if queries come between. Returns the tree that opened, if any."""
+    """Record the arrival in the ledger, and try again if a query is recorded at the same moment.
+
+    Returns the tree that opened, if any.
+    """
     for _ in range(_TRIES):
         tree = _tree(growth, head, files.rows)
         if _record(growth, number, files, State.from_dict(head.state["mechanism"]), tree=tree, until=until):
             return tree
         head = growth.first.ledger.head()
-    raise RowsArrived("Others asked queries during every attempt to append. Try again.")
+    raise RowsArrived("The rows were not appended, because queries were asked during every attempt. Append them again.")
 
 
 def _record(
@@ -413,8 +415,8 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
             + (
                 f"Pass before= as one of {listed}."
                 if listed
-                else "No arrival has begun a budget of its own: that needs "
-                "grows=True (--grows) at creation, and rows that arrive after a surprise."
+                else "Only rows before an arrival that began a budget can be, which needs grows=True (--grows) at "
+                "creation and an earlier surprise."
             )
         )
     draft = EntryDraft(digest(public), {**public, "shown": f"rows before arrival {before} are retired"})

@@ -335,7 +335,7 @@ def growth_of(executor: QueryExecutor) -> Growth | None:
 
 
 def with_present_rows(holder: SeesArrivals, act: Callable[[], Result]) -> Result:
-    """Call a function, again with up-to-date rows if another process appended some, and return its result.
+    """Call a function and return its result. If another process appended rows, call it again with these rows.
 
     A model predicts the same rows only once, even if the function is called again.
     """
@@ -359,7 +359,7 @@ def current(method: Method) -> Method:
 
 
 class SeesArrivals:
-    """Mixin of objects that answer about the present rows, even after another process appended some."""
+    """Mixin for objects that read rows appended by other processes before they answer."""
 
     _executor: QueryExecutor
     _folder: Path
@@ -383,12 +383,12 @@ def check_asked(ledger: Ledger, plan: QueryPlan[Any]) -> None:
     """Check that every part of a query was answered before.
 
     Raises:
-        QueryRejected: If one was not. Nothing is charged.
+        QueryRejected: If a part was not answered before. Nothing is charged.
     """
     if ledger.repeated(plan.asked) is None:
         raise QueryRejected(
-            "This query was not answered with the rows that were there at that arrival, "
-            "and no new one can be. Leave out as_of to ask about all rows."
+            "as_of= repeats answers that were given at that arrival, and this query was not asked then. Leave as_of "
+            "out to ask about all rows."
         )
 
 
@@ -411,9 +411,8 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
     dependence = mechanism.dependence
     if planning.largest_group is not None and not (planning.grows and declared and dependence.in_groups):
         raise HoldoutRejected(
-            "largest_group= is only for holdouts that grow, with declared families and "
-            "rows in groups. Pass it together with grows=True, declared=... and "
-            "eh.Groups(...), or leave it out."
+            "largest_group= is only for holdouts with grows=True, declared=... and eh.Groups(...). Pass all of "
+            "them, or leave largest_group= out."
         )
     if not planning.grows:
         return mechanism
@@ -425,8 +424,8 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
         )
     if dependence.one_series:
         raise HoldoutRejected(
-            "A series has one tree, because new rows depend on the sealed ones. Leave out grows=True: rows can be "
-            "appended without it, and intervals narrow"
+            "grows=True does not support rows that are a series. Leave grows=True out: rows can be appended to a "
+            "series without it, and later intervals are narrower"
         )
     if not declared:
         return mechanism.sharing(0.5)
@@ -434,8 +433,8 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
         _check_largest(dependence, planning.largest_group)
     elif not dependence.independent:
         raise HoldoutRejected(
-            "Declared families of a holdout that grows need independent rows or groups, and these were declared to "
-            "depend on each other in another way. Leave out declared=... or grows=True"
+            "declared=... and grows=True together need rows that are independent or in groups, and these rows are "
+            "declared otherwise. Leave out declared=... or grows=True"
         )
     return mechanism
 
@@ -449,14 +448,13 @@ def _check_largest(groups: DependenceModel, largest: int | None) -> None:
     sealed = groups.largest_unit
     if groups.group_column is None:
         raise HoldoutRejected(
-            "A holdout that grows and has declared families needs groups named by a column. Pass eh.Groups('column')."
+            "declared=... and grows=True together need groups that a column names. Pass eh.Groups('column')."
         )
     if largest is None:
         raise HoldoutRejected(
-            "A holdout that grows and has declared families over groups needs "
-            f"largest_group. Pass largest_group= of at least {sealed:,}, the largest group "
-            "of the sealed rows. Larger groups will be refused, and a larger number makes "
-            "intervals wider."
+            "largest_group= is missing, which declared=... and grows=True need where rows are in groups. Pass at "
+            f"least {sealed:,}, the largest group of the sealed rows. Larger groups will be refused, and a larger "
+            "number makes intervals wider."
         )
     number = as_whole(largest)
     if number is None or not sealed <= number <= MOST_ROWS:

@@ -243,7 +243,8 @@ def diagnose_drift(
     asked = [*_of_columns(executor, columns), *also]
     if not asked:
         raise QueryRejected(
-            "There are no training rows, from which queries about the columns are made. Pass also=[...]."
+            "The queries about columns are made from training rows, and this holdout has none. Pass queries of your "
+            "own as also=[...]."
         )
     answers = list(ask_windows([(query, each) for query in asked for each in (before, since)]))
     found = Drift(at, [_row(old, new) for old, new in zip(answers[::2], answers[1::2], strict=True)])

@@ -108,7 +108,7 @@ def chosen_answers(
     """Return the facts of the answers that a certificate shows. Nothing is asked, and no sealed row is read.
 
     Args:
-        executor: The holdout at work.
+        executor: Executor of the open holdout.
         answers: By the name that each one gets on the certificate; or without names, to be called by their queries;
             None for the last ones that were told.
         last: Number of the last entry that may be shown.
@@ -377,7 +377,7 @@ def listed_queries(
     """List every query up to a ledger entry, in order, with its numbers in the units of the query.
 
     Args:
-        executor: The holdout at work.
+        executor: Executor of the open holdout.
         last: Number of the last entry.
         told: Unsealed numbers, by the number of the entry.
         names: Function from entries to the names of models by SHA-256.

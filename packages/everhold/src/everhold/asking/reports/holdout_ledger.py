@@ -22,7 +22,7 @@ class HoldoutLedger:
     """Facts of a holdout's ledger besides answers. Made by `Holdout.ledger`.
 
     Args:
-        executor: The holdout at work.
+        executor: Executor of the open holdout.
         names: Function from entries to the names of the models in them.
     """
 

@@ -98,7 +98,8 @@ class AssistedMean(Query[Answer]):
             raise QueryRejected("A mean that is assisted takes no tolerance. Ask at the planned width.")
         if schema.features_public:
             raise QueryRejected(
-                "Features are public here, and a mean that is assisted is about rows of one law. Leave assisted_by out."
+                "An assisted mean needs rows of one distribution, and rows with public features have one each. "
+                "Leave assisted_by out."
             )
         recorded, judged = self._recorded(compiler)
         asked = [plain, *(MeanQuery(part.text, *(part.ends or (None, None))) for part in judged)]

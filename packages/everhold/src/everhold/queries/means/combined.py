@@ -127,8 +127,8 @@ def difference_of(first: BoundQuery, second: BoundQuery) -> BoundQuery:
             f"from {min(each.at_zero, each.at_one):g} to {max(each.at_zero, each.at_one):g}" for each in (first, second)
         )
         raise QueryRejected(
-            f"The two queries are in different units: one goes {one}, the other {another}. Pass two queries of one "
-            "kind with ranges of the same width."
+            f"The two queries have ranges of different widths: the first {one}, the second {another}. Pass two "
+            "queries of one kind with ranges of the same width."
         )
     shown = " minus ".join(f"({each.shown})" if _is_difference(each) else each.shown for each in (first, second))
     middle = first.at_zero - second.at_zero
@@ -464,7 +464,8 @@ class BoundedMean(DerivedQuery):
         """Compile the means with missing values at their lowest and highest into one plan."""
         if guess is not None:
             raise QueryRejected(
-                f"Missing values of {in_words(self.asked)} are bounded, which takes two means. Leave guess out."
+                f"Missing values of {in_words(self.asked)} are bounded by two means, and one guess does not fit "
+                "both. Leave guess= out."
             )
         bound = self.bind(compiler.schema)
         bound.check(compiler, guess=None, tolerance=tolerance)

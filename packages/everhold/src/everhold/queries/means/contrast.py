@@ -101,7 +101,8 @@ class ContrastQuery(Query["Answer"]):
             inside = condition(has_value(self.arm, value, compiler.schema), compiler.schema)
             if not rows_that_meet(compiler.training, inside).any():
                 raise QueryRejected(
-                    f"No training row has {brief(value)} in the column {brief(self.arm)}. Name an arm that is there."
+                    f"No training row has {brief(value)} in the column {brief(self.arm)}. Pass a value of this "
+                    "column that occurs."
                 )
 
     def compile(
@@ -302,8 +303,8 @@ class ContrastsQuery(Query[Contrasts]):
             values = sorted({value for value in column if value is not None and value == value})
         if not 1 <= len({*map(_name, values)}) == len(values) <= _MOST_GROUPS:
             raise QueryRejected(
-                f"The column {brief(self.by)} has {len(values)} groups, by groups= or else in the training rows. Name "
-                f"1 to {_MOST_GROUPS} different ones with groups=[...] (--groups A,B)."
+                f"The column {brief(self.by)} has {len(values)} groups, according to groups= or the training rows. "
+                f"Name 1 to {_MOST_GROUPS} different groups with groups=[...] (--groups A,B)."
             )
         return values
 

@@ -109,8 +109,8 @@ class SurvivalQuery(Query[Answer]):
             )
         if schema.features_public:
             raise QueryRejected(
-                "Features are public here, and survival is promised for rows of one law. Ask about means, such as the "
-                "share of rows with the event."
+                "Survival needs rows of one distribution, and rows with public features have one each. Ask about "
+                "means, such as the share of rows with the event."
             )
         if schema.stratified is not None:
             raise QueryRejected(

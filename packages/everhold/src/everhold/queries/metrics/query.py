@@ -238,8 +238,8 @@ class MetricQuery(Query["Answer"]):
         check_kind(metric, mechanism, models=len(self.models))
         if self.where is not None and len(self.models) > metric.slices:
             raise QueryRejected(
-                f"where selects some rows, and {_title(metric, len(self.models))} is promised for all rows only. "
-                "Leave where out, or ask for a metric such as neg_brier_score or f1."
+                f"where= selects some rows, and {_title(metric, len(self.models))} has a guarantee for all rows "
+                "only. Leave where= out, or ask for a metric such as neg_brier_score or f1."
             )
         setting = self.setting(schema, open_labels(compiler))
         inside = None if self.where is None else condition(self.where, schema)
@@ -250,8 +250,8 @@ class MetricQuery(Query["Answer"]):
             check_split(_title(metric, len(self.models)), schema, by_rank=known)
             if dealt == "ranks" and inside is not None:
                 raise QueryRejected(
-                    f"{_title(metric, 1)} among some rows is promised only where the scores are not known. Pass a "
-                    "fitted model of sealed features, or leave where out."
+                    f"{_title(metric, 1)} among some rows has a guarantee only if the scores of the rows are sealed. "
+                    "Pass a fitted model of sealed features, or leave where= out."
                 )
             classes = (schema.label_classes or ()) if metric.outputs == "probabilities" else (1.0,)
             shares = shares_of_classes(compiler, self.models[0], classes, inside)
@@ -297,7 +297,7 @@ class MetricQuery(Query["Answer"]):
         name, outputs = self.metric.title or self.metric.name, self.metric.outputs
         if self.positive is not None and schema.label is not None:
             if not self.metric.takes_positive:
-                raise QueryRejected(f"{name} takes all classes alike. Leave pos_label out.")
+                raise QueryRejected(f"{name} treats all classes alike, so it takes no pos_label. Leave pos_label= out.")
             self.models[0].check_positive(schema)
             return
         if schema.label_kind not in self.metric.labels:
@@ -323,7 +323,7 @@ class MetricQuery(Query["Answer"]):
         """
         given = {name: as_float(value) for name, value in self.given.items()}
         if not all(map(math.isfinite, given.values())):
-            raise QueryRejected(f"{self.metric.name} got {brief(dict(self.given))}. Pass numbers.")
+            raise QueryRejected(f"{self.metric.name} has the settings {brief(dict(self.given))}. Pass finite numbers.")
         made = Setting(classes=len(_classes(schema, self.positive)))
         if "low" in self.metric.settings:
             low, high = _range(self.metric.name, given, schema, labels)
@@ -350,8 +350,8 @@ class MetricQuery(Query["Answer"]):
         bins = as_float(given.get("bins", 10))
         if not made.clip > 0.0 or not 0.0 < made.rate < 1.0 or bins not in range(1, 101):
             raise QueryRejected(
-                f"{self.metric.name} got {brief(dict(self.given))}. Pass clip above 0, rate between 0 and 1, and bins "
-                "from 1 to 100."
+                f"{self.metric.name} has the settings {brief(dict(self.given))}. Pass clip above 0, rate between 0 "
+                "and 1, and bins from 1 to 100."
             )
         return replace(made, bins=int(bins))
 
@@ -373,7 +373,7 @@ def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArra
         raise QueryRejected(f"The range of {name} is [{low}, {high}], which is too wide to square. Use other units.")
     if low is None or high is None or not low < high:
         raise QueryRejected(
-            f"{name} got low {low} and high {high}. Pass low=... and high=..., the range of the labels."
+            f"low of {name} is {low} and high is {high}. Pass the range of the labels, the smaller number as low."
         )
     return float(low), float(high)
 
@@ -455,7 +455,8 @@ def check_ordered(metric: Metric) -> None:
     """
     if not metric.ordered:
         raise QueryRejected(
-            f"{metric.name} is best at 0, so models are not ordered by it. Order them by {metric.nearest}."
+            f"The best value of {metric.name} is 0, between worse ones, so it does not order models. Order them by "
+            f"{metric.nearest}."
         )
 
 

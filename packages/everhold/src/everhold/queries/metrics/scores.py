@@ -78,7 +78,7 @@ def metric(
         'f1_macro'
         >>> metric("d2_log_loss_score", [0, 1, 1])
         Traceback (most recent call last):
-        everhold.errors.QueryRejected: 'd2_log_loss_score' is not promised. The nearest metric is neg_log_loss.
+        everhold.errors.QueryRejected: 'd2_log_loss_score' has no guarantee. The nearest metric is neg_log_loss.
     """
     kind = metric_named(name)
     given: dict[str, Any] = {option: value for option, value in settings.items() if value is not None}
@@ -166,9 +166,9 @@ def at_thresholds(
         )
     if pos_label is not None and not kind.takes_positive:
         raise QueryRejected(
-            f"{name} takes all classes alike, and pos_label={brief(pos_label)} does not say which class other rows are "
-            f"predicted to have. Ask for f1, precision, recall or matthews_corrcoef, or pass predicted labels for each "
-            f"threshold, such as metric({name!r}, np.where(scores >= 0.5, {brief(pos_label)}, other))."
+            f"{name} treats all classes alike, and pos_label={brief(pos_label)} does not say which class other rows "
+            "are predicted to have. Ask for f1, precision, recall or matthews_corrcoef, or pass predicted labels "
+            f"for each threshold, such as metric({name!r}, np.where(scores >= 0.5, {brief(pos_label)}, other))."
         )
 
     def said(given: Any, cut: float) -> Any:
@@ -202,7 +202,7 @@ def metric_named(name: object) -> Metric:
         return METRICS[name]
     if isinstance(name, str) and name in REFUSED:
         raise QueryRejected(
-            f"{name!r} is not promised. The nearest metric is {REFUSED[name]}."
+            f"{name!r} has no guarantee. The nearest metric is {REFUSED[name]}."
             + (f" {REASONS[name]}." if name in REASONS else ""),
             nearest=REFUSED[name],
         )
@@ -313,7 +313,7 @@ def as_metric(metric: Any) -> Any:
     elif name == "roc_auc_score" and "predict" in (given[3] or ()):
         why = f"This scorer of {name} ranks predicted classes. Make it with response_method='predict_proba'"
     else:
-        why = f"{name}({settings}) is not promised"
+        why = f"{name}({settings}) has no guarantee"
     raise QueryRejected(f"{why}. {f'The nearest metric is {nearest[0]}.' if nearest[0] else _listed()}")
 
 

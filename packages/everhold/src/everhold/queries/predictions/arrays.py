@@ -128,8 +128,7 @@ class PredictionTable:
         if row_id is not None and row_id not in self.columns:
             raise QueryRejected(
                 f"{self.name} has the columns {listed(self.columns)} and no {row_id!r}, which names this holdout's "
-                "rows. "
-                f"Pass {_example(row_id)}."
+                f"rows. Pass {_example(row_id)}."
             )
 
     def _values_column(self, row_id: str | None) -> str:

@@ -192,8 +192,7 @@ class ColumnReading:
                 if file.row_id is not None:
                     raise QueryRejected(
                         f"{file.path.name} names rows by {file.row_id!r}, and this holdout was created without "
-                        "row_id=. Put the lines in the order of the rows, and pass predictions_in(path) without "
-                        "row_id."
+                        "row_id=. Put the lines in the order of the rows, and pass predictions_in(path) without row_id."
                     )
                 self._orders[rows_are] = None
             elif row_id != file.row_id:

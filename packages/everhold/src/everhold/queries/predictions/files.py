@@ -209,7 +209,9 @@ class _Reading:
     def check_size(self) -> None:
         """Check, before reading, that the file does not have far too many bytes or columns."""
         if (size := self.path.stat().st_size) > (most := self.wanted.most_bytes):
-            raise QueryRejected(f"{self.name} has {size:,} bytes. Pass at most {most:,} for so many rows.")
+            raise QueryRejected(
+                f"{self.name} has {size:,} bytes. Pass a file of at most {most:,} bytes for this number of rows."
+            )
         if self.form in _DELIMITERS:
             with self.path.open("rb") as file:
                 head = file.readline(_LEAST_BYTES)
@@ -242,7 +244,10 @@ class _Reading:
             sized = "SELECT coalesce(sum(total_uncompressed_size), 0) FROM parquet_metadata(?)"
             columns, size = (connection.execute(text, [pattern]).fetchall()[0][0] for text in (counted, sized))
             if size > (most := self.wanted.most_bytes):
-                raise QueryRejected(f"{self.name} unpacks to {size:,} bytes. Pass at most {most:,} for so many rows.")
+                raise QueryRejected(
+                    f"{self.name} unpacks to {size:,} bytes. Pass a file of at most {most:,} bytes for this number "
+                    "of rows."
+                )
             self._check_columns(columns)
             self.check_parquet_lines(connection)
             return connection.read_parquet(pattern, hive_partitioning=False)
@@ -305,7 +310,9 @@ class _Reading:
         """Check, before reading, that no column is nested and no text is too long."""
         kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
         if nested := [name for name, kind in kinds.items() if kind.endswith("]") or kind.startswith(_NESTED)]:
-            raise QueryRejected(f"{self.name} has lists or the like in {nested[0]!r}. Pass numbers or texts.")
+            raise QueryRejected(
+                f"{self.name} has lists or other nested values in the column {nested[0]!r}. Pass numbers or texts."
+            )
         lengths = ", ".join(f"max(length({quoted(name)}))" for name, kind in kinds.items() if kind == "VARCHAR")
         found = relation.aggregate(lengths).fetchall() if lengths else [()]
         longest = max((length for length in found[0] if length is not None), default=0)

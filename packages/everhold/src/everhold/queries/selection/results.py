@@ -127,8 +127,7 @@ class Paid(QueryResult):
             )
         return (
             f"With probability {100.0 * self.confidence:.8g}%, and together with all other answers of this holdout, "
-            f"this holds for {self.about or 'the population'}: {self._meaning()} "
-            f"{estimand_in_words(self.about)}"
+            f"this holds for {self.about or 'the population'}: {self._meaning()} {estimand_in_words(self.about)}"
         )
 
 

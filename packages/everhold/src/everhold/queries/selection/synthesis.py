@@ -99,9 +99,8 @@ class Synthesis(Paid):
         made = f", corrected by {self.table.marks} counts of the sealed rows" if self.table.marks else ""
         return (
             f"each of the table's {self.table.counts:,} shares is within {at_most(self.within or 0.0)} of the truth. "
-            f"The table was made from the training rows{made}. Look at it with .table, which may be queried for "
-            "ever at no "
-            "further cost. More sealed rows, or training rows that are more like them, make it closer."
+            f"The table was made from the training rows{made}. Look at it with .table, which may be queried for ever "
+            "at no further cost. More sealed rows, or training rows that are more like them, make it closer."
         )
 
 

@@ -140,7 +140,7 @@ def check_names(columns: Mapping[str, ColumnKind]) -> None:
     """Refuse a column with the name that the engine uses for the positions of rows.
 
     Raises:
-        HoldoutRejected: If there is one.
+        HoldoutRejected: If a column has this name.
     """
     if POSITION in map(str.lower, columns):
         raise HoldoutRejected(f"A column is named {POSITION!r}, which is reserved. Rename that column.")
@@ -314,7 +314,7 @@ def checked_classes(classes: Any) -> Classes | None:
     """Check declared classes, and return them as plain texts and numbers.
 
     Raises:
-        ValueError: If they are none.
+        ValueError: If ``classes`` is not a list of at least two different texts or numbers.
     """
     if classes is None or (isinstance(classes, str) and classes == OPEN):
         return classes
@@ -356,7 +356,7 @@ def check_not_shared(connection: duckdb.DuckDBPyConnection, row_id: str) -> None
     """Check that no row id is in both of the views ``holdout`` and ``training``.
 
     Raises:
-        HoldoutRejected: If one is.
+        HoldoutRejected: If a row id is in both tables.
     """
     column = quoted(row_id)
     types = connection.execute(f"SELECT DISTINCT typeof({column}) FROM holdout").fetchall()

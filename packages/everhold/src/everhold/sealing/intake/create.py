@@ -81,8 +81,8 @@ def seal(
         )
     if request.rows.categories and (request.training is None or is_table(request.holdout)):
         raise HoldoutRejected(
-            "categories=[...] are the values of training rows in a file or a frame, and there are none. Pass "
-            "training=..., or leave categories out."
+            "categories=[...] needs training rows in a file or a data frame, and there are none. Pass training=..., "
+            "or leave categories= out."
         )
     key = StewardKey.create(folder / KEY_FILE)
     table = request.holdout

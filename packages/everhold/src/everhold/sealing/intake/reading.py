@@ -345,7 +345,7 @@ def check_most_rows(most_rows: int) -> int:
     """Return the requested limit of rows, after a check that it is a whole number of at least 1.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If ``most_rows`` is not a whole number of at least 1.
     """
     try:
         number = 0 if isinstance(most_rows, bool) else operator.index(most_rows)

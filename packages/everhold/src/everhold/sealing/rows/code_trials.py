@@ -78,7 +78,7 @@ def try_on_public_rows(function: RowFunction, table: Table) -> NDArray[np.float6
         The row values.
 
     Raises:
-        QueryRejected: If it does not. Nothing is charged.
+        QueryRejected: If the function fails or returns values of another form. Nothing is charged.
     """
 
     def values(rows: Table) -> NDArray[np.float64]:
@@ -100,7 +100,7 @@ def check_rows_alone(values: Callable[[Table], NDArray[Any]], table: Table, whol
         whole: Row values of the public rows, computed together.
 
     Raises:
-        QueryRejected: If it is not. Nothing is charged.
+        QueryRejected: If the value of a row changes. Nothing is charged.
     """
     rows = rows_of(table)
     middle = (rows + 1) // 2
@@ -212,11 +212,11 @@ def predicted(function: EstimatedValues, table: Table) -> NDArray[Any]:
 def try_estimator(function: EstimatedValues, table: Table) -> NDArray[Any] | None:
     """Return an estimator's predictions for made-up rows, or None if it fails on them.
 
-    Made-up rows may hold values that it has never seen; that it fails on them proves nothing. It is refused if it is
-    not fitted or predicts another kind of things than the labels are.
+    A failure on made-up rows is no fault, because the estimator may never have seen such values.
 
     Raises:
-        QueryRejected: If it is. Nothing is charged.
+        QueryRejected: If the estimator is not fitted, or if its predictions are not of the kind of the labels. Nothing
+            is charged.
     """
     try:
         predictions = np.asarray(function.predict(dict(table)))
@@ -599,8 +599,8 @@ def used_alone(when: str) -> Iterator[None]:
                 raise
     if refused:
         raise QueryRejected(
-            f"A model to be declared uses {refused[0]} when it {when}, and what it finds there may change. Load what "
-            "the model needs into the model."
+            f"The model uses {refused[0]} when it {when}, which may change later, so the model cannot be declared. "
+            "Load what the model needs into the model itself."
         )
 
 

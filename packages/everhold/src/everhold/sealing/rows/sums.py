@@ -225,7 +225,7 @@ def named(group_by: str | None) -> str:
     """Return the group column that an interval procedure needs. It raises if none is declared.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If no group column is declared.
     """
     if group_by is None:
         raise ValueError("The interval procedure needs groups, and no group column is declared. Declare eh.Groups.")

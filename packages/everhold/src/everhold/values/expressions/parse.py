@@ -61,7 +61,7 @@ def parse(text: str, columns: Columns) -> Expression:
         everhold.errors.QueryRejected: '>' compares a string with a number. Compare two values of one kind.
     """
     if not isinstance(text, str):
-        raise rejected("the expression is not text", "write for example 'arr_delay > 15'")
+        raise rejected("the expression is not a text", "write for example 'arr_delay > 15'")
     return _parsed(text, tuple(columns.items()))
 
 
@@ -71,7 +71,9 @@ def _parsed(text: str, named: tuple[tuple[str, ColumnKind], ...]) -> Expression:
     if len(text) > MAX_CHARACTERS:
         raise rejected(f"the expression is longer than {MAX_CHARACTERS:,} characters", "write a shorter one")
     if _NO_TEXT.search(text):
-        raise rejected("the expression has a character that is not text", "remove zero bytes and half surrogates")
+        raise rejected(
+            "the expression has a character that cannot be in a text", "remove zero bytes and half surrogates"
+        )
     try:
         tokens: list[Token] = DuckDB().tokenize(text)
     except Exception:  # the tokenizer quotes its input, and its own faults are not the analyst's
@@ -101,10 +103,12 @@ def _parsed(text: str, named: tuple[tuple[str, ColumnKind], ...]) -> Expression:
         raise rejected(f"{shown_text(text)} is not an expression", how_to_write(text, columns))
     expression = Expression(_tree(statements[0], columns))
     if expression.kind is ColumnKind.STRING:
-        raise rejected("the expression is a string", "ask for a number or a condition, such as carrier = 'UA'")
+        raise rejected(
+            "the value of the expression is a string", "ask for a number or a condition, such as carrier = 'UA'"
+        )
     if expression.kind is ColumnKind.TIME:
         raise rejected(
-            "the expression is a time",
+            "the value of the expression is a time",
             "ask for a number or a condition, such as visit >= date '2024-01-31' or visit - admitted, which is in days",
         )
     if sum(node.operation is Operation.LOGARITHM for node in expression.nodes) > _MOST_LOGARITHMS:
@@ -127,7 +131,9 @@ def _tree(syntax: exp.Expr, columns: Columns) -> Node:
             raise rejected(f"the expression uses {shown_text(called)}, which is not allowed", SEE)
         for name, value in item.args.items():
             if name not in form.arguments and value not in (None, False, []):
-                raise rejected(f"the expression uses an option of {shown_text(called)}", "leave it out")
+                raise rejected(
+                    f"the expression uses {shown_text(called)} with an option that is not allowed", "leave it out"
+                )
         parts = list(form.parts(item)) if form.parts else []
         order.append((item, len(parts)))
         stack.extend(parts)
@@ -156,7 +162,7 @@ def _chain(item: exp.Expr) -> list[exp.Expr]:
 def _tested(item: exp.Expr) -> list[exp.Expr]:
     """Return the operand before ``is null``."""
     if not isinstance(item.expression, exp.Null):
-        raise rejected("'is' stands without 'null'", "write x is null, x is not null or x = y")
+        raise rejected("'is' is not followed by 'null'", "write x is null, x is not null or x = y")
     return [item.this]
 
 
@@ -167,7 +173,7 @@ def _common_kind(operands: Nodes, name: str, columns: Columns, *, ordered: bool 
         first, second = sorted(kind.value for kind in kinds)[::-1][:2]
         raise rejected(f"{name!r} compares a {first} with a {second}", _how_to_compare(operands, kinds, columns))
     if ordered and ColumnKind.BOOLEAN in kinds:
-        raise rejected(f"{name!r} compares booleans", "compare booleans with = or <>")
+        raise rejected(f"{name!r} compares booleans, which have no order", "compare booleans with = or <>")
     return kinds.pop()
 
 
@@ -184,7 +190,9 @@ def _how_to_compare(operands: Nodes, kinds: set[ColumnKind], columns: Columns) -
 def _expect(kind: ColumnKind, operands: Iterable[Node], name: str) -> None:
     for operand in operands:
         if operand.kind is not kind:
-            raise rejected(f"{name!r} stands next to a {operand.kind.value}", f"give it values that are a {kind.value}")
+            raise rejected(
+                f"{name!r} is applied to a {operand.kind.value}", f"apply it to values that are a {kind.value}"
+            )
 
 
 def _column(_: Nodes, item: exp.Expr, columns: Columns) -> Node:
@@ -286,7 +294,7 @@ def _like(operands: Nodes, item: exp.Expr, *_: object) -> Node:
     _expect(ColumnKind.STRING, [text], "like")
     written = str(pattern.value)
     if pattern.operation is not Operation.STRING:
-        raise rejected("'like' stands without a text", "write for example carrier like 'U%'")
+        raise rejected("'like' is not followed by a text in quotes", "write for example carrier like 'U%'")
     if len(written) > _LONGEST_PATTERN:
         raise rejected(f"the pattern is longer than {_LONGEST_PATTERN} characters", "look for less")
     between = [part for part in written.split("%")[1:-1] if part]
@@ -481,14 +489,14 @@ def _column_named(token: Token, word: str, previous: str, following: str, column
     if of_language:
         return None
     if token.token_type is not TokenType.IDENTIFIER and not word.isidentifier():
-        raise rejected(f"{shown_text(word)} is not part of the language", SEE)
+        raise rejected(f"{shown_text(word)} is no word of the query language", SEE)
     if following == "(":
         known = f"{', '.join(_FUNCTIONS[:-1])} or {_FUNCTIONS[-1]}"
         raise rejected(f"{shown_text(word)} is not a known function", f"use {known}")
     if token.text in columns:
         return token.text
     if word == "like" and not _names_of(word, columns):
-        raise rejected("'like' stands without a text", "write for example carrier like 'U%'")
+        raise rejected("'like' is not followed by a text in quotes", "write for example carrier like 'U%'")
     return _differing_in_case(token.text, columns, compared=previous in _COMPARING)
 
 
