@@ -168,9 +168,10 @@ class DependenceExperiment(Experiment):
         "Rows copy each other: all rows of a group carry one record, or each row of a series repeats the one before "
         "with some probability. The value of every query is 1/2, however strongly the rows depend on each other. A "
         "hill climber asks two mechanisms about rules and votes, once with the right dependence model declared and "
-        "once with independent rows declared. The right model states fewer effective rows and a larger radius, and "
-        "keeps its promise. The wrong one promises the same however few rows there really are. For a Gaussian AR(1) "
-        "the promise is computed alone."
+        "once with independent rows declared. With the right model there are fewer effective rows, the radius is "
+        "larger, and the promise is kept. With the wrong model the radius stays the same, however few effective rows "
+        "there are, and the promise is broken. For a Gaussian AR(1) model the promise is computed, and no game is "
+        "played."
     )
     repetitions: ClassVar[int] = 50
 

@@ -200,13 +200,13 @@ class Dwork2015(Experiment):
         "Dwork, Feldman, Hardt, Pitassi, Reingold, Roth 2015, The reusable holdout (Science 349), both figures"
     )
     about: ClassVar[str] = (
-        "An analyst correlates 10,000 normal attributes with a random label, on 10,000 training rows and, through "
-        "the holdout, on 10,000 sealed rows. Attributes whose signs agree and that exceed 1/sqrt(n) on both are "
-        "kept. The k with the largest training correlation vote. Reported is what the same holdout then says of "
-        "their accuracy. Without signal nothing can be better than one half. With plain reuse the holdout says "
-        "otherwise. The published Thresholdout stays near it, but promises nothing. The tuned holdouts promise an "
-        "interval for the population's value of every correlation and every accuracy, planned for one surprise for "
-        "each accuracy."
+        "An analyst computes the correlations of 10,000 normal attributes with a random label, on 10,000 training rows "
+        "and, through the holdout, on 10,000 sealed rows. Attributes are kept if both correlations have the same sign "
+        "and exceed 1/sqrt(n). Of these, the k attributes with the largest training correlation vote, and the same "
+        "holdout reports the accuracy of the vote. Without a signal no accuracy can be above one half, but plain reuse "
+        "reports more. The published Thresholdout reports values near one half, but promises nothing. The tuned "
+        "holdouts promise an interval for the population value of every correlation and every accuracy. They are "
+        "planned for one surprise for each accuracy."
     )
 
     def __post_init__(self) -> None:

