@@ -108,7 +108,7 @@ def test_checks_and_forecasts_over_http_are_those_of_the_library(tmp_path):
 def test_new_runs_of_the_champion_travel(asked):
     verdict = asked.challenge(results(40), challenger="again", champion=results(40), baseline=results(4))
     assert not verdict.promoted
-    with pytest.raises(eh.QueryRejected, match="reported together"):
+    with pytest.raises(eh.QueryRejected, match="passed together"):
         asked.challenge(results(40), champion=results(40))
 
 
@@ -167,7 +167,7 @@ def test_cases_that_are_appended_need_results_of_champion_and_baseline(tmp_path)
         assert gate.cases_left() == ["t40", "t41"]
         with pytest.raises(eh.QueryRejected, match="no results for 2 cases"):
             gate.challenge(results(40, range(42)))
-        with pytest.raises(eh.QueryRejected, match="needs the baseline's results"):
+        with pytest.raises(eh.QueryRejected, match="guards need the baseline's results"):
             gate.complete(added)
         gate.complete(added, baseline=added)
         assert gate.status()["cases"] == 42

@@ -168,7 +168,7 @@ def test_a_provider_that_stands_still_leaves_threads_to_everybody_else(app, monk
         with http_client(app) as client:
             monkeypatch.setattr(httpx, "request", None)  # nobody else asks the provider
             refused = client.get("/sign-in")
-            assert (refused.status_code, f"{MOST_AT_PROVIDER} others wait" in refused.text) == (503, True)
+            assert (refused.status_code, f"{MOST_AT_PROVIDER} other people" in refused.text) == (503, True)
         answers.set()
         assert {type(each.exception()) for each in begun} == {Unavailable}
 

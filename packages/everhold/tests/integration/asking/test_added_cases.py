@@ -67,7 +67,7 @@ def test_no_challenge_before_champion_and_baseline_have_results(suite, guards):
     for call in (gate.challenge, lambda found: gate.open("late")):
         with pytest.raises(eh.QueryRejected, match="no results for 2 cases"):
             call(results(62))
-    with pytest.raises(eh.QueryRejected, match="needs the baseline's results"):
+    with pytest.raises(eh.QueryRejected, match="guards need the baseline's results"):
         gate.complete(added)
     with pytest.raises(eh.CaseRejected, match="has no result"):
         gate.complete(added, baseline={"t60": added["t60"]})

@@ -210,7 +210,7 @@ def test_new_runs_of_champion_and_baseline_belong_together(holdout):
     gate = holdout.gate(better="accuracy", not_worse={"cost": 0.3}, champion=results(0.9))
     assert not gate.challenge(results(1.0), challenger="a").promoted
     for alone in ({"champion": results(0.1)}, {"baseline": results(0.1)}):
-        with pytest.raises(eh.QueryRejected, match="reported together"):
+        with pytest.raises(eh.QueryRejected, match="passed together"):
             gate.challenge(results(1.0), **alone)
     bad, dear = results(0.1), results(0.1, cost=0.0)
     assert not gate.challenge(results(1.0), challenger="b", champion=bad, baseline=dear).promoted

@@ -165,7 +165,7 @@ MORE = [
     ("share = 2\n[families.a]\ntexts = 40", "share is 2"),
     ("queries = 0\n[families.a]\ntexts = 40", "queries is 0"),
     ("surprises = 'many'\n[families.a]\ntexts = 40", "surprises is"),
-    ("[families.a]\nmembers = 0", "has 0 members"),
+    ("[families.a]\nmembers = 0", "is 0. Pass the number of its queries"),
     ("[families.a]\nmembers = 3\ntexts = 40", "with one of"),
 ]
 
