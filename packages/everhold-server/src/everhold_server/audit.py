@@ -10,7 +10,6 @@ write to the database can alter it unnoticed. What was asked, answered and charg
 
 from __future__ import annotations
 
-import asyncio
 import json
 import secrets
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ import sqlalchemy as sa
 from everhold.errors import EverholdError
 from everhold.ledger.schema import audit
 from everhold_server.authentication import SAFE
-from everhold_server.tables import stamp
+from everhold_server.tables import SharedWork, stamp
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -57,35 +56,15 @@ class AuditLog:
     def __init__(self, records: Records) -> None:
         self.records = records
         self._turn = f"audit {secrets.token_hex(8)}"  # rows are only added: another process need not wait
-        self._waiting: list[tuple[dict[str, Any], asyncio.Future[None]]] = []
-        self._writer: asyncio.Task[None] | None = None
+        self._written = SharedWork(self._write_all)
 
     async def write(self, row: dict[str, Any]) -> None:
         """Write one act to the log, and return when it is committed."""
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.append(({"at": stamp(self.records.clock()), **row}, done))
-        if self._writer is None:
-            self._writer = asyncio.create_task(self._write_all())
-        await done
+        await self._written.of({"at": stamp(self.records.clock()), **row})
 
-    async def _write_all(self) -> None:
-        try:
-            while self._waiting:
-                together, self._waiting = self._waiting, []
-                fault: Exception | None = None
-                try:
-                    await asyncio.to_thread(self.insert, [row for row, _ in together])
-                except Exception as failed:
-                    fault = failed
-                for _, done in together:
-                    if done.cancelled():
-                        continue
-                    if fault is None:
-                        done.set_result(None)
-                    else:
-                        done.set_exception(fault)
-        finally:
-            self._writer = None
+    def _write_all(self, rows: list[dict[str, Any]]) -> list[None]:
+        self.insert(rows)
+        return [None] * len(rows)
 
     def insert_act(
         self, act: str, request: str, principal: Principal, *, holdout: str | None = None, **facts: Any

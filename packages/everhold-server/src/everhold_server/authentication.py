@@ -23,6 +23,7 @@ from starlette.requests import cookie_parser
 from everhold_server.middleware import RateLimiter, client_of, too_many
 from everhold_server.problems import problem
 from everhold_server.sessions import Sessions, cookie_name, csrf_of
+from everhold_server.tables import SharedWork
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,7 @@ class AuthenticationMiddleware:
     def __init__(self, app: ASGIApp, sessions: Sessions, failures: RateLimiter, settings: Settings) -> None:
         self.app, self.sessions, self.settings = app, sessions, settings
         self._failures = failures
+        self._authenticated = SharedWork(lambda texts: sessions.token_store.authenticate_all(texts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Authenticate an ASGI request by token, session or proxy, and pass it on or refuse it."""
@@ -67,7 +69,7 @@ class AuthenticationMiddleware:
         kind, _, text = sent[0].partition(" ")
         token: Token | None = None
         if len(sent) == 1 and kind.lower() == "bearer":
-            token = await asyncio.to_thread(self.sessions.token_store.authenticate, text.strip())
+            token = await self._authenticated.of(text.strip())
         if token is not None:
             scope["state"]["principal"] = token.principal()
             return None

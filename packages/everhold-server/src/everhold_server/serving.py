@@ -7,6 +7,7 @@ it leaves. A second process on the same storage is welcome: the database decides
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -56,6 +57,7 @@ _ROOT_DAYS = 0.5
 _FINISH = 30  # seconds for requests that are under way
 _POLL = 0.1
 _LEAVE = 3.0  # seconds for threads that work for a client that is no longer there
+_COLLECTED = 10_000, 20, 100  # objects until the youngest are looked through, and such times until older ones are
 _MOST_AT_ONCE = 1_000  # connections; more are told to come again
 
 
@@ -112,6 +114,9 @@ def listen(
     with socket_at(listening.host, listening.port) as taken:
         app = make_app(settings)
         write_logs()
+        gc.collect()
+        gc.freeze()  # what lasts as long as the process is not looked through again and again
+        gc.set_threshold(*_COLLECTED)
         config = uvicorn.Config(
             app, log_config=None, log_level="error", access_log=False, server_header=False, lifespan="on",
             timeout_graceful_shutdown=_FINISH, limit_concurrency=_MOST_AT_ONCE,

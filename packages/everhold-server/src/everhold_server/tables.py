@@ -6,18 +6,23 @@ ledger's name. Secrets are kept as their SHA-256 alone. Moments are texts (UTC, 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from everhold.ledger.database import database_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import sqlalchemy as sa
 
     from everhold.ledger.database import LedgerDatabase
+
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 
 def now() -> datetime:
@@ -57,3 +62,44 @@ class Records:
         """
         with self.database.transaction(writing=True, turn=turn) as connection, database_errors():
             yield connection
+
+
+class SharedWork(Generic[Item, Found]):
+    """Work for concurrent requests that is done together: all that wait at one moment share a thread and a transaction.
+
+    Args:
+        work: Function from several items to one result for each, in order.
+    """
+
+    def __init__(self, work: Callable[[list[Item]], Sequence[Found]]) -> None:
+        self._work = work
+        self._waiting: list[tuple[Item, asyncio.Future[Found]]] = []
+        self._worker: asyncio.Task[None] | None = None
+
+    async def of(self, item: Item) -> Found:
+        """Return the result for one item. The work on it begins after this call. What the work raises is raised."""
+        done: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, done))
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work_all())
+        return await done
+
+    async def _work_all(self) -> None:
+        try:
+            while self._waiting:
+                together, self._waiting = self._waiting, []
+                found: Sequence[Found] = ()
+                fault: Exception | None = None
+                try:
+                    found = await asyncio.to_thread(self._work, [item for item, _ in together])
+                except Exception as failed:
+                    fault = failed
+                for place, (_, done) in enumerate(together):
+                    if done.cancelled():
+                        continue
+                    if fault is None:
+                        done.set_result(found[place])
+                    else:
+                        done.set_exception(fault)
+        finally:
+            self._worker = None

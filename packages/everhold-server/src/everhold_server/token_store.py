@@ -237,21 +237,30 @@ class TokenStore:
             connection.execute(mine.values(expires=moment))
 
     def authenticate(self, text: str) -> Token | None:
-        """Return the token if its text is valid, else None.
+        """Return the token if its text is valid, else None."""
+        return self.authenticate_all([text])[0]
+
+    def authenticate_all(self, texts: Sequence[str]) -> list[Token | None]:
+        """Return the token of each text that is valid, and None for any other text. All are read in one transaction.
 
         Unknown, revoked, expired and wrong ones take the same steps, and the secret is compared in constant time.
         """
         moment = self.records.clock()
-        begins, _, rest = text.partition("_")
-        identifier, _, secret = rest.partition("_")
+        found: dict[str, Token | None] = dict.fromkeys(texts)
         with self.records.reading() as connection:
-            row = connection.execute(_OF_ID, {"id": _readable(identifier)}).first()
-        expected = _NO_SECRET if row is None else row.secret_hash
-        right = hmac.compare_digest(hashed(secret), expected) and begins == "eh" and bool(secret)
-        token = None if row is None else _token(row)
-        if not right or token is None or token.ended(moment):
-            return None
-        return self._noting_use(token, moment)
+            rows = {
+                text: connection.execute(_OF_ID, {"id": _readable(text.partition("_")[2].partition("_")[0])}).first()
+                for text in found
+            }
+        for text, row in rows.items():
+            begins, _, rest = text.partition("_")
+            secret = rest.partition("_")[2]
+            expected = _NO_SECRET if row is None else row.secret_hash
+            right = hmac.compare_digest(hashed(secret), expected) and begins == "eh" and bool(secret)
+            token = None if row is None else _token(row)
+            if right and token is not None and not token.ended(moment):
+                found[text] = self._noting_use(token, moment)
+        return [found[text] for text in texts]
 
     def _noting_use(self, token: Token, moment: datetime) -> Token:
         """Record the time of use, at most once a minute, and return the token."""

@@ -163,7 +163,7 @@ def _document(model: type[Document], written: bytes) -> Document:
         raise RequestValidationError(found) from None
 
 
-async def _received(request: Request) -> RequestContent:
+async def content_of(request: Request) -> RequestContent:
     """Return the content of a request body. It is read only if the request is authenticated.
 
     Files of a form stay until the request is over, see `everhold_server.middleware.BodyLimitMiddleware`.
@@ -358,7 +358,7 @@ async def _received_file(request: Request) -> Path:
     return path
 
 
-Brought = Annotated[RequestContent, Depends(_received)]
+Brought = Annotated[RequestContent, Depends(content_of)]
 """Content of a request; a route names its principal first, so that nothing is read of an unauthorised sender."""
 
 BroughtFile = Annotated[Path, Depends(_received_file)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Path
 from fastapi.responses import JSONResponse
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, model_validator
 
 from everhold.display import Display
 from everhold.errors import EverholdError, QueryRejected, warnings_collected
@@ -37,6 +37,7 @@ HoldoutName = Annotated[
         examples=["flights"],
     ),
 ]  # fmt: skip
+HOLDOUT_NAME = TypeAdapter[str](HoldoutName)
 
 
 class Strict(BaseModel):

@@ -6,12 +6,14 @@ Beside that, what belongs to a service is added here once: who asks, files of th
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, Field, create_model
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field, ValidationError, create_model
+from starlette.concurrency import run_in_threadpool
 
 from everhold.errors import EverholdWarning
 from everhold.operations import OPERATIONS
@@ -42,6 +44,7 @@ from everhold_server.api.arguments import (
     with_fields,
 )
 from everhold_server.api.contract import (
+    HOLDOUT_NAME,
     Asking,
     HoldoutName,
     Plain,
@@ -57,9 +60,9 @@ from everhold_server.api.contract import (
 )
 from everhold_server.api.holdouts import append_rows, one_more_sealing, rows_of
 from everhold_server.audit import noted
-from everhold_server.principals import Analyst, Forbidden, Role, Steward, Viewer
+from everhold_server.principals import Analyst, Forbidden, Role, Steward, Viewer, allowed
 from everhold_server.registration import RegisterTeams
-from everhold_server.uploads import Brought, document_of
+from everhold_server.uploads import Brought, content_of, document_of
 from everhold_server.wire.answers import as_json, schema_of
 from everhold_server.wire.files import PARQUET_TYPE
 from everhold_server.wire.queries import predictions_from, results_from
@@ -98,7 +101,7 @@ _QUERIES, _ROWS = "request", "settings"  # parts of a form that hold the documen
 
 def operations_router() -> APIRouter:
     """Return a router with the routes of all operations, including those of installed extensions."""
-    router = APIRouter(prefix="/holdouts/{name}")
+    router = APIRouter(prefix="/holdouts/{name}", route_class=OperationRoute)
     more: tuple[type[HoldoutOperation[Any]], ...] = (*COMPETITION_OPERATIONS, RegisterTeams)
     every = sorted((*OPERATIONS.values(), *more), key=lambda each: each.verb != "ask")  # routes are tried in this order
     for operation in every:
@@ -195,7 +198,33 @@ def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) ->
         signature.append(inspect.Parameter("document", positional, annotation=checked))
     endpoint.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     endpoint.__name__ = operation.verb
+    if as_file and not (reads or path or files):
+        endpoint.role = operation.role  # type: ignore[attr-defined]
     return endpoint
+
+
+class OperationRoute(APIRoute):
+    """Route of an operation, of which FastAPI documents the parameters.
+
+    If a request has a valid name and a body and nothing else, its parts are read one after the other as FastAPI would.
+    That takes a quarter of the time in which FastAPI finds out what to read.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of a request."""
+        handled, endpoint, role = super().get_route_handler(), self.endpoint, getattr(self.endpoint, "role", None)
+        if role is None:
+            return handled
+
+        async def read(request: Request) -> Response:
+            try:
+                name = HOLDOUT_NAME.validate_python(request.path_params["name"])
+            except ValidationError:  # FastAPI says what is wrong with it
+                return await handled(request)
+            principal, received = allowed(request, role), await content_of(request)
+            return await run_in_threadpool(endpoint, request, name, principal, received=received)
+
+        return read
 
 
 def own_name(name: str | None, principal: Principal, *, reads: bool = False) -> str | None:

@@ -115,7 +115,7 @@ def test_an_error_of_everhold_in_a_door_is_told_in_its_own_words(tmp_path, monke
     def busy(*_):
         raise EverholdError("The ledger is busy: another process has locked it. Nothing was charged, so try again.")
 
-    monkeypatch.setattr(app.state.token_store, "authenticate", busy)
+    monkeypatch.setattr(app.state.token_store, "authenticate_all", busy)
     with http_client(app, "eh_1_2") as client:
         assert client.get("/api/v1/me").json()["detail"].startswith("The ledger is busy")
 

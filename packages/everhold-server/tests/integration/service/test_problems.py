@@ -60,7 +60,7 @@ def test_what_is_not_there_is_said_in_words(http_client):
 
 
 MIDDLEWARE = {
-    "recognition": (TokenStore, "authenticate"),
+    "recognition": (TokenStore, "authenticate_all"),
     "audit": (AuditLog, "insert"),
 }
 
