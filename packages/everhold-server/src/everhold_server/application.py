@@ -14,7 +14,7 @@ from starlette.middleware import Middleware
 from everhold.ledger import LedgerStore
 from everhold.sealing.storage import storage_url
 from everhold_server.api import ROUTERS
-from everhold_server.api.operations import operations_router
+from everhold_server.api.operations import add_operations
 from everhold_server.audit import AuditLog, AuditMiddleware
 from everhold_server.authentication import AuthenticationMiddleware
 from everhold_server.health import HEALTH, Metrics
@@ -103,7 +103,8 @@ def make_app(settings: Settings) -> FastAPI:
     state.token_store, state.sessions, state.audit, state.metrics = token_store, sessions, audit, metrics
     state.failures, state.sealings = failures, RateLimiter(settings.sealings_an_hour, period=_HOUR)
     add_problems(app)
-    for router in (operations_router(), *ROUTERS):
+    add_operations(app.router, API)
+    for router in ROUTERS:
         app.include_router(router, prefix=API)
     for router in ROOT:
         app.include_router(router)

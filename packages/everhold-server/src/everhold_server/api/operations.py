@@ -99,9 +99,11 @@ _ROLES: dict[Role, Any] = {Role.STEWARD: Steward, Role.ANALYST: Analyst, Role.VI
 _QUERIES, _ROWS = "request", "settings"  # parts of a form that hold the document
 
 
-def operations_router() -> APIRouter:
-    """Return a router with the routes of all operations, including those of installed extensions."""
-    router = APIRouter(prefix="/holdouts/{name}", route_class=OperationRoute)
+def add_operations(router: APIRouter, prefix: str) -> None:
+    """Add the routes of all operations to a router, including those of installed extensions.
+
+    A router of their own would be asked twice for each request whether a route is the right one.
+    """
     more: tuple[type[HoldoutOperation[Any]], ...] = (*COMPETITION_OPERATIONS, RegisterTeams)
     every = sorted((*OPERATIONS.values(), *more), key=lambda each: each.verb != "ask")  # routes are tried in this order
     for operation in every:
@@ -112,13 +114,13 @@ def operations_router() -> APIRouter:
             model = model_of(operation)
             refused = refusals(404, *([415] if fields or files else []))
             router.add_api_route(
-                path, _endpoint(operation, model), methods=[method], tags=[operation.topic],
+                f"{prefix}/holdouts/{{name}}{path}", _endpoint(operation, model), methods=[method],
+                tags=[operation.topic], route_class_override=OperationRoute,
                 operation_id=operation.verb, summary=summary.rstrip("."), description=description or summary,
                 status_code=operation.status, dependencies=[Depends(one_more_sealing)] if files else [],
                 openapi_extra=_body(operation, model),
                 responses={operation.status: _response(operation), **_under_way(operation), **refused},
             )  # fmt: skip
-    return router
 
 
 def _under_way(operation: type[HoldoutOperation[Any]]) -> dict[int | str, dict[str, Any]]:

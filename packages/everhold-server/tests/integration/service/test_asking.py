@@ -309,3 +309,15 @@ def test_an_analyst_who_has_predictions_for_sealed_features_has_seen_too_much(ht
         assert "sealed" in response.json()["detail"]
     rule = http_client(ADA).post(STUDY + "/quote", json={"query": {"kind": "accuracy", "of": "delay > 3"}})
     assert (rule.status_code, head(folder)) == (200, before)
+
+
+def test_a_body_is_read_only_of_somebody_who_may_ask(http_client, monkeypatch):
+    def unread(_):
+        raise AssertionError("the body was read")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("everhold_server.api.operations.content_of", unread)
+        for who, status in ((EVE, 403), (None, 401)):
+            assert http_client(who).post(f"{STUDY}/ask", json={"query": "delay > 3"}).status_code == status
+    wrong = http_client(STEWARD).post(f"{API}/holdouts/no%2Astar/ask", json={"query": "delay > 3"})
+    assert (wrong.status_code, "path.name" in wrong.json()["detail"]) == (422, True)

@@ -243,7 +243,13 @@ class Accounts:
         Raises:
             IntegrityError: If they are not what everhold writes.
         """
-        extensions, unread = _extensions_in(state) if state.keys() - _NO_EXTENSIONS else ({}, {})
+        extensions: dict[str, LedgerExtension] = {}
+        unread: dict[str, Any] = {}  # what no installed extension reads
+        for key in sorted(state.keys() - _NO_EXTENSIONS):  # gates come before what is counted by their verdicts
+            if (extension := extension_of_key(key)) is None:
+                unread[key] = state[key]
+            else:
+                extensions[key] = extension.from_state(state)
         stored = state.get(_KEY)
         if stored is None:
             return cls(extensions=extensions, unread=unread)
@@ -409,19 +415,6 @@ class Accounts:
             and used <= self.extensions.keys()
             and all(extension.agree_with(state) for extension in self.extensions.values())
         )
-
-
-def _extensions_in(state: Mapping[str, Any]) -> tuple[dict[str, LedgerExtension], dict[str, Any]]:
-    """Return the states of extensions in a sealed state, and the fields that no installed extension reads."""
-    found: dict[str, LedgerExtension] = {}
-    unread: dict[str, Any] = {}
-    for key in sorted(state.keys() - _NO_EXTENSIONS):  # gates come before what is counted by their verdicts
-        extension = extension_of_key(key)
-        if extension is None:
-            unread[key] = state[key]
-        else:
-            found[key] = extension.from_state(state)
-    return found, unread
 
 
 def _replay_act(
