@@ -3,8 +3,6 @@
 import asyncio
 import threading
 
-import pytest
-
 from everhold_server.tables import SharedWork
 
 
