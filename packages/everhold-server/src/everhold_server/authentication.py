@@ -46,7 +46,9 @@ class AuthenticationMiddleware:
     def __init__(self, app: ASGIApp, sessions: Sessions, failures: RateLimiter, settings: Settings) -> None:
         self.app, self.sessions, self.settings = app, sessions, settings
         self._failures = failures
-        self._authenticated = SharedWork(lambda texts: sessions.token_store.authenticate_all(texts))
+        self._authenticated: SharedWork[str, Token | None] = SharedWork(
+            lambda texts: sessions.token_store.authenticate_all(texts)
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Authenticate an ASGI request by token, session or proxy, and pass it on or refuse it."""
