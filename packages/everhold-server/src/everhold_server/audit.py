@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from everhold.errors import EverholdError
 from everhold.ledger.schema import audit
 from everhold_server.authentication import SAFE
-from everhold_server.tables import SharedWork, stamp
+from everhold_server.tables import BatchedWork, stamp
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -56,7 +56,7 @@ class AuditLog:
     def __init__(self, records: Records) -> None:
         self.records = records
         self._turn = f"audit {secrets.token_hex(8)}"  # rows are only added: another process need not wait
-        self._written = SharedWork(self._write_all)
+        self._written = BatchedWork(self._write_all)
 
     async def write(self, row: dict[str, Any]) -> None:
         """Write one act to the log, and return when it is committed."""

@@ -23,7 +23,7 @@ from starlette.requests import cookie_parser
 from everhold_server.middleware import RateLimiter, client_of, too_many
 from everhold_server.problems import problem
 from everhold_server.sessions import Sessions, cookie_name, csrf_of
-from everhold_server.tables import SharedWork
+from everhold_server.tables import BatchedWork
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ class AuthenticationMiddleware:
     def __init__(self, app: ASGIApp, sessions: Sessions, failures: RateLimiter, settings: Settings) -> None:
         self.app, self.sessions, self.settings = app, sessions, settings
         self._failures = failures
-        self._authenticated: SharedWork[str, Token | None] = SharedWork(
+        self._authenticated: BatchedWork[str, Token | None] = BatchedWork(
             lambda texts: sessions.token_store.authenticate_all(texts)
         )
 

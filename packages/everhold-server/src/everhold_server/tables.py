@@ -64,7 +64,7 @@ class Records:
             yield connection
 
 
-class SharedWork(Generic[Item, Found]):
+class BatchedWork(Generic[Item, Found]):
     """Work for concurrent requests that is done together: all that wait at one moment share a thread and a transaction.
 
     Args:

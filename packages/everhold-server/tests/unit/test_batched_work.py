@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from everhold_server.tables import SharedWork
+from everhold_server.tables import BatchedWork
 
 
 def test_what_waits_meanwhile_is_done_together_and_each_gets_its_own_result():
@@ -15,7 +15,7 @@ def test_what_waits_meanwhile_is_done_together_and_each_gets_its_own_result():
         return [number**2 for number in numbers]
 
     async def asked():
-        work = SharedWork(squares)
+        work = BatchedWork(squares)
         first = asyncio.create_task(work.of(1))
         while not seen:
             await asyncio.sleep(0.001)
@@ -38,7 +38,7 @@ def test_a_fault_reaches_all_that_shared_it_and_nobody_later():
         return numbers
 
     async def asked():
-        work = SharedWork(fail)
+        work = BatchedWork(fail)
         both = await asyncio.gather(work.of(0), work.of(1), return_exceptions=True)
         return both, await work.of(2)
 
