@@ -111,13 +111,13 @@ class Answer(Display):
     Attributes:
         value: The answer in the query's own units; None if it was refused, or asked silently. Infinite where it lies
             beyond the scale of an unbounded number: R2 below -1.
-        low: Lower end of the interval for the population's value. None if the value is None. Infinite if nothing
-            bounds it, as R2 from below; then `to_dict` has None, here and for other infinite numbers.
-        high: Upper end of the interval; None likewise. Infinite where nothing bounds it, as a ratio.
+        low: Lower end of the interval for the population's value. None if the value is None. Infinite if nothing bounds
+            it, as R2 from below. `to_dict` has None for each infinite number.
+        high: Upper end of the interval. None if the value is None. Infinite if nothing bounds it, as for a ratio.
         source: ``"training"`` or ``"guess"`` (confirmed by the holdout), ``"standing"`` (the best so far, of a ladder),
             ``"holdout"``, ``"declared"`` (a member of a declared family), ``"silent"`` (told when the study is
             unsealed), or ``"refused"``.
-        charged: What it cost; 0 for a confirmed guess, a refusal and a repeated query.
+        charged: What the answer cost; 0 for a confirmed guess, a refusal and a repeated query.
         remaining: What is left of the budget, by name.
         query: SHA-256 of the query.
         repeated: Whether the query had been answered before.
@@ -126,10 +126,12 @@ class Answer(Display):
         adaptive: Whether queries may depend on earlier answers.
         rows_worth: In words, how the interval is made, and what dependence between the sealed rows costs or what the
             mechanism needs of them.
-        analyst: On whose behalf it was asked; None for the steward. Then ``remaining`` is what is left to them.
-        about: What the interval is about, where that is not the population: labels drawn anew on these very rows.
+        analyst: Name of the analyst who asked; None for the steward. With a name, ``remaining`` is what is left to this
+            analyst.
+        about: What the interval is about, if not the population: labels drawn anew for these very rows.
         shown: The query as people read it.
-        sealed: What the sealed rows themselves say; None before the study is unsealed, and where it was not kept.
+        sealed: The value of the sealed rows themselves; None before the study is unsealed, and if this number was not
+            kept.
         sealed_low: Lower end of the interval around `sealed` for the population's value. This interval is narrower
             than the first one. None if `sealed` is None.
         sealed_high: Upper end of the interval around `sealed`. None if `sealed` is None.
@@ -327,7 +329,7 @@ class Shares(Display):
 
     Attributes:
         answers: One answer for each bin, by the bin's name.
-        each: What one of them is called.
+        each: Word for one of the answers, and their key in `to_rows`.
     """
 
     answers: Mapping[str, Answer]
@@ -454,11 +456,11 @@ class Transcript(Display):
             the analyst's own. All numbers are those that `ask` returned, in the query's own units; those of versions
             that kept no units are means over [0, 1]. The value of a choice or a quantile is the number of the candidate
             or bin, from 0, with ``within``: the regret, or the error of the level; ``low`` and ``high`` are the ends of
-            the bin. The values of a gradient are lists, with ``within``: the Euclidean half-width. Once a query was
-            asked on behalf of an analyst, there is ``analyst``, too: the name, or None for the steward. Once an answer
-            was about something else than the population, there is ``about``: what it was about, or None. Once the
-            study is unsealed, there are ``sealed``, ``sealed_low`` and ``sealed_high``, in the units of the values;
-            None where they were not kept.
+            the bin. The values of a gradient are lists, with ``within``: the Euclidean half-width. If any query was
+            asked on behalf of an analyst, every dict has ``analyst``: the name, or None for the steward. If any answer
+            was about something else than the population, every dict has ``about``: what the answer was about, or None
+            for the population. Once the study is unsealed, there are ``sealed``, ``sealed_low`` and ``sealed_high``, in
+            the units of the values; None where they were not kept.
     """
 
     rows: Sequence[dict[str, Any]]

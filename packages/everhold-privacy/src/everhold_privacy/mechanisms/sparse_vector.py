@@ -174,9 +174,9 @@ class SparseVector:
     def curve(self) -> PureCurve:
         """Return the privacy curve of all verdicts of the stream together.
 
-        With fresh threshold noise every top ends an epoch of pure loss ``Delta (1/s1 + 2/s3)``, and c of them compose
-        exactly. With one threshold for all, the stream is pure ``Delta (1/s1 + 2 c/s3)``, and nothing better is known.
-        If monotone, 1 stands for 2.
+        With fresh threshold noise every value above the threshold ends an epoch of pure loss ``Delta (1/s1 + 2/s3)``,
+        and c epochs compose exactly. With one threshold for all, the stream is pure ``Delta (1/s1 + 2 c/s3)``, and
+        nothing better is known. For monotone values, 2 is replaced by 1.
         """
         top = self.sensitivity * (1.0 if self.monotone else 2.0) / self.query_scale
         threshold = self.sensitivity / self.threshold_scale

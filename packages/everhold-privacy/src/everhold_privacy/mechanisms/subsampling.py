@@ -435,10 +435,10 @@ class RandomRows(FreshDraws):
     def tuned(
         cls, *, rows: int, queries: int, confidence: float = 0.95, coins: float | None = None, **shared: Any
     ) -> Self:
-        """Return the mechanism whose number of draws has the smallest radius for a request.
+        """Return the mechanism for a request, with the number of draws that gives the smallest radius.
 
-        A draw tosses a coin with the probability ``coins`` in [0, 1); by default ``10 / rows``, beyond which hardly
-        anything is gained.
+        A draw is a fair coin with the probability ``coins`` in [0, 1), by default ``10 / rows``. A larger probability
+        hardly makes the radius smaller.
         """
         request = {"rows": rows, "queries": queries, "confidence": confidence, **shared}
         start = cls(**request, draws=1, coins=min(_COINS_FOR_ALL_ROWS / max(rows, 1), 0.5) if coins is None else coins)

@@ -453,8 +453,8 @@ def junction(model: FactorModel) -> Junction:
     """Return the junction tree of a model, with all messages computed.
 
     Raises:
-        DependenceError: If a bucket would have more than 2**22 cells (known before any is built; the message has the
-            number), or all combinations of states are impossible.
+        DependenceError: If a table would have more than 2**22 cells, which is checked before tables are built, or if
+            all combinations of states are impossible.
     """
     tables = [(factor.variables, log_of(factor.table)) for factor in model.factors]
     scopes = elimination([*((node,) for node in range(model.nodes)), *(nodes for nodes, _ in tables)], (), model.states)

@@ -168,12 +168,12 @@ def _keep_pools(executor: QueryExecutor, folder: Path, families: Sequence[BoundF
 def declare(executor: QueryExecutor, folder: Path, name: str, family: Family) -> Declaration:
     """Declare a family now, and return its declaration. It uses up one planned query.
 
-    Its members share the level of that query. Text expressions have the level of their descriptions if that is larger,
-    because the events are the same.
+    The queries of the family share the level (the probability of failure) of that planned query. A text expression has
+    the level of its description instead if this is larger.
 
     Raises:
         QueryRejected: If it cannot be declared. Nothing was changed.
-        BudgetExhausted: If there is no place left that says anything. Nothing was changed.
+        BudgetExhausted: If the budget has no query left that a family could use. Nothing was changed.
     """
     checked_name(name)
     executor.check_steward("declare a family")
@@ -328,7 +328,8 @@ class Refits(Display):
     """Comparison of models fitted again at points of a declared grid with the models used in answers.
 
     Attributes:
-        rows: One for each: point, and same, which is false where the model says something else of the training rows.
+        rows: One dict for each point that was fitted again, with ``point`` and ``same``. ``same`` is False if the model
+            now predicts something else for the training rows.
     """
 
     rows: Sequence[Mapping[str, Any]]
@@ -357,7 +358,7 @@ class HoldoutFamilies(HoldoutAccessor):
         """Check that several families could be declared now.
 
         Raises:
-            QueryRejected: If one of them cannot. Nothing was changed.
+            QueryRejected: If one of the families cannot be declared. Nothing was changed.
         """
         _giving_levels(self._executor)
         accounts = self._executor.ledger.head().accounts
@@ -392,7 +393,7 @@ class HoldoutFamilies(HoldoutAccessor):
         A difference means that a fit depends on something besides the training rows, such as a clock or a file.
 
         Args:
-            family: The space, made as it was declared.
+            family: The search space, built with the same arguments as the declared one.
             sample: Largest number of points to fit again, drawn from those that were asked about.
             seed: Seed of the draw.
 

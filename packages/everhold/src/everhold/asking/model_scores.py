@@ -40,7 +40,7 @@ _SAYS_NOTHING = 0.9  # of the scale
 
 
 def _terms(given: FitTerms, *, models: int) -> tuple[FitTerms, list[dict[str, str]]]:
-    """Return all settings with their defaults, and the checked facts about so many models; none if they have no names.
+    """Return all settings with their defaults, and checked facts about the models if ``models=`` names them.
 
     Raises:
         QueryRejected: If the names cannot be used. Nothing is charged.

@@ -292,7 +292,7 @@ class QueryExecutor:
 
 
 def _warn_of_clips(draft: EntryDraft) -> None:
-    """Warn about an answer in which so many values were clipped that it is not the number it is called."""
+    """Warn about an answer if so many values were clipped that it is no mean of unclipped values."""
     if many := [clip for clip in kept_clips(draft.description) if clip.is_often]:
         warn_caller(
             ClippingWarning(
@@ -503,9 +503,9 @@ def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | Non
     """Answer a long query in several transactions. Returns the ledger's state afterwards, and the entries.
 
     The budget for later entries depends on the charges of earlier ones. An interruption keeps the rounds that are
-    complete; each entry is both answered and charged, or neither. Where a pass over the rows is expensive, as in an
-    engine elsewhere, one pass also evaluates the entries that later rounds may answer; those that are refused then
-    are forgotten.
+    complete; each entry is both answered and charged, or neither. If a pass over the rows is expensive, as in a remote
+    engine, one pass also evaluates the entries that later rounds may answer. The values of entries that are refused
+    later are discarded.
     """
     ledger = work.executor.ledger
     entries: list[Committed | None] = [None] * len(work.drafts)
@@ -577,7 +577,7 @@ def _paid(work: Execution, first: Mapping[str, int], *, read: bool) -> tuple[Hea
 
 
 def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> QuotedPrice:
-    """Return the price of a query and the width of its answer. None stands for any new mean over [0, 1].
+    """Return the price of a query and the width of its answer. Without a plan, price any new mean.
 
     Raises:
         QueryRejected: If it is new and the study was unsealed.

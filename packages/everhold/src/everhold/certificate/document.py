@@ -199,10 +199,10 @@ def make_certificate(
     Args:
         record: The record of the sealed holdout.
         account: Facts about the queries that were asked and the budget that was spent.
-        mechanism: The one that answers.
+        mechanism: The holdout's mechanism.
         key: The steward's key, which signs the certificate.
-        timestamp: Authority that states when it was signed; none by default.
-        issued: When; now, by default.
+        timestamp: Authority that states when the certificate was signed. None for no trusted time.
+        issued: Time of the certificate. None for now.
 
     Raises:
         EverholdError: If the timestamp authority gives no token, or a token about something else. Nothing was signed,

@@ -120,8 +120,8 @@ def verify_certificate(
         public_key: The steward's key in hex, from a source that you trust. Without it, the signature shows only that
             nothing was altered since it was signed.
         timestamp_roots: Root certificates of time-stamping authorities, the content of a PEM file from a source that
-            you trust; then there has to be a trusted time, and one of them has to stand behind it. Without them, it is
-            only said that there is one, and which.
+            you trust; with them, the certificate must have a trusted time that one of these authorities signed. Without
+            them, the report only states the trusted time.
 
     Raises:
         ValueError: If `public_key` is not a key in hex, or `timestamp_roots` holds no certificates.

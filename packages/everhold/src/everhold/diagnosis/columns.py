@@ -86,13 +86,13 @@ class OpenFile:
     """A file of training rows from which columns are read for the diagnosis.
 
     Args:
-        engine: What reads the file, and can read nothing else.
-        label: Name of the label column, which is always looked at.
-        also: Names of other columns that are always looked at.
+        engine: Embedded DuckDB, which can read this file and no other.
+        label: Name of the label column, which is always examined.
+        also: Names of other columns that are always examined.
 
     Attributes:
         rows: Number of rows of the file.
-        kinds: Kind of each column that can be looked at, by name of the column.
+        kinds: Kind of each column that can be examined, by name of the column.
         notes: Columns or rows that are left out of the diagnosis, in words.
     """
 

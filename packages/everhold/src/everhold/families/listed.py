@@ -100,7 +100,8 @@ class ListedFamily(Family):
         """Return one weight for each query, which sum to at most 1. By default all weights are equal.
 
         Raises:
-            QueryRejected: If there is no list of queries, or the number of weights is another one. Nothing is charged.
+            QueryRejected: If ``queries`` is not a list of queries, or the number of weights differs from theirs.
+                Nothing is charged.
         """
         queries, weights = self.queries, self.weights
         if isinstance(queries, (str, bytes)) or not isinstance(queries, Sequence) or not 1 <= len(queries) <= _MOST:
@@ -228,7 +229,7 @@ class BoundList(BoundFamily):
 
     @property
     def most_nats(self) -> float:
-        """ln(1 / weight) of the least likely member."""
+        """ln(1 / weight) of the query with the smallest weight."""
         return max(nats for _, nats in self.members.values())
 
 
@@ -251,9 +252,9 @@ def listed(
     """Build a family of queries that are declared one by one.
 
     Args:
-        queries: Texts or queries of every kind, such as ``"delay > 15"`` or ``eh.auc(model)``. One that is made of
-            several, such as a correlation, divides its weight among them. What would not be answered as declared is
-            refused when the family is declared.
+        queries: Texts or queries of every kind, such as ``"delay > 15"`` or ``eh.auc(model)``. A query that is computed
+            from several queries, such as a correlation, divides its weight among these. A query that could not be
+            answered as declared is refused when the family is declared.
         weights: Weight of each query, positive, with a sum of at most 1. A larger weight gives a narrower interval. By
             default all weights are equal.
 

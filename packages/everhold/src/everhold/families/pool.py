@@ -290,7 +290,8 @@ def pool(rows: RowSource, judges: Sequence[str | MeanQuery]) -> PoolFamily:
     It is recorded as a family is, with the holdout or later, and cannot be changed then. Its rows have to be drawn from
     the population of the sealed rows, independently of them, and no judge may have been tuned on it or on sealed rows.
     Neither can be seen in the data. Rows that are sealed are refused, and so are rows of the pool that are appended
-    later. Where rows are in groups, the pool's are, too: whole groups by the same column, none of them sealed.
+    later. If the sealed rows are in groups, the pool must have whole groups by the same column, and no group that is
+    sealed.
 
     Args:
         rows: A table or a file, as for `Holdout.create`; columns are named as the sealed ones.

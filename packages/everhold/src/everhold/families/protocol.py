@@ -428,7 +428,7 @@ def compared(planned: Protocol, document: Mapping[str, Any]) -> list[dict[str, A
         document: The certificate, as `everhold.Certificate.to_dict` has it.
 
     Returns:
-        One row for each thing that either of them says: what, protocol, certificate, and same.
+        One row for each fact of the protocol or the certificate: ``what``, ``protocol``, ``certificate``, and ``same``.
     """
     rows, dependence = document["rows"], document["assumptions"]["dependence"]
     kept = dict(rows.get("missing", ()))

@@ -340,12 +340,12 @@ def open_row_gate(
         champion: The first champion; None for a gate that is there already.
         training: Predictions of the champion for the training rows.
         margin: Gain that a challenger has to exceed, in the metric's units.
-        challenges: Largest number of challenges that the gate answers; None for no limit of its own.
-        telling: What is made of a challenge before it is asked.
+        challenges: Largest number of challenges that the gate answers; None if only the holdout's budget limits them.
+        telling: Function that turns a prepared challenge into the one that is asked.
 
     Raises:
-        QueryRejected: If there can be no such gate, the one of that name is another one, or the name or the limit
-            cannot be used. Nothing was changed.
+        QueryRejected: If the mechanism has no gates, if a gate of this name has other settings, or if the name or the
+            limit cannot be used. Nothing was changed.
     """
     check_gates(executor.mechanism)
     name, limit, head = checked_name(name), checked_limit(challenges), executor.ledger.head()

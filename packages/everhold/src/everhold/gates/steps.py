@@ -407,7 +407,7 @@ def worth_asking(
         return bets_reach(units, values - floor, chances, level)
 
     def needed(cases: int) -> float:
-        """The least gain that would be proved as it is, and what chance may take from it in one of five challenges."""
+        """Return the gain that is proved in four of five challenges."""
         least = next((each for each in [*_GAINS[: int(most / _GAINS[0])], most] if proves(cases, each)), math.inf)
         return float(least + POWER_80 * gains.mean(axis=1).std() / math.sqrt(cases))
 

@@ -222,7 +222,8 @@ class PairedResults:
         """Return mean, lower and upper end of the first success as means of ``(1 + gain) / 2``, for an unsealing.
 
         The lower end is the largest floor that the test of the promotion proves, within 1/2,048, and at most the mean.
-        Beside guards it has a level of its own. None where the success is a ratio, which has no range.
+        If the gate has guards, the lower end has a level of its own. The result is None if the success is a ratio,
+        which has no range.
 
         Args:
             nats: ln(1 / level) of the challenge.

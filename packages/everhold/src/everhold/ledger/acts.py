@@ -190,7 +190,7 @@ class Losses:
 
     Attributes:
         recoveries: Number of entries that record a loss.
-        generation: Number of the last of them, which counts those that were lost, too.
+        generation: Number of the latest recovery, in a count that includes lost recoveries.
         queries: Queries that were answered and lost, in all.
         charges: Total charge of the lost answers.
     """
@@ -611,10 +611,10 @@ class Arrivals(LedgerExtension):
 
     Attributes:
         arrivals: Number of arrivals.
-        rows: Rows that they added.
-        training_rows: Training rows that they added.
+        rows: Sealed rows that the arrivals added.
+        training_rows: Training rows that the arrivals added.
         retirements: Number of entries that retired rows.
-        retired: Arrival up to which rows are retired: those before it; 0 for none.
+        retired: Arrival before which all rows are retired; 0 if no rows are retired.
         opened: Trees that were ever opened, with the first one.
         trees: Trees that are open beside the first one, the oldest first; each as number, arrival, rows before it, and
             the queries, surprises and labels that had been counted when it opened.

@@ -123,14 +123,15 @@ class LedgerDatabase(ABC):
 
     @contextlib.contextmanager
     def group(self, turn: str, *, alone: bool = False) -> Iterator[Group]:
-        """Context with the turn to write, in a transaction that is shared with those who wait at the same moment.
+        """Context in which this thread may write. Threads that wait at the same moment share one transaction.
 
         What is among the group's parts is written and committed before the block is left. If the block raises, its own
         part must not be there yet, and what others did is committed all the same.
 
         Args:
             turn: Only writers that name the same are kept apart; on SQLite it is always all of them.
-            alone: Share with nobody. Then the block may also write by itself, which is undone if it raises.
+            alone: Whether the transaction is shared with no other thread. The block may then write directly, and its
+                writes are undone if it raises.
         """
         line, writer = self.line(turn), Writer(self, alone)
         failed: BaseException | None = None

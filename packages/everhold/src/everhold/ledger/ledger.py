@@ -232,9 +232,9 @@ class Ledger:
     def transaction(self, queries: Sequence[EntryDraft], *, alone: bool = False) -> Iterator[Transaction]:
         """Context with one durable transaction in which queries are answered. Writers take turns.
 
-        What is put on the page is committed, and the head file moved on, before the block is left. If the block raises,
-        nothing is recorded and its exception comes out unchanged. Threads that wait for their turn share one commit,
-        and each goes on from the state after the one before.
+        Whatever the block records is committed, and the head file is updated, before the block is left. If the block
+        raises, nothing is recorded and its exception comes out unchanged. Threads that wait for their turn share one
+        commit, and each continues from the state that the previous one left.
 
         Args:
             queries: Queries in the order in which they are asked. Repeats, also within the batch, are free.
@@ -331,11 +331,11 @@ class Ledger:
 
         Args:
             connection: Connection in a transaction.
-            at: The head there.
+            at: The head that this transaction read.
             remembered: The index of this process, taken before the transaction began.
 
         Raises:
-            IntegrityError: If one is missing, added or another one.
+            IntegrityError: If a query is missing, was added or was replaced.
         """
         for before in (EntryIndex(),) if remembered is None else (remembered, EntryIndex()):
             if before.sequence > at.sequence:  # it was set back, which is judged by the head file

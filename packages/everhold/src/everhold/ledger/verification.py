@@ -103,7 +103,8 @@ def verify(
 ) -> VerificationReport:
     """Check every entry of one holdout's ledger. Writers are not blocked meanwhile.
 
-    If a long one is as it was written, a checkpoint is kept in it, from which the next certificate goes on.
+    If a long ledger is unaltered, a checkpoint is stored in it, so that the next certificate need not read it from the
+    beginning.
 
     Args:
         store: The open ledger.

@@ -281,7 +281,7 @@ class BatchStep:
         sealed: Sealed mean and both ends of its interval, shape (queries, 3).
         released: Both ends of the interval that is told unless the query is a surprise, shape (queries, 2).
         surprise: Whether each query is a surprise, shape (queries,).
-        failing: Shares of failing rows, as a step with levels of its own; None if there are none.
+        failing: The step of the shares of failing rows, with levels of its own; None if no query has such a share.
         with_failing: Indices of the queries that have a share of failing rows, in order.
     """
 

@@ -191,7 +191,7 @@ _FINE = 1e-4  # of a scale, below which an exponential law is as good as uniform
 
 
 def likeliest_in(low: float, high: float, *, guess: float | None, error: float) -> float:
-    """Return the value to answer for a number of which only a range, its cell, is told.
+    """Return the value to answer for a sealed number of which only a range, its cell, is revealed.
 
     It is the mean of Laplace's law around the guess within the cell. The guess and the error of honest guesses are
     public. Two queries with one label never get values in the opposite order of their guesses.
@@ -199,7 +199,7 @@ def likeliest_in(low: float, high: float, *, guess: float | None, error: float) 
     Args:
         low: Least number of the cell.
         high: The largest one.
-        guess: In the same units; None where there is none.
+        guess: The guess, in the same units; None without a guess.
         error: Standard error of an honest guess.
 
     Examples:
@@ -225,15 +225,15 @@ def likeliest_sealed(
     procedure: Procedure, place: float, interval: tuple[float, float], *, guess: float | None, nats: float,
     rounding: float,
 ) -> float:  # fmt: skip
-    """Return the value to tell with the label of a sealed interval, from the label and public facts.
+    """Return the value of an answer that reveals only the label of its sealed interval.
 
-    The label says where the middle of the sealed interval is. The sealed value is another number, where values are
-    skewed: public rows show which value has its interval around that middle (`Procedure.expected`).
+    The label gives the middle of the sealed interval. If values are skewed, the sealed value is not in the middle.
+    Public rows show which value has its interval around that middle (`Procedure.expected`).
 
     Args:
         procedure: Interval procedure of the query.
-        place: Place that was told with the label.
-        interval: Both ends that were told.
+        place: Middle of the interval, as the label gives it.
+        interval: Both ends of the interval, as the label gives them.
         guess: Guess in units of a mean. None if there is no guess.
         nats: ln(1 / level).
         rounding: Amount by which the sealed interval is wider on either side because of the grid.
@@ -270,7 +270,7 @@ def widest_released(half: float, size: float = 1.0) -> float:
 def _first_around(
     low: float, high: float, origin: float, halves: Iterable[float], *, most: float = math.inf
 ) -> tuple[float, float, int] | None:
-    """Return place, half-width and index of the first half-width whose nearest place fits the interval, or None."""
+    """Return middle, half-width and index of the first half-width of which an interval on the grid fits, or None."""
     for number, half in enumerate(halves):
         step = _STEP * half
         steps = round(((low + high) / 2.0 - origin) / step)

@@ -19,13 +19,13 @@ class Presentation:
             `ends` is used.
         ends: Last sentences of the explanation for a holdout that stops when the budget is used up.
         theorem: Sentences that say why the answers are true.
-        sentence: The promise, with places for what a certificate knows.
+        sentence: The promise, with placeholders for numbers of the certificate.
         no_privacy: Reason why nothing is promised about single rows, for mechanisms that promise nothing about them.
         left: What a reader has to know about the remaining budget.
         left_endless: What a reader has to know about the remaining budget of a holdout that goes on when the budget is
             used up.
-        note: Beside its line in a plan.
-        legend: Beside its name in a chart.
+        note: Note beside the mechanism's line in a plan.
+        legend: Note beside the mechanism's name in a chart.
     """
 
     page: str

@@ -62,8 +62,10 @@ class PublicLevels(ChecksGuesses):
         allowance: z, the number of standard errors by which a guess may miss the sealed mean and still be confirmed.
         training_rows: Number of rows from which guesses are made; 0 if unknown, which counts as the number of sealed
             rows.
-        share: Share of the probability of failure for declared families (S10), in [0, 1); the tree has the rest.
-        endless: Whether queries are answered after the budget is used up. False with a slack, whose promise ends there.
+        share: Share of the probability of failure for declared families (S10), in [0, 1). All other queries have the
+            rest.
+        endless: Whether queries are answered after the budget is used up. False with a slack, because its promise ends
+            with the budget.
         text_bits: Largest description, in bits, of expressions that have the level of their description if it is
             larger than that of the tree (S10). 0 for no expression.
     """

@@ -348,7 +348,7 @@ class IntervalPlanner:
     def _member(self, bound: BoundQuery, procedure: Procedure | None, estimate: int, nats: float) -> Prepared:
         """Prepare a member of a declared family, independent of guesses and of earlier answers (S10).
 
-        If the tree has an entry of the query, told before it was declared or silent, the member is a new one.
+        If the same query was asked before the family was declared, or silently, the member is a new query.
         """
         member = replace(bound, description={**bound.description, "declared": True})
         if self.families.asked_of_tree(bound.query, member.query):

@@ -144,9 +144,9 @@ def append(
     Args:
         first: The executor of the holdout as it was created.
         folder: Private folder of its rows.
-        rows: Rows to seal; None for none.
-        training: Open rows; None for none.
-        until: Time up to which the rows had come, as the steward states it; sorted as text.
+        rows: Rows to seal, or None.
+        training: Training rows to add, or None.
+        until: Time up to which the rows had arrived, as the steward states it. Times are compared as texts.
         known: Rows and trees up to the latest arrival that this process has read.
 
     Raises:

@@ -145,8 +145,8 @@ class Growth:
         Args:
             first: The executor of the holdout as it was created.
             folder: Private folder of the rows.
-            known: What was known before, whose files stay open.
-            head: The ledger's head; read where it is None.
+            known: Result of an earlier call, whose open files are used again. None to open all files.
+            head: The ledger's head. If None, it is read.
 
         Raises:
             IntegrityError: If a file is not the one that was sealed.
@@ -188,7 +188,7 @@ class Growth:
 
         Args:
             analyst: Name of the analyst who asks; None for the steward.
-            data: State of the ledger; read where it is None.
+            data: State of the ledger. If None, it is read.
         """
         state = self.state() if data is None else State.from_dict(data["mechanism"])
         trees = [(cast("PublicLevels", e.mechanism), t) for e, t in zip(self.executors, self.trees, strict=True)]

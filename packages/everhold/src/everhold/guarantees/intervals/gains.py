@@ -48,7 +48,7 @@ _LABELS = ((1, 2), (3, 4))  # codes of the outcomes of label 0, and of label 1
 
 
 def losses_of_pairs(score: str) -> tuple[tuple[float, float], ...]:
-    """Return what one row can take from a bet on two models' ratios at once, as `everhold.guarantees.intervals.arms`.
+    """Return what one row can change in a bet on two models' ratios, as `everhold.guarantees.intervals.arms`.
 
     Examples:
         >>> losses_of_pairs("precision"), losses_of_pairs("f1")

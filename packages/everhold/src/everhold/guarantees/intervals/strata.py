@@ -272,7 +272,7 @@ class ControlledMean(OfScore):
         width: Length of the range of a residual, in units of the mean's range.
         added: Interval of the term added to ``width`` times the mean of the residuals; it holds with a probability of
             its own.
-        rounding: Distance by which grids may be off.
+        rounding: Largest error from rounding to grids.
     """
 
     planned: SeenResiduals

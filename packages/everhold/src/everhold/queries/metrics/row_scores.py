@@ -211,11 +211,11 @@ class LossQuery(LabelQuery):
         loss: ``"absolute"``, ``"squared"``, ``"log"``, ``"brier"``, or a function of predictions and labels.
         predictions: The predictions, in a form that `LabelQuery` takes.
         low: Losses below count as this.
-        high: Losses above count as this, nan and rows on which a model or a loss fails, too; None for the largest
-            possible one, where there is one.
+        high: Losses above count as this, and so do nan and rows on which a model or a loss fails. None for the largest
+            possible loss, if the loss has one.
         training: Predictions for the training rows, in a form that `LabelQuery` takes.
-        name: Name of a loss that is a function. Functions of one name that do the same are one loss. Without a name
-            every new object is a new query.
+        name: Name of a loss that is a function. Two functions of the same name and code are one loss. Without a name
+            every new function is a new query.
         positive: The positive class; None for label 1.
     """
 

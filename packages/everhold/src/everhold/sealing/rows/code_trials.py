@@ -385,7 +385,7 @@ def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[
 def _quietly(function: Callable[[Table], Any], table: Table) -> NDArray[Any] | None:
     """Return the result of a function as an array, or None if it fails. Warnings and logs are suppressed.
 
-    Warnings are kept back, too, and because they must not change an answer where they are errors.
+    Warnings are suppressed even if Python is set to raise them as errors, because then they would change an answer.
     """
     interrupted = False
     try:

@@ -280,7 +280,8 @@ class EvaluatedRows(ABC):
     def table(self, names: Sequence[str]) -> Table:
         """Return columns as arrays: float64 with nan if missing, booleans with false if missing, or objects.
 
-        The types do not depend on whether a value is missing: a function that fails on one of them would tell.
+        The types do not depend on whether a value is missing, because a function that fails on one type would reveal
+        it.
         """
         with self.reading():
             if missing := [name for name in names if name not in self._arrays]:
