@@ -188,7 +188,7 @@ class Competition(Display):
     def score(self) -> tuple[str, dict[str, float]] | None:
         """Return the name and settings of a score that is not a mean over rows, None for a metric that is a mean.
 
-        Losses are clipped nowhere inside the range of the labels, unless the metric says so.
+        By default the clip of a loss is the range of the labels, so that no loss is clipped.
         """
         metric = self.metric
         given: dict[str, Any] = dict(metric) if isinstance(metric, Mapping) else {"score": metric}

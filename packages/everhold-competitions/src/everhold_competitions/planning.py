@@ -234,7 +234,7 @@ def _line(
 
 
 def _pairs(teams: int, is_apart: Callable[[int], bool]) -> int:
-    """Return the number of pairs of evenly spaced teams that are told apart, from whether those so far apart are."""
+    """Return how many pairs of evenly spaced teams are told apart, given whether teams at each distance are."""
     first = next((at for at in range(1, teams) if is_apart(at)), teams)
     return (teams - first) * (teams - first + 1) // 2
 

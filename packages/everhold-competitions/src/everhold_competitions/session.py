@@ -66,8 +66,8 @@ class Receiving:
     def receive(self, team: str, predicted: str, public: str) -> bool:
         """Record a submission in the ledger, and return False if the same one was received before.
 
-        The last one is final. Where leaders are told, one that leads at present stays final until the team hands in
-        another one that leads, or hands in anything after it has lost the lead.
+        A team's last submission is its final one. With feedback about leads, a submission that leads stays final until
+        the team submits another one that leads, or submits again after losing the lead.
         """
         while True:
             accounts = self.session.accounts()
@@ -238,8 +238,8 @@ class TeamFeedback:
     def _gate(self, executor: QueryExecutor, telling: Callable[..., Any], predictions: Any, training: Any) -> Gate:
         """Return the gate whose champion is the leader. It is opened if necessary.
 
-        It is opened if nobody leads yet, and anew if the leader's team was disqualified: then the last leader of
-        a team on the board is its champion, or this submission.
+        A gate is opened if nobody leads yet. A new one is opened if the leader's team was disqualified. Its champion is
+        the last leader whose team is on the board, or this submission.
         """
         session, accounts = self.session, self.session.accounts()
         assert isinstance(session.scoring, MeanScoring)
@@ -296,12 +296,13 @@ class CompetitionSession:
         """Check, store and record a submission, and return its feedback.
 
         Whether there is room is decided once, in the transaction that receives it and before anything is told. If the
-        process ends in between, the same submission again is told what it was not.
+        process ends before the feedback, the same submission again gets this feedback.
 
         Args:
             predictions: Predictions in the form that the metric takes: an array, or a table with row ids.
             team: Name of the team that submits.
-            guess: With ``"score"``: the team's own guess of the score; by default what it was told last.
+            guess: With ``"score"``: the team's own guess of the score; by default the last score that the team was
+                told.
             training: Predictions for the training rows, if the holdout has training rows.
 
         Raises:
@@ -495,8 +496,8 @@ class CompetitionSession:
     def leaders(self) -> list[str]:
         """Return the SHA-256 of the score queries of all leaders in order. Each was proved better than earlier ones.
 
-        Where a gate was opened anew, leaders after its first champion are left out, because later ones need not be
-        better than they are.
+        If a gate was opened again, earlier leaders after its first champion are left out, because later leaders need
+        not be better than these.
         """
         gates, found = self.gates(self.accounts()), list[str]()
         entries = charged_entries(self.executor.ledger) if any(gate.promotions for gate in gates) else []
@@ -511,7 +512,7 @@ class CompetitionSession:
     def close(self) -> None:
         """Stop taking submissions, and silently ask for every final score and every comparison.
 
-        Interrupted, it goes on where it stopped. Nothing is told.
+        If it was interrupted, it continues where it stopped. No feedback is given.
 
         Raises:
             IntegrityError: If a file of predictions is missing or was altered. Nothing was told.

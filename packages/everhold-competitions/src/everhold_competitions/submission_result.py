@@ -29,18 +29,18 @@ class Submission(Display):
     """Result of one submission for its team: its number, the remaining submissions, and the feedback.
 
     Attributes:
-        feedback: What the host chose that submissions are told: ``"none"``, ``"leader"`` or ``"score"``.
+        feedback: Kind of feedback that the host chose: ``"none"``, ``"leader"`` or ``"score"``.
         number: Number of the team's submissions so far, including this one.
         left: Number of submissions that the team may still make.
-        surprises_left: Number of surprises that the team may still cause. After that it is told nothing more. None if
+        surprises_left: Number of surprises that the team may still cause. After that the team gets no feedback. None if
             there is no limit.
-        final: Whether this is the one that stands for the team at the end, unless it hands in another.
-        repeated: Whether it was the team's latest one already; then nothing new was received.
-        leads: With ``"leader"``: whether it leads, by proof; None if it is not told.
-        answer: With ``"score"``: the answer, whose value is None where the sealed rows confirmed the guess: then the
-            interval is all that they say. None if it is not told.
-        refused: Whether what is left of the budget, or of the team's share, may not cover telling more; it
-            was received all the same.
+        final: Whether this submission counts for the team at the end, unless the team submits another one.
+        repeated: Whether the team's latest submission was the same, so that nothing new was received.
+        leads: With ``"leader"``: whether the submission is proved to lead; None if no feedback is given.
+        answer: With ``"score"``: the answer about its score. Its value is None if the sealed rows confirmed the guess,
+            because then they reveal only the interval. None if no feedback is given.
+        refused: Whether feedback was refused because the rest of the budget, or of the team's share, may not pay for
+            it. The submission was received.
         predictions: SHA-256 of the predictions.
         public_rows: Number of public rows that the answer is about; None where it is about those of the final board.
     """

@@ -54,17 +54,18 @@ class HoldoutCompetition(HoldoutAccessor):
     ) -> Submission:  # fmt: skip
         """Submit a team's predictions, and return what the host chose to tell.
 
-        They are checked before anything is charged.
+        The predictions are checked before anything is charged.
 
-        A team's last submission is final. Where teams are told that they lead, one that led stays final until another
-        one of the team does. The same predictions again, right after each other, are received once.
+        A team's last submission is final. With feedback about leads, a submission that led stays final until another
+        one of the team leads. If the same predictions are submitted twice in a row, they are received once.
 
         Args:
             predictions: Predictions in the form that the metric takes: an array in the order of the rows, or a table
                 with row ids.
             team: Name of the team that submits. If an allotment has this name, the allotment pays.
             guess: Where scores are told: the team's own guess, such as a score by cross-validation. A team's first
-                submission needs it, or predictions for training rows; later the default is what it was told last.
+                submission needs it, or predictions for training rows; later the default is the last score that the team
+                was told.
             training: Predictions for the training rows, if the holdout has training rows. They make the guess.
 
         Returns:

@@ -179,8 +179,8 @@ class ColumnCopies:
         """Copy all comparable columns into the views, of all rows or of a random part of about the largest size.
 
         Args:
-            alike: Column by whose values rows of both tables are drawn, so that equal rows are drawn together; none
-                for a draw of rows at random, as where so many share one value that too many would come.
+            alike: Column by whose values rows of both tables are drawn, so that equal rows are drawn together. None to
+                draw single rows at random, as for a column with one very common value.
         """
         together = None if alike is None or self.all_whole else self._by_value(alike)
         for what, side in self.sides.items():

@@ -428,8 +428,8 @@ class Spark(Remote):
         table: Name of a table or view, with its catalog and schema as Spark has them, or the path of a folder of
             Parquet files: what has a slash in it, unless it is in quotes, is a path.
         max_seconds: Limit for each statement.
-        **arrives: ``arrived`` and ``until`` of a table to which rows arrive, as for `Remote`. Such a table is read as
-            it is now, at no snapshot.
+        **arrives: ``arrived`` and ``until`` of a table to which rows arrive, as for `Remote`. Such a table is read in
+        its present state, not at a snapshot.
     """
 
     def __init__(self, session: Any, table: str, *, max_seconds: float = 600.0, **arrives: str | None) -> None:

@@ -138,7 +138,8 @@ def table_beside(engine: Engine, training: SealableTable) -> Engine:
     """Return a table of training rows in the engine of the sealed rows, read through the same connection.
 
     Raises:
-        HoldoutRejected: If it is in another engine, is the sealed table itself, or has no rows of its own.
+        HoldoutRejected: If the table is in another engine, is the sealed table itself, or is a view without rows of its
+            own.
     """
     theirs, ours = training.to_dict(), engine.to_dict()
     if any(theirs[name] != ours[name] for name in ("kind", "place")):

@@ -60,11 +60,11 @@ _NOTHING_HAPPENED = "Nothing was released, charged or closed."
 class SealedObjective:
     """Objective of an Optuna study that asks a holdout. Trials that fail or are pruned cost nothing.
 
-    A holdout that goes on beyond its plan answers every trial, with wider intervals after surprises. Elsewhere, and for
-    the view of an analyst, the remaining budget is compared before and after each trial with what the end of the study
-    and the running trials may need. If it is not larger, the study is stopped. This works across threads and processes
-    that share one study storage. If others ask the same holdout, pass ``holdout.analyst(name)`` with an allotment,
-    whose limit is exact.
+    A holdout that goes on beyond its plan answers every trial, with wider intervals after surprises. For other
+    holdouts, and for the view of an analyst, the remaining budget is compared before and after each trial with what the
+    end of the study and the running trials may need. If it is not larger, the study is stopped. This works across
+    threads and processes that share one study storage. If others ask the same holdout, pass ``holdout.analyst(name)``
+    with an allotment, whose limit is exact.
 
     Args:
         objective: From a trial to a query such as ``accuracy(model)``. For a better guess than the training estimate,
@@ -136,7 +136,7 @@ class SealedObjective:
             study.stop()
 
     def _spare(self, study: Study, before: int | None = None) -> int:
-        """Return how many further trials may ask, besides running trials with smaller numbers."""
+        """Return how many further trials the budget allows, after all running trials with smaller numbers."""
         here = not self._holdout.is_served and self._holdout._executor.analyst is None
         if self._is_free or (here and self._holdout.mechanism.endless):  # it answers beyond its plan, without a limit
             return 1

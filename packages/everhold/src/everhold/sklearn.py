@@ -104,8 +104,8 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     holdout confirms the guess, the answer is the guess and costs no surprise; where it contradicts it, the answer is
     what the sealed rows say. All intervals hold at once, with the probability of the holdout's promise, also those of
     the search before and after. Nothing in a search depends on an answer, so its queries are one step: all have the
-    levels of its start, and surprises are paid for by later queries. All models are kept in memory until they are
-    asked about. Where the budget ends, as that of an allotment, the search says so.
+    levels of its start, and surprises are paid for by later queries. All models are kept in memory until they are asked
+    about. If the budget ends, such as that of an allotment, the search stops with a warning.
 
     Args:
         estimator: Estimator whose parameters are searched, for example a pipeline.
@@ -119,13 +119,13 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         n_iter: Number of configurations.
         cv: Number of folds, or a splitter; five folds by default. A number keeps groups together.
         refit: Whether there is a ``best_estimator_``: the configuration with the best answer, of equal ones that with
-            the best cross-validation. Which others may be better says ``may_be_best``. Or a function from
+            the best cross-validation. ``may_be_best`` says which other configurations may be better. Or a function from
             ``cv_results_`` to the index of the best one; then all fitted models are kept in memory until it decides.
         n_jobs: Configurations that are fitted at once; one process asks, in order.
         pre_dispatch: Configurations that are sent to workers ahead.
-        random_state: Seed of the random draw of configurations. Give the estimator a seed, too: a model that is fitted
-            anew without one is a new query.
-        error_score: ``"raise"``, or what stands for the score of a configuration that cannot be fitted, which is not
+        random_state: Seed of the random draw of configurations. Give the estimator a seed as well: without one, each
+            fit gives another model, which is a new query.
+        error_score: ``"raise"``, or the score of a configuration that cannot be fitted. Such a configuration is not
             asked about.
         verbose: Whether there is a progress bar.
         reveal: How much is told of undeclared configurations; by default the narrowest way: ``"best"`` for means such
@@ -142,13 +142,13 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             ``answer_source``, ``answer_charged``, ``rank_answer``, ``refit_time`` and ``answer_time`` in seconds.
             ``may_be_best`` is false where the whole interval is worse than that of another configuration: with the
             probability of the promise the best configuration of the population is among the others.
-        answers_: The answers themselves, one for each configuration; None where it could not be fitted.
+        answers_: One answer for each configuration; None if the configuration could not be fitted.
         best_estimator_: The model that was asked about: fitted on all rows.
         best_answer_: The answer about it; with ``reveal="best"`` the choice, with its ``regret``.
         best_score_: Value of the best answer, where greater is better: a loss has changed its sign.
         best_params_: Parameters of the best configuration.
         best_index_: Row of the best configuration in ``cv_results_``.
-        reveal_: How much was told.
+        reveal_: The value of ``reveal`` that was used.
         budget_ended_: Whether the search stopped before it was through because the budget did not pay for more.
 
     Examples:
@@ -199,14 +199,14 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
 
         Args:
             X: Features of open rows, as ``holdout.training_rows()`` gives them.
-            y: Their labels. If these are the holdout's own training rows, the guesses are made from every single one of
-                them, and learn from surprises.
+            y: Their labels. If these are the holdout's own training rows, each guess uses every one of them, and later
+                guesses learn from surprises.
             groups: The group of each row, for the folds; by default that of the holdout's training rows.
             **fit_params: Arguments of the estimator's ``fit``, such as ``sample_weight``; those with one entry for each
                 row are cut like the rows. Scores and answers count every row once.
 
         Raises:
-            BudgetExhausted: If the budget did not pay for a single one. Nothing was charged.
+            BudgetExhausted: If the budget did not pay for a single configuration. Nothing was charged.
             QueryRejected: If the metric or the models cannot be asked about.
 
         Warns:

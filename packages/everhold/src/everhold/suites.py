@@ -113,15 +113,15 @@ def add_cases(
 ) -> Arrived:
     """Add cases to a suite of `seal_cases`, with the results of the present champion on them.
 
-    Verdicts that were given stay true of the cases that were there. Later challenges have results of all cases. What is
-    added, and when, may depend on everything that was told, and on nothing else of the sealed results. The same call
-    again, as after a kill, completes what is left and returns the arrival that is there.
+    Earlier verdicts stay true of the cases that they were about. Later challenges need results of all cases. The choice
+    of new cases, and of the time, may depend on all verdicts, but on no other fact about the sealed results. If the
+    call was interrupted, the same call again completes it and returns the same arrival.
 
     Args:
         holdout: Holdout of the suite.
         results: Results of the champion, as for `Gate.challenge`; those of cases that are there, sealed or open, are
             left out.
-        gate: Name of the gate. Others need `Gate.complete` before their next challenge.
+        gate: Name of the gate. Other gates need `Gate.complete` before their next challenge.
         baseline: Results of the baseline on the new cases. Needed if guards are held against a baseline.
         groups: Case id to group, as for `seal_cases`; a group arrives whole.
 

@@ -289,8 +289,8 @@ def record_act(
         executor: Executor of the open holdout.
         draft: The entry; its kind is its source.
         extension: Class of the ledger extension that keeps acts of this kind.
-        check: Refuses the act where what it was prepared on has changed.
-        keep: Writes files, inside the transaction, when nothing can refuse the act any more.
+        check: Function that refuses the act if the accounts have changed since it was prepared.
+        keep: Function that writes files. It is called inside the transaction, after the last check.
 
     Raises:
         QueryRejected: If the study is closed, or `check` refuses the act. Nothing was changed.
@@ -437,7 +437,7 @@ class Evidence(ABC, Generic[Handed]):
         Args:
             gate: Public record of the gate, as of the head.
             version: The challenger, as a checked version.
-            head: The ledger as it was then.
+            head: Head of the ledger, to which the gate's record belongs.
             executor: The executor that `answering` returned.
 
         Raises:

@@ -150,8 +150,9 @@ class Gate(SeesArrivals):
     ) -> CheckVerdict:  # fmt: skip
         """Check results against the baseline of a gate about cases: not worse, a regression, or undecided.
 
-        All verdicts of a gate hold at once, with those of its challenges. No champion changes. The verdict is free
-        while it is that of the latest check that was charged, at first ``"undecided"``; another one costs a surprise.
+        All verdicts of a gate hold at once, with those of its challenges. No champion changes. A verdict is free if it
+        equals the verdict of the latest charged check, or ``"undecided"`` before the first charge. Any other verdict
+        costs a surprise.
 
         Args:
             results: Results of the version on the cases, as for ``candidate`` in `challenge`.

@@ -30,8 +30,8 @@ class GateHistory(Display):
         gate: Name of the gate.
         metric: The metric or the claims in words, with guards and their slacks.
         margin: Each champion is proved better than the one before by more than this, in the metric's units.
-        challenges: Challenges answered so far.
-        promotions: How many of them were promoted; each cost a surprise.
+        challenges: Number of challenges answered so far.
+        promotions: Number of promoted challengers. Each promotion cost a surprise.
         remaining: The budget that is left, by name.
         nats: ln(1 / level) of the next challenge.
         about: Words for what the promises are about, if not the population.
@@ -41,8 +41,8 @@ class GateHistory(Display):
             ``entry`` of the ledger, ``asked_at`` (UTC), the gain over the champion before in [``low``, ``high``]
             (``high`` is None for ratios), the least gain over the first champion ``since_first`` (None where gains do
             not add up), and ``nats``, the ln(1 / level) at which it was proved (None where a query has no level of its
-            own). After an unsealing also the mean ``gain`` of the cases reported by then and its
-            lower end ``gain_low``; not for ratios.
+            own). After an unsealing, also the mean ``gain`` of all reported cases and its lower end ``gain_low``,
+            except for ratios.
     """
 
     gate: str

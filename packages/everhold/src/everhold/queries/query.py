@@ -80,7 +80,7 @@ class CompileContext(ABC):
         silent: True if no answer is told before the study is unsealed. No query then needs a guess.
         families: Levels that queries have by their description.
         sealed: The sealed rows, for predictions that stay beside them and their public ids alone.
-        span: Place of the rows among all sealed rows, where rows arrived; None for all.
+        span: Position of these rows among all sealed rows, if rows arrived; None if these are all sealed rows.
     """
 
     schema: Schema

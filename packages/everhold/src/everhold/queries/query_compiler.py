@@ -133,14 +133,15 @@ class QueryCompiler(CompileContext):
             queries: The queries to prepare, as objects or as texts.
             guesses: One guess, or None, for each query.
             together: True if the queries are the parts of one query; False if each is a query of its own.
-            alone_each: True if each query is asked for itself, so that the steward's rules may leave rows without a
-                value out.
+            alone_each: True if each query is asked on its own, so that the steward's rules for missing values may leave
+                rows out.
 
         Raises:
             QueryRejected: If one of the queries cannot be asked of this holdout. Nothing is charged.
 
         Warns:
-            DependenceWarning: If the values of one on the training rows are worth fewer rows than is promised.
+            DependenceWarning: If the training values of a query are worth fewer independent rows than the declared
+                dependence promises.
         """
         given = _guesses_of(queries, guesses)
         bound: list[BoundQuery] = []

@@ -143,7 +143,7 @@ def _pack(tar: tarfile.TarFile, ledger: Path, rows: Path, records: list[HoldoutR
 def restore(archive: Path, storage: str | Path, *, keep_access: bool = False) -> dict[str, Any]:
     """Check everything that `backup` wrote, and put it into an empty storage.
 
-    A private folder that is there already stays as it is: its newest head knows what was answered since the backup.
+    A private folder that exists already is not replaced, because its newest head counts the answers since the backup.
 
     Args:
         archive: The file; its maker is not trusted.
@@ -152,9 +152,9 @@ def restore(archive: Path, storage: str | Path, *, keep_access: bool = False) ->
             checked.
 
     Returns:
-        ``{"storage", "holdouts", "kept", "left_out"}``; ``kept`` are holdouts whose folders were there, ``left_out``
-        has the number of tokens that did not come back. ``"without_rows"`` as for `backup`: their rows
-        are looked at when they are opened.
+        ``{"storage", "holdouts", "kept", "left_out"}``; ``kept`` are holdouts whose folders existed already, and
+        ``left_out`` has the number of tokens that were not restored. ``"without_rows"`` as for `backup`: their rows are
+        looked at when they are opened.
 
     Raises:
         HoldoutRejected: If the storage holds something already, or the file is no archive of everhold.
@@ -283,7 +283,7 @@ class Inspection:
 
     Attributes:
         entries: Number of entries of the ledger.
-        checked: What was looked at, such as "hashes", "seals" and "rows".
+        checked: What was checked, such as "hashes", "seals" and "rows".
         findings: Everything that is not as it was written, in words.
     """
 
@@ -302,7 +302,7 @@ def inspect(
         store: The ledger's database.
         record: Record of the holdout in that database.
         folder: Private folder of the holdout.
-        key: The steward's; without it seals, gates and rows in an engine are not checked.
+        key: The steward's key; without it seals, gates and rows in an engine are not checked.
         expected_head: Sequence and hash of a head that the ledger must contain, as for
             `everhold.ledger.verification.verify`.
         head_file: Whether the ledger has to have come as far as the file of the newest head says.

@@ -191,8 +191,9 @@ class Content:
     def resembles(self, other: Content) -> bool:
         """Return whether two tables have the same rows, or one has most rows of the other.
 
-        A few rows more or less are found where rows differ from each other; where they mostly repeat, as in a table of
-        a few categories, any two samples of a population look alike, and only the same rows are found.
+        If rows differ from each other, a copy with a few rows added or removed is recognized. If rows mostly repeat, as
+        in a table of a few categories, any two samples of a population look alike, so only exactly the same rows are
+        recognized.
         """
         if self.key != other.key:
             return False
@@ -316,7 +317,7 @@ def _pictures(own: Path, others: Sequence[HoldoutRecord]) -> dict[str, list[Cont
     A part of a dealt table has few rows in common with other parts, or with a part of the same table dealt again.
 
     A folder that answered queries and is no holdout of this database belongs to a database that was deleted, or to
-    another one that shares the folder of the rows. What its rows told is known, so it counts as a holdout.
+    another one that shares the folder of the rows. Answers about its rows are known, so the folder counts as a holdout.
 
     Args:
         own: Private folder of the rows that are compared.

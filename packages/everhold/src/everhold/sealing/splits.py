@@ -115,8 +115,8 @@ def excess_by_chance(found: Repetitions) -> float:
         found: Repetitions of rows, as counted.
 
     Returns:
-        ``exp(-F KL(M/F | p))`` for M of F repeated rows on both sides, of which chance puts the share p there; 1 if it
-        puts as many or more there.
+        ``exp(-F KL(M/F | p))`` if M of F repeated rows are on both sides and chance puts the share p of them there; 1
+        if ``M/F <= p``.
     """
     repeated = {size: counts for size, counts in found.sizes.items() if size > 1}
     different = sum(values for values, _ in repeated.values())
@@ -204,7 +204,7 @@ def _choices(
 def _numbering(connection: duckdb.DuckDBPyConnection, columns: list[str]) -> tuple[set[str], set[str]]:
     """Return the columns that number the training rows, and the text columns that differ in every row.
 
-    What numbers rows may do so in each file anew, and then it is equal on both sides without anything being copied:
+    Such numbers may start again in each file, so they are equal on both sides although no row was copied. They are
     whole numbers that all differ, and numbers or times that only rise.
     """
     training = connection.view("training")

@@ -62,7 +62,7 @@ class JoinedColumn:
         name: Name of the column in this table.
         kind: Kind of the predictions: numbers, texts or truth values, which are joined as numbers.
         alias: Name of the column after the join.
-        digest: SHA-256 of the predictions with their row ids; empty as long as it is unknown.
+        digest: SHA-256 of the predictions with their row ids; empty until it is computed.
     """
 
     table: Any = field(compare=False, repr=False)
@@ -78,7 +78,7 @@ class Joined:
 
     Attributes:
         column: The column of predictions that were joined to the sealed rows in the engine.
-        value: An expression over the rows with the predictions beside them.
+        value: An expression over the columns of the sealed rows and the joined column.
     """
 
     column: JoinedColumn

@@ -345,8 +345,8 @@ _MOST_COLUMNS = 100
 def universe_from(written: Any, *, called: str) -> Universe:
     """Build a universe from plain data, such as a JSON file holds.
 
-    Each column has a ``name`` and either ``values``, of which ``rest`` may name the one that also takes what is not
-    listed, or ``edges`` of bins.
+    Each column has a ``name`` and either ``edges`` of bins or a list of ``values``. With ``values``, ``rest`` may name
+    one of them, which then also stands for all values that are not listed.
 
     Args:
         written: Plain data, as JSON has it.

@@ -152,8 +152,8 @@ class SurvivalReader:
     """A reader of events by interval of time. The reader itself is public.
 
     Attributes:
-        conditions: Conditions on rows: which count, then for each edge which are later, had the event by then, or were
-            censored at it.
+        conditions: Conditions on rows. The first selects the rows that count. Then for each edge there are three: the
+            time is later, the event came before the edge, the row was censored at the edge.
         widths: Lengths of the intervals as shares of the last edge, for a mean time; None for survival.
         group_column: Column with the group of each row; None for independent rows.
     """

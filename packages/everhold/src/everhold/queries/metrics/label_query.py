@@ -66,9 +66,9 @@ class LabelQuery(RowwiseQuery):
     Attributes:
         predictions: One prediction per sealed row, in the order of the rows; a table of predictions with row ids; a
             fitted estimator; or, for accuracy, error and the Brier score, a rule.
-        training: Predictions for the training rows, from which the guess is made. For an estimator, its predictions out
-            of fold; by default its own. A rule needs none.
-        positive: The class that counts as label 1, where it is another one: all other classes are the rest.
+        training: Predictions for the training rows, from which the guess is made. For an estimator, these are
+            cross-validated predictions, or by default its own predictions. A rule needs none.
+        positive: The class that counts as label 1 if it is not label 1 itself. All other classes count as label 0.
         yes_no: True if every row value is 0 or 1.
     """
 

@@ -66,13 +66,13 @@ class Metric:
         ends: Function from the setting to the analyst's numbers for 0 and 1 of the scale [0, 1].
         settings: Names of the numbers of `Setting` that an analyst may give.
         greater: True if a higher number is better; False if a lower one is.
-        ordered: True if models are ordered by the metric; False if 0 is the best number.
+        ordered: False if 0 is the best value, between worse ones, so that the metric does not order models.
         unbounded: Two flags: True if the metric can be below the scale that `ends` gives, and True if it can be above.
         mean: True if the metric is a mean over rows, so that engines and every mechanism answer it. The function of its
             name in `everhold.queries.metrics.row_scores` makes the query.
         rate: Name of the metric in a sentence, such as ``"a recall"``, if it is a ratio of counts of outcomes, which
             engines and every mechanism answer as well; else empty.
-        like: A mean over rows that orders models alike: the name of a metric, or arguments of `everhold.risk`.
+        like: A mean over rows that gives models the same order: the name of a metric, or arguments of `everhold.risk`.
         one: Rows for which one model has an interval. Means have one for rows of every kind.
         slices: Largest number of models, 0 to 2, for which an interval is promised about some rows alone.
         two: Rows for which the difference of two models has an interval.

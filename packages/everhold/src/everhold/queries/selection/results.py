@@ -172,7 +172,8 @@ class OneEntry(QueryPlan[Result]):
     """A plan for a query with one ledger entry, whose answer is always told and never checks a guess (S9).
 
     Attributes:
-        declared: ln(1 / level) of a member of a declared family, which takes no place (S10); nan for other queries.
+        declared: ln(1 / level) of a member of a declared family, which counts as no planned query (S10); nan for other
+            queries.
         anew: True if the query was answered before it was a member of a declared family. The member then has another
             identity.
     """

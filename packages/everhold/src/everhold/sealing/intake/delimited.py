@@ -361,9 +361,9 @@ def create_views(
     """Create views on files that belong together. A column in several files is read in one way.
 
     Args:
-        connection: A connection of the steward's own, not a locked one.
+        connection: A connection that may read files, unlike the locked connections for analysts.
         files: Files by the names of their views.
-        kinds: Kinds that columns have elsewhere, as in a frame beside the file.
+        kinds: Kinds of columns that are known from another source, such as a data frame with the training rows.
 
     Raises:
         HoldoutRejected: If a column can be read in two ways, or differently in two files. Nothing was created.

@@ -46,9 +46,9 @@ _open: ContextVar[_Engine | None] = ContextVar("_open", default=None)
 def spilling_into(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Context with an in-memory DuckDB connection whose temporary files stay in a private folder.
 
-    Left alone it would write rows that do not fit into memory to the working folder, as open as the umask says.
-    Inside another one of the same folder it is an empty database of that one: to open an engine takes longer than most
-    statements.
+    By default DuckDB would write rows that do not fit into memory to the working folder, where others may read them.
+    Inside another such context of the same folder, the connection is to an empty database of the same engine, because
+    opening an engine takes longer than most statements.
     """
     outer = _open.get()
     if outer is not None and outer.folder == folder:
@@ -72,7 +72,8 @@ def spilling_into(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 def without_progress_bar(connection: duckdb.DuckDBPyConnection) -> None:
     """Turn off DuckDB's progress bar on a connection.
 
-    In a notebook without the package that draws it there is none, and the engine refuses to change the setting.
+    In a notebook without the package that draws the bar, the engine has no bar and refuses this setting, so nothing is
+    done.
     """
     with contextlib.suppress(duckdb.InvalidInputException):
         connection.execute("SET enable_progress_bar = false")

@@ -51,8 +51,9 @@ class Rows:
             at their lowest to that with all at their highest, and so it does in each arm of a
             comparison. A value: it counts for missing ones in columns that can hold it. Or one of these by column, as
             in ``{"bp": "drop", "visits": 0}``.
-        equal_rows: Equal rows in both sets are no copies: a design that repeats its settings, or the same features with
-            labels drawn anew. Otherwise more of them than chance gives are refused.
+        equal_rows: Whether equal rows in both sets are allowed, because they are no copies: the design repeats its
+            settings, or labels were drawn anew for the same features. By default more equal rows than chance gives are
+            refused.
     """
 
     row_id: str | None = None
@@ -72,13 +73,13 @@ class Planning:
 
     Attributes:
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-        allow_vacuous: Seal the rows even if the guaranteed radius, and what is expected of honest guesses, is half the
-            range or more, so that nothing is promised.
-        grows: Rows will be appended (`Holdout.append`): half of the probability of failure is kept for trees about
-            rows that arrive, which begin with a budget of their own. Rows can be appended without it, too; then
-            intervals narrow, and the budget stays what it is. Needs guess_and_check without a slack. With ``declared=``
-            all rows have one tree, and the intervals of members hold at all numbers of rows at once, if the rows that
-            arrive have the same population values (S14).
+        allow_vacuous: Whether to seal the rows even if nothing useful is promised: the guaranteed radius, and the width
+            expected for honest guesses, is half the range or more.
+        grows: Rows will be appended (`Holdout.append`): half of the probability of failure is kept for trees about rows
+            that arrive, which begin with a budget of their own. Without ``grows`` rows can be appended as well.
+            Intervals then become narrower, and the budget does not change. Needs guess_and_check without a slack. With
+            ``declared=`` all rows have one tree, and the intervals of members hold at all numbers of rows at once, if
+            the rows that arrive have the same population values (S14).
         largest_group: With ``declared=``, ``grows=True`` and rows in groups: no group has more rows, of those that are
             sealed and of those that will arrive. A batch with a larger one is refused. Intervals of members are as wide
             as this says, so name no more than will come.
@@ -210,12 +211,12 @@ class SealRequest:
     Attributes:
         holdout: The rows to seal, or a table that stays where it is.
         training: Open rows of the same columns; beside a table that stays, another table of its engine may be given.
-        label: Column that holds the truth, for accuracy and the like.
+        label: Column with the true values, for metrics such as accuracy.
         rows: Additional declarations about the rows.
         dependence: Declared dependence of the rows; None if nothing is declared.
         seed: Seed of predictable noise, for simulations only. None for secret noise.
         extensions: Settings of extensions by name.
-        dealt: If the rows are one part of dealt rows: which part of which holdout they are.
+        dealt: Facts about the part and its holdout if the rows are one part of dealt rows, else None.
         content_key: Key of the picture of the rows in a storage that has none, the same for all parts; secret.
 
     Raises:

@@ -34,8 +34,8 @@ class FileStructure:
 
     Args:
         folder: Private folder with the files.
-        sealed: What was written there.
-        files: Other files than those of the creation, of the rows that are looked at and of those beside them.
+        sealed: Facts about the files in this folder.
+        files: Paths of the files, by ``"holdout"`` and ``"training"``. None for the files of the creation.
     """
 
     def __init__(self, folder: Path, sealed: SealedFiles, files: Mapping[str, Sequence[Path]] | None = None) -> None:
@@ -162,12 +162,12 @@ class FileStructure:
     def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
         """Return the columns whose groups are each entirely sealed or entirely training, fewest groups first.
 
-        None of their values stand on both sides, although rows that were put there one by one would have left some on
-        both. Columns that only follow the time of a split, and groups inside declared ones, are left out.
+        None of their values is on both sides, although a split row by row would have put some values on both. Columns
+        that only follow the time of a split, and groups inside declared ones, are left out.
 
         Args:
-            apart: Columns none of whose values stand on both sides; see `apart`.
-            declared: Columns that the dependence names; groups inside those of the first are declared, too.
+            apart: Columns with no value on both sides; see the method `apart`.
+            declared: Columns that the dependence names. Groups inside the groups of the first column count as declared.
         """
         known = sorted({*apart} - {*declared})
         found = {name: groups for name in self._a_few_at_a_time(known) if (groups := self._unlikely_groups(name))}

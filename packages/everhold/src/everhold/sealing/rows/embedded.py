@@ -403,10 +403,10 @@ def same_table(first: Path, second: Path) -> bool:
 class UnchangedFile:
     """Sealed file with a checked fingerprint, which is checked again around each reading if the file changed.
 
-    The engine opens the file anew whenever it reads. So what tells one state of a file from another, its place on the
-    disk, its size and its times, is compared before and after; only where it differs is the fingerprint computed again,
-    because a backup may touch a file without changing it. Who can set the clock of the machine can deceive this check,
-    and not the one at opening.
+    The engine opens the file anew whenever it reads. So the file's position on the disk, its size and its times are
+    compared before and after each reading. Only if they differ is the fingerprint computed again, because a backup may
+    touch a file without changing it. Whoever can set the clock of the machine can deceive this check, but not the check
+    at opening.
 
     Args:
         path: Path of the file.

@@ -238,12 +238,12 @@ def engine_of(
         configuration: Settings of the holdout.
         key: Key of the steward.
         given: Engine that the caller passed, or None.
-        checked: Whether its rows were looked at a moment ago.
+        checked: Whether its rows were just checked.
 
     Raises:
-        IntegrityError: If it does not hold what was sealed.
+        IntegrityError: If the table does not hold the rows that were sealed.
         Unavailable: If it cannot be reached.
-        ValueError: If an engine is given for rows that are in a file, or one of another kind.
+        ValueError: If an engine is given for rows that are in a file, or the engine is of another kind.
     """
     facts = configuration.get("engine")
     if facts is None:
