@@ -156,7 +156,7 @@ class SealedCases:
     def _place(self, item: pytest.Item, marker: pytest.Mark) -> tuple[str, int]:
         """Return the id of a sealed test as a case, and the number of its run.
 
-        Its id begins at the folder where pytest was called; pytest's own begins at a folder that options may change.
+        The id begins at the folder where pytest was called. pytest's own ids begin at a folder that options may change.
         """
         call = getattr(item, "callspec", None)
         run = 0 if call is None else int(call.params.get(_RUN, 0))

@@ -226,7 +226,7 @@ class CrowdAnalyst(Analyst):
 
 
 def _joined(leader: Claim | None, voice: NDArray[np.float64]) -> Vote:
-    """Return the public vote with some weights replaced: those of a team member that are not 0."""
+    """Return the weights of the public vote, replaced by the weights of a team member wherever these are not 0."""
     weights = np.zeros(len(voice))
     if leader is not None:
         weights[: len(leader.vote.weights)] = leader.vote.weights

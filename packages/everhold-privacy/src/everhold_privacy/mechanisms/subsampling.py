@@ -388,8 +388,8 @@ class Subsampling(TransferredPromise, FreshDraws):
 class RandomRows(FreshDraws):
     """Mechanism whose draws are nearly always random rows and seldom fair coins (S6).
 
-    A single row may be told whole, so there is no differential privacy; independent rows are needed. Without any coin
-    it works, too, but the radius is about twice as large.
+    An answer may reveal the value of a single row, so there is no differential privacy. The rows must be independent.
+    Without fair coins the mechanism works as well, but the radius is about twice as large.
 
     Examples:
         >>> round(RandomRows.tuned(rows=500_000, queries=1_000).promise().radius, 3)

@@ -97,7 +97,7 @@ class ChallengerOptions(ModelOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionOptions(ModelOptions):
-    """The champion, for rows that arrived."""
+    """The champion's predictions for rows that arrived."""
 
     file: Annotated[
         Path | None,

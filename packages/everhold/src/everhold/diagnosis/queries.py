@@ -38,15 +38,16 @@ _MOST_ROWS = 100_000  # by which it is judged whether a column is an order
 
 @dataclass(frozen=True, slots=True)
 class QueryWorth:
-    """The number of independent training rows that the average of a query is worth, measured and promised.
+    """Effective number of independent training rows for a query's average: measured, and promised as declared.
 
     Attributes:
-        worth: Number of independent rows that the training rows are worth, as measured.
-        promised: Number of independent rows that they are worth as declared.
-        block: Number of consecutive rows that are worth at least one independent row; 1 for groups.
-        p_value: Chance of a worth as low as this if rows are worth what is promised.
-        order_by: Column in whose order this shows; None for the order that is declared, or that of the file.
-        groups: Column whose groups show this; None if it shows in an order.
+        worth: Measured effective number of independent rows.
+        promised: Effective number of independent rows under the declared dependence.
+        block: Number of consecutive rows that count as at least one independent row; 1 for groups.
+        p_value: Probability of a measured number as low as this if the declared dependence is right.
+        order_by: Column in whose order the rows depend on each other; None for the declared order, or the order of the
+            file.
+        groups: Column whose groups depend on each other inside; None if the dependence is in an order.
     """
 
     worth: float

@@ -589,7 +589,7 @@ def _check_compared(reader: ModelsReader, compiler: QueryCompiler) -> None:
 
 
 def _gain_of_classes(procedure: ClassGains, reader: ModelsReader, compiler: QueryCompiler) -> Gain:
-    """Build the gain in an average over classes, for independent rows."""
+    """Return the procedure for the gain in a score that averages over classes, for independent rows."""
 
     def gain(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
         own, other = (reader.judged(outputs, sealed) for outputs in (challenger, champion))

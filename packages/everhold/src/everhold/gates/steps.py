@@ -40,9 +40,10 @@ class PolicyPlan(Display):
         nights: Simulated nights of each policy.
         start: Mean true quality at the start.
         recommended: The policy that ends highest among those with proofs; None if none proved anything.
-        unproved: Share of its nights that end without a promotion.
-        table: One row for each policy: mean true quality at its end with its standard error, wrong steps a night, and
-            the share of nights without a promotion, None where a policy proves nothing.
+        unproved: Share of the recommended policy's nights that end without a promotion.
+        table: One row for each policy: mean true quality at the end of its nights with the standard error, wrong
+            promotions a night, and the share of nights without a promotion. This share is None if a policy proves
+            nothing.
     """
 
     nights: int

@@ -376,7 +376,8 @@ class PairedResults:
             largest: The largest size of all units.
             signs: True if all results are tested at once, so that the exact sign test can be used.
             whole: True if the units are all runs of all cases.
-            spent: Shape (units,): True for draws without a run left, which count as the worst.
+            spent: Shape (units,): True for draws of a case that has no unused run left. Such draws count with the worst
+                value.
         """
         suite, gone = self.plan.suite, np.zeros(len(sizes), dtype=bool) if spent is None else spent
         found: list[UnitValues] = []

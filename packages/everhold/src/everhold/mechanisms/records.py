@@ -195,18 +195,19 @@ class Evaluations:
             sum over all rows; -1 where there is none.
         rows: Number of sealed rows.
         unit: Grid steps between the row values 0 and 1.
-        tolerances: Shape (queries,): the half-width of a mean that each query requests, nan for the planned one;
-            None where all are content with that.
-        procedures: How the interval of each query is made; None where the mechanism decides alone.
+        tolerances: Shape (queries,): the half-width of a mean that each query requests, nan for the planned half-width.
+            None if no query requests one.
+        procedures: Interval procedure of each query. None if the mechanism makes all intervals itself.
         seen: Summary of sealed rows for each procedure that needs more than the total; else None. Secret.
-        margins: Shape (queries,): what the lower limit of a challenge has to reach, in units of a mean; nan for
-            queries that are answered with an interval. None where no query is a challenge.
+        margins: Shape (queries,): the value that the lower limit of a challenge has to reach, in units of a mean; nan
+            for other queries. None if no query is a challenge.
         silent: Whether nothing is told before the study is unsealed.
         yes_no: Shape (queries,): whether every row value is 0 or 1 by type, so that totals are whole numbers of rows;
-            None where that is not known of any.
-        failing: Of each query the evaluation of its second number, the share of rows on which a model fails (S16); None
-            for each without, or for all.
-        described: Level and procedure that a query has by its description; None for each without, or for all.
+            None if this is known of no query.
+        failing: For each query, the evaluation of the share of rows on which its model fails (S16), or None. None for
+        all if no query has such a share.
+        described: For each query, the level and procedure that its description gives it, or None. None for all if no
+            query has them.
     """
 
     totals: NDArray[np.int64] = field(repr=False)

@@ -110,8 +110,8 @@ class AskMany(
 ):  # fmt: skip
     """Ask queries that do not depend on each other's answers, in order for as long as the budget pays.
 
-    If one of them cannot be asked, none is. All are one step, means and metrics of models alike. Queries that are made
-    of several, or have a price of their own, are asked one by one.
+    If one of them cannot be asked, none is. All of them, means and metrics of models alike, are answered in one step.
+    Queries that are made of several, or have a price of their own, are asked one by one.
     """
 
     queries: Annotated[Sequence[AnyQuery], Param("The queries.", longest=10_000, example=["delay > 15", "delay > 30"])]

@@ -62,9 +62,9 @@ class ArrivedFiles:
         training_rows: Number of training rows; 0 for none.
         fingerprint: SHA-256 of the file of sealed rows. None if no sealed rows arrive in a file.
         training_fingerprint: SHA-256 of the file of training rows. None if no training rows arrive.
-        groups: Pairs (size, number of groups of that size) of the sealed rows, where they are in groups.
+        groups: Pairs (size, number of groups of that size) of the sealed rows, if the rows are in groups.
         lacking: Columns without a value in some sealed row.
-        rules: What counts from now on for rows without one, by column.
+        rules: New rules for missing values, by column.
     """
 
     rows: int
