@@ -98,11 +98,21 @@ class GateMetric:
     description: Mapping[str, Any] | None = None
     make_of_classes: Callable[[Any, Any], Any] | None = None
 
-    def asked(self, predictions: Any, training: Any, schema: Schema) -> Any:
-        """Build the query about a candidate for the labels of a holdout."""
-        several = self.make_of_classes is not None and schema.label_kind != "binary"
-        make = self.make_of_classes if several and self.make_of_classes is not None else self.make
-        return make(predictions, training)
+    def query(self, predictions: Any, training: Any, compiler: QueryCompiler) -> LabelQuery | MetricQuery:
+        """Build the query about a candidate as gates compare it: for some metrics, by the outcome of each row."""
+        binary = compiler.schema.label_kind == "binary"
+        query = (self.make if binary or self.make_of_classes is None else self.make_of_classes)(predictions, training)
+        if not isinstance(query, LabelQuery | MetricQuery):
+            raise no_metric(query)
+        if isinstance(query, LabelQuery):
+            return query
+        mechanism = compiler.mechanism
+        independent = mechanism.dependence.independent and mechanism.unit >= _FINE_GRID
+        two_classes = binary or query.positive is not None
+        if query.metric.outcomes and query.where is None and independent and two_classes:
+            (model,) = query.models
+            return OutcomeQuery.codes(query.metric.name, model.predictions, model.training, query.positive)
+        return query
 
 
 def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric:
@@ -284,7 +294,7 @@ class Candidate:
             QueryRejected: If the candidate cannot be compared, or its metric is another one than the gate's. Nothing is
                 charged.
         """
-        query = asked_of(metric.asked(predictions, training, compiler.schema), compiler)
+        query = metric.query(predictions, training, compiler)
         if isinstance(query, MetricQuery):
             return OutputCandidate.of(query, metric, compiler)
         query = query.placed(compiler)
@@ -361,23 +371,6 @@ def of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
     """Return the query without the arrival in its description, so that it is the same at all arrivals."""
     own = {name: value for name, value in bound.description.items() if name not in dict(schema.about)}
     return replace(bound, description=own) if schema.about else bound
-
-
-def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | MetricQuery:
-    """Return the query about a candidate as gates compare it: for some metrics, by the outcome of each row."""
-    if not isinstance(query, Query):
-        raise no_metric(query)
-    if not isinstance(query, MetricQuery):
-        if not isinstance(query, LabelQuery):
-            raise no_metric(query)
-        return query
-    mechanism = compiler.mechanism
-    independent = mechanism.dependence.independent and mechanism.unit >= _FINE_GRID
-    binary = compiler.schema.label_kind == "binary" or query.positive is not None
-    if query.metric.outcomes and query.where is None and independent and binary:
-        (model,) = query.models
-        return OutcomeQuery.codes(query.metric.name, model.predictions, model.training, query.positive)
-    return query
 
 
 def check_metric(bound: BoundQuery, metric: GateMetric) -> None:

@@ -88,25 +88,6 @@ def models_in(description: Any) -> tuple[str, ...]:
     return ()
 
 
-def failing_in_words(description: Any, *, training_rows: int, classes: bool) -> str:
-    """Describe what is known about rows on which a query's models fail. The text is empty if the query runs no model.
-
-    Args:
-        description: The public description of the query.
-        training_rows: Number of training rows, on which a model that fails is refused.
-        classes: True if the classes of the label are known; False if not.
-    """
-    if not models_in(description):
-        return ""
-    tried = (
-        "No training row on which it was tried makes the model fail"
-        if training_rows
-        else "Whether the model fails on real rows is not known, because there are no training rows"
-    )
-    asks = " Ask eh.metric('failing_rows', model) for the share of such rows." if classes else ""
-    return f"{tried}. A sealed row on which it fails counts as the worst.{asks}"
-
-
 def other_class(labels: NDArray[Any]) -> NDArray[np.float64]:
     """Return the opposite class of each label: 0 for label 1, and 1 for all others.
 

@@ -41,7 +41,7 @@ from everhold.queries.query import (
 )
 from everhold.sealing.rows.evaluated_rows import noting_failing_rows
 from everhold.values.base import Joined, Kept, clips_in_words, noted_clips
-from everhold.values.evaluation import failing_in_words
+from everhold.values.evaluation import models_in
 from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:
@@ -293,11 +293,16 @@ class Means(QueryPlan[Result]):
 
     def failing_rows(self, description: Any, *answers: Mapping[str, Any]) -> FailingRows | None:
         """Return what the answers tell about failing rows, or None if the query runs no model."""
-        tried = failing_in_words(
-            description, training_rows=self.schema.training_rows, classes=bool(self.schema.label_classes)
+        if not (answers and models_in(description)):
+            return None
+        tried = (
+            "No training row on which it was tried makes the model fail"
+            if self.schema.training_rows  # a model that fails on one is refused
+            else "Whether the model fails on real rows is not known, because there are no training rows"
         )
-        found = [FailingRows.kept(answer, tried) for answer in answers]
-        return max(found, key=lambda each: each.high or 0.0) if tried and found else None
+        asks = " Ask eh.metric('failing_rows', model) for the share of such rows." if self.schema.label_classes else ""
+        tried = f"{tried}. A sealed row on which it fails counts as the worst.{asks}"
+        return max((FailingRows.kept(each, tried) for each in answers), key=lambda share: share.high or 0.0)
 
     def refusal(self, query: str, result: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:
         """Return the answer that says that a query was refused, which leaves no ledger entry."""
