@@ -458,7 +458,7 @@ def _tried(
         if error_score == "raise":
             raise
         nothing = (float("nan"),) * folds
-        said = traceback.format_exception_only(fault)[-1].strip()
+        said = " ".join("".join(traceback.format_exception_only(fault)).split())
         return SearchLine(params, (float(error_score),) * folds, nothing, nothing, float("nan"), fault=said)
 
 

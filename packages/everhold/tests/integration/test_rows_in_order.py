@@ -73,17 +73,32 @@ def test_the_certificate_says_what_answers_are_about(holdout: eh.Holdout) -> Non
         (days(DAYS - 1, 1), days(0, 2), "day", "at the same 'day'"),
         (days(DAYS, 1), days(0, 2), "week", "does not exist"),
         ({**days(DAYS, 1), "day": ["a"] * (DAYS * ROWS)}, {**days(0, 2), "day": ["a"] * (DAYS * ROWS)}, "day", "order"),
+        ({**days(DAYS, 1), "day": np.r_[np.nan, days(DAYS, 1)["day"][1:]]}, days(0, 2), "day", "missing values"),
     ],
-    ids=["training after", "one day on both sides", "no such column", "text"],
+    ids=["training after", "one day on both sides", "no such column", "text", "no time"],
 )
 def test_rows_out_of_order_are_refused_and_nothing_is_created(
     tmp_path: Path, sealed: Any, training: Any, column: str, named: str
 ) -> None:
     storage = f"sqlite:///{tmp_path / 'a.db'}"
-    with pytest.raises(eh.DependenceError, match=named):
+    with pytest.raises(eh.DependenceError, match=named) as raised:
         eh.Holdout.create(storage, holdout=sealed, training=training, queries=50, dependence=eh.InOrder(column))
+    assert raised.value.unchanged == "nothing was created"
     with pytest.raises(eh.HoldoutNotFound):
         eh.Holdout.open(storage)
+
+
+def test_rows_of_a_table_in_any_order_have_the_same_answers(tmp_path: Path) -> None:
+    told = []
+    for name, order in (("a", np.arange(DAYS * ROWS)), ("b", np.random.default_rng(0).permutation(DAYS * ROWS))):
+        sealed, training = ({key: of[order] for key, of in rows.items()} for rows in (days(DAYS, 2), days(0, 1)))
+        with eh.Holdout.create(
+            f"sqlite:///{tmp_path / name}.db", holdout=sealed, training=training, queries=50,
+            dependence=eh.InOrder("day"), declared=[eh.listed(["x > 0"])],
+        ) as holdout:  # fmt: skip
+            answers = [holdout.ask("x > 0"), holdout.ask("x > 1"), holdout.ask("x > 2", guess=0.9)]
+            told.append([(answer.value, answer.low, answer.high) for answer in answers])
+    assert told[0] == told[1]
 
 
 def test_noise_cannot_hide_rows_of_unknown_dependence(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from everhold.asking.query_executor import first_noise
 from everhold.dependence import require_model
 from everhold.diagnosis.columns import declared_likeness
 from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence, warn_of_whole_groups
-from everhold.errors import HoldoutNotFound, HoldoutRejected, warn_caller, warnings_collected
+from everhold.errors import EverholdError, HoldoutNotFound, HoldoutRejected, warn_caller, warnings_collected
 from everhold.estimand import check_features
 from everhold.extensions import extra_for
 from everhold.ledger import LedgerStore
@@ -149,10 +149,14 @@ class Creation:
             others: Records of the other holdouts of the storage.
             allow_resealing: Whether to seal rows that are already sealed in this storage.
         """
-        return seal(
-            folder, self.request, choose=lambda structure: self._mechanism(folder, structure), others=others,
-            allow_resealing=allow_resealing, check=lambda made: self._check(folder, made),
-        )  # fmt: skip
+        try:
+            return seal(
+                folder, self.request, choose=lambda structure: self._mechanism(folder, structure), others=others,
+                allow_resealing=allow_resealing, check=lambda made: self._check(folder, made),
+            )  # fmt: skip
+        except EverholdError as fault:
+            fault.unchanged = HoldoutRejected.unchanged
+            raise
 
     def _mechanism(self, folder: Path, structure: RowStructure) -> Mechanism:
         """Choose the mechanism that answers about the rows that are about to be sealed."""

@@ -72,13 +72,13 @@ class ListedFamily(Family):
             try:
                 found.append(check(asked))
             except QueryRejected as fault:
-                refused.append({"entry": entry, "query": name_of(asked), "why": fault.message.removesuffix(".")})
+                refused.append({"entry": entry, "query": name_of(asked), "why": fault.message})
         if refused:
-            shown = " ".join(f"Entry {each['entry']}, {each['query']}: {each['why']}." for each in refused[:_SHOWN])
+            shown = " ".join(f"Entry {each['entry']}, {each['query']}: {each['why']}" for each in refused[:_SHOWN])
             more = f" {len(refused) - _SHOWN:,} more are refused." if len(refused) > _SHOWN else ""
             raise QueryRejected(
-                f"{len(refused):,} of {len(self.queries):,} listed queries cannot be declared. {shown}{more} Leave "
-                "them out, and ask them as queries that are not declared.",
+                f"{len(refused):,} of {len(self.queries):,} listed queries cannot be declared. {shown}{more} "
+                "Correct them, or leave them out and ask them as queries that are not declared.",
                 entries=refused,
             )
         return found

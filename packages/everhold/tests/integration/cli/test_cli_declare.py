@@ -108,12 +108,19 @@ families:
     Path("trial.yaml").write_text(trial)
     made = ("create", "t.db", "t", "--holdout", "sealed.csv", "--training", "open.csv", "--label", "died")
     for right, wrong, code in (("died = 1", "dead = 1", 5), ("treated: B", "treated: X", 5), ("f1:", "f2:", 5),
-                               ("share: 0.99", "confidence: 0.8", 5), ("patient", "person", 9)):  # fmt: skip
+                               ("share: 0.99", "confidence: 0.8", 5), ("patient", "person", 9),
+                               ("died = 1", "dyed = 1", 5), ("arm: arm", "arm: ward", 5)):  # fmt: skip
         Path("wrong.yaml").write_text(trial.replace(right, wrong))
-        why = {"confidence: 0.8": r"'confidence' twice (line 3)", "treated: X": "Entry 1, "}.get(
-            wrong, wrong.strip(" =1:")
-        )
-        assert why in everhold(*made, "--protocol", "wrong.yaml", code=code).stderr
+        why = {
+            "confidence: 0.8": r"'confidence' twice (line 3)",
+            "treated: X": "Entry 1, risk_difference of died = 1:",
+            "arm: ward": "no column 'ward'",
+            "dyed = 1": "Did you mean 'died'? Correct",
+        }
+        why = why.get(wrong, wrong.strip(" =1:"))
+        told = everhold(*made, "--protocol", "wrong.yaml", code=code).stderr
+        assert why in told
+        assert told.endswith("Nothing was created.\n") or wrong in ("f2:", "confidence: 0.8")  # no protocol at all
         assert not Path("t.db").exists()
     everhold(*made, "--protocol", "trial.yaml")
     everhold("certificate", "save", "t.db", "t", "--output", "t.json")

@@ -165,7 +165,7 @@ def test_some_training_rows_without_a_class_still_make_a_guess(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (lambda h, a, b: h.compare(a, b, "f1_weighted", features=FEATURES), "Compare them by balanced_accuracy"),
+        (lambda h, a, b: h.compare(a, b, "f1_weighted", features=FEATURES), "Compare them by f1_macro"),
         (lambda h, a, b: h.compare(a, b, "r2", features=FEATURES), "Compare them by neg_mean_squared_error"),
         (lambda h, a, b: h.evaluate(a, "f1_macro", features=FEATURES, where="x"), "no condition"),
         (lambda h, a, b: h.evaluate(a, "f1_macro", features=FEATURES, where="nothing = 1"), "no column"),

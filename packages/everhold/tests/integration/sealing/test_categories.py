@@ -1,12 +1,14 @@
 """Categorical columns are categorical wherever an estimator meets them, with the categories of the training table."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import everhold as eh
@@ -124,6 +126,39 @@ def test_texts_of_csv_files_are_categories_where_the_steward_says_so(tmp_path):
         holdout.ask(eh.accuracy(model))
         told = holdout.unseal()
     assert [row["sealed"] for row in told.rows] == pytest.approx([truth], abs=1e-6)
+
+
+class Strict(ClassifierMixin, BaseEstimator):
+    """An estimator that takes numbers and categories alone, as LightGBM does."""
+
+    def fit(self, rows, labels):
+        self.classes_, self.feature_names_in_ = np.unique(labels), np.array(list(rows.columns))
+        self.predict(rows)
+        return self
+
+    def predict(self, rows):
+        if any(kind.kind == "O" and kind.name != "category" for kind in rows.dtypes):
+            raise ValueError("texts")
+        return (rows["x"] > 0.3).astype(int)
+
+
+def test_an_estimator_that_refuses_texts_is_told_of_categories(tmp_path):
+    sealed, typed = (frame(seed)[["carrier", "x", "y"]] for seed in (0, 1))
+    paths = {"holdout": as_csv(tmp_path, "s", sealed), "training": as_csv(tmp_path, "t", typed)}
+    fitted = Strict().fit(typed[["carrier", "x"]], typed["y"])
+    how = r"hold texts: carrier\. If .* rows=eh.Rows\(categories=\['carrier'\]\)"
+    with eh.Holdout.create(tmp_path / "a.db", "a", **paths, label="y", queries=50) as holdout:
+        with pytest.raises(eh.QueryRejected, match=how):
+            holdout.ask(eh.accuracy(fitted))
+        with pytest.raises(ValueError, match="texts") as raised:
+            holdout.evaluate(Strict())
+        assert re.search(how, raised.value.__notes__[0])
+        assert holdout.remaining["queries"] == 50
+    with eh.Holdout.create(
+        tmp_path / "b.db", "b", **paths, label="y", queries=50, rows=eh.Rows(categories=["carrier"]),
+        allow_resealing=True,
+    ) as holdout:  # fmt: skip
+        assert holdout.ask(eh.accuracy(fitted)).source == "training"
 
 
 @pytest.mark.parametrize("names", [["nothing"], ["y"]])

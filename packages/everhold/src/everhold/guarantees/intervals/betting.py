@@ -417,6 +417,7 @@ def _pairs(pairs: Pairs, largest: float, *, numerators: int = 0, denominators: i
 
 _CLASSES = 256  # of training units by residual, and no more than so many for the choice of a stake
 _FEW_CLASSES = 64
+_SIZES = 16  # classes of sizes
 LEAST_NATS = 1e-3
 _GHOSTS = 0.5  # of a typical training unit at either end: what n_t units cannot exclude
 
@@ -501,14 +502,15 @@ def _raised(units: Units, mean: float) -> Units:
 def _in_classes(
     sizes: NDArray[np.float64], residuals: NDArray[np.float64], counts: NDArray[np.float64], number: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return sizes, residuals and counts, with units of similar residuals merged if there are too many kinds."""
+    """Return sizes, residuals and counts, with units alike in both merged if there are too many kinds."""
     if len(sizes) <= 2 * number:
         return sizes, residuals, counts
     least, greatest = float(residuals.min()), float(residuals.max())
     classes = np.minimum((residuals - least) / max(greatest - least, 1e-300) * number, number - 1).astype(np.int64)
-    weights = np.bincount(classes, counts, number)
+    classes += number * np.ceil(sizes / float(sizes.max()) * _SIZES).astype(np.int64)  # large groups limit the stakes
+    weights = np.bincount(classes, counts)
     filled = weights > 0
-    means = [np.bincount(classes, counts * x, number)[filled] / weights[filled] for x in (sizes, residuals)]
+    means = [np.bincount(classes, counts * x)[filled] / weights[filled] for x in (sizes, residuals)]
     return means[0], means[1], np.asarray(weights[filled], dtype=np.float64)
 
 

@@ -200,12 +200,12 @@ def name_of(query: object) -> str:
         return in_words(query)[:MOST_SHOWN]
     try:
         spec = query.spec()  # type: ignore[attr-defined]
-    except (AttributeError, QueryRejected):
+    except (AttributeError, TypeError, QueryRejected):
         return type(query).__name__
     if spec.kind == "difference":
         return " minus ".join(map(name_of, spec.of))[:MOST_SHOWN]
     named = spec.details.get("name", spec.kind)
-    of = spec.of[:MOST_SHOWN] if isinstance(spec.of, str) else type(spec.of).__name__
+    of = spec.of[:MOST_SHOWN] if isinstance(spec.of, str) else name_of(spec.of)
     return f"{named if isinstance(named, str) else spec.kind} of {of}"
 
 

@@ -353,7 +353,9 @@ class LabelQuery(RowwiseQuery):
         what = "The estimator's predictions"
 
         def predict(table: Table) -> NDArray[Any]:
-            predicted = self.outputs(matrix_of(table, features, schema, framed=named is not None))
+            rows = matrix_of(table, features, schema, framed=named is not None)
+            with texts_noted(rows):
+                predicted = self.outputs(rows)
             return self._checked(predicted, len(table[label]), schema, what=what)
 
         identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new query
@@ -489,6 +491,21 @@ def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed
         for name in features
     }
     return pd.DataFrame(columns, copy=False)
+
+
+@contextmanager
+def texts_noted(rows: Any) -> Iterator[None]:
+    """Return a context in which an estimator's error gets a note if columns of its data frame hold texts."""
+    try:
+        yield
+    except Exception as fault:
+        kinds = getattr(getattr(rows, "dtypes", None), "items", dict)()
+        if texts := [name for name, kind in kinds if kind.kind == "O" and kind.name != "category"]:
+            fault.add_note(
+                f"These columns hold texts: {', '.join(texts)}. If the estimator needs categories, create the holdout "
+                f"with rows=eh.Rows(categories={texts})."
+            )
+        raise
 
 
 _NAMES: ContextVar[Mapping[int, str]] = ContextVar("names of models", default={})  # noqa: B039  # never changed

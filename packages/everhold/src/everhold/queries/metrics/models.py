@@ -27,7 +27,7 @@ from everhold.queries.makers import difference
 from everhold.queries.means.combined import DifferenceQuery, ShareQuery, WithinQuery
 from everhold.queries.means.mean import MeanQuery, StatisticalQuery, check_where
 from everhold.queries.means.plans import Batch, OneMean
-from everhold.queries.metrics.label_query import LabelQuery, matrix_of
+from everhold.queries.metrics.label_query import LabelQuery, matrix_of, texts_noted
 from everhold.queries.metrics.query import MetricQuery, check_compared, check_ordered
 from everhold.queries.metrics.ranking import RankingQuery
 from everhold.queries.metrics.registry import METRICS
@@ -213,7 +213,8 @@ def cross_validate(
         arguments = {name: taken(given, inside) if name in by_row else given for name, given in more.items()}
         start = time.perf_counter()
         model = clone(estimator, safe=False)  # a copy of what does not come from scikit-learn
-        model.fit(taken(features, inside), taken(labels, inside), **arguments)
+        with texts_noted(features):
+            model.fit(taken(features, inside), taken(labels, inside), **arguments)
         fitted = time.perf_counter()
         outputs = judge.outputs(model, taken(features, outside))
         score = judge.score(outputs, np.asarray(taken(labels, outside)))

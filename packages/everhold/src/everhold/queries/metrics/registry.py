@@ -148,7 +148,7 @@ _OWN = (
     Metric("f1", "classes", _TWO, rate="an F1", gain="independent", outcomes="f1",
            common="F1"),
     Metric("f1_macro", "classes", gain="independent", outcomes="macro", common="macro F1"),
-    Metric("f1_weighted", "classes", two="none", gain="independent", nearest="balanced_accuracy or accuracy",
+    Metric("f1_weighted", "classes", two="none", gain="independent", nearest="f1_macro or accuracy",
            common="weighted F1"),
     Metric("precision", "classes", _TWO, rate="a precision", gain="independent", outcomes="precision"),
     Metric("recall", "classes", _TWO, rate="a recall", gain="independent", outcomes="recall"),
@@ -207,6 +207,7 @@ REASONS: Mapping[str, str] = {
     "finitely many rows is proved",
     "calibration_slope": "It is the root of a likelihood equation without bounded terms, and no interval for finitely "
     "many rows is proved",
+    "f1_weighted": "The share of each class is a further unknown, and no interval for their difference is proved",
     "neg_median_absolute_error": "The difference of two medians is no median of the differences of rows",
 }
 """Reasons why some scores, or differences of two models in them, are not promised, by name."""

@@ -192,9 +192,10 @@ def called(function: RowFunction, table: Table, expected: str) -> object:
     except QueryRejected:
         raise
     except Exception as fault:
+        notes = "".join(f" {note}" for note in getattr(fault, "__notes__", ()))
         raise QueryRejected(
             f"The function fails on training or made-up rows with {type(fault).__name__}: {fault}. It is called with a "
-            f"table that has the columns {', '.join(table)}, and should return {expected} for each row."
+            f"table that has the columns {', '.join(table)}, and should return {expected} for each row.{notes}"
         ) from fault
 
 

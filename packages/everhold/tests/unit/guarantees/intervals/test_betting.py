@@ -276,3 +276,13 @@ def test_public_sizes_narrow_small_differences_as_far_as_groups_that_were_not_se
     least = float(np.max((unseen @ (number * np.unique(sizes)))[allowed])) / sizes.sum() / 2.0
     assert least < ends[True] < 1.35 * least
     assert ends[True] < 0.8 * ends[False]
+
+
+def test_the_stake_suits_the_few_large_groups_however_many_kinds_of_groups_there_are():
+    rng = np.random.default_rng(0)
+    sizes = np.maximum(rng.poisson(3, 1_500), 1)
+    sums = sizes * np.clip(0.5 + 0.02 * rng.normal(size=1_500), 0.0, 1.0)  # of 1,500 kinds
+    procedure = GroupBetting(sizes=public_sizes(sizes), training=groups(sizes, sums))
+    units = procedure._units(groups(sizes, sums))
+    ends = [upper_end(units, stake, side(6.2)) for stake in np.geomspace(0.05, 1.0, 40)]
+    assert procedure.interval(groups(sizes, sums), 6.2)[1] - units.mean < 1.05 * (min(ends) - units.mean)
