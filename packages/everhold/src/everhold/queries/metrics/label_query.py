@@ -354,8 +354,11 @@ class LabelQuery(RowwiseQuery):
 
         def predict(table: Table) -> NDArray[Any]:
             rows = matrix_of(table, features, schema, framed=named is not None)
-            with texts_noted(rows):
+            try:
                 predicted = self.outputs(rows)
+            except Exception as fault:
+                note_texts(fault, rows)
+                raise
             return self._checked(predicted, len(table[label]), schema, what=what)
 
         identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new query
@@ -493,19 +496,14 @@ def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed
     return pd.DataFrame(columns, copy=False)
 
 
-@contextmanager
-def texts_noted(rows: Any) -> Iterator[None]:
-    """Return a context in which an estimator's error gets a note if columns of its data frame hold texts."""
-    try:
-        yield
-    except Exception as fault:
-        kinds = getattr(getattr(rows, "dtypes", None), "items", dict)()
-        if texts := [name for name, kind in kinds if kind.kind == "O" and kind.name != "category"]:
-            fault.add_note(
-                f"These columns hold texts: {', '.join(texts)}. If the estimator needs categories, create the holdout "
-                f"with rows=eh.Rows(categories={texts})."
-            )
-        raise
+def note_texts(fault: Exception, rows: Any) -> None:
+    """Add a note to an estimator's error if columns of its data frame hold texts."""
+    kinds = getattr(getattr(rows, "dtypes", None), "items", dict)()
+    if texts := [name for name, kind in kinds if kind.kind == "O" and kind.name != "category"]:
+        fault.add_note(
+            f"These columns hold texts: {', '.join(texts)}. If the estimator needs categories, create the holdout "
+            f"with rows=eh.Rows(categories={texts})."
+        )
 
 
 _NAMES: ContextVar[Mapping[int, str]] = ContextVar("names of models", default={})  # noqa: B039  # never changed

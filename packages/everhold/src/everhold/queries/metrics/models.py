@@ -27,7 +27,7 @@ from everhold.queries.makers import difference
 from everhold.queries.means.combined import DifferenceQuery, ShareQuery, WithinQuery
 from everhold.queries.means.mean import MeanQuery, StatisticalQuery, check_where
 from everhold.queries.means.plans import Batch, OneMean
-from everhold.queries.metrics.label_query import LabelQuery, matrix_of, texts_noted
+from everhold.queries.metrics.label_query import LabelQuery, matrix_of, note_texts
 from everhold.queries.metrics.query import MetricQuery, check_compared, check_ordered
 from everhold.queries.metrics.ranking import RankingQuery
 from everhold.queries.metrics.registry import METRICS
@@ -213,8 +213,11 @@ def cross_validate(
         arguments = {name: taken(given, inside) if name in by_row else given for name, given in more.items()}
         start = time.perf_counter()
         model = clone(estimator, safe=False)  # a copy of what does not come from scikit-learn
-        with texts_noted(features):
+        try:
             model.fit(taken(features, inside), taken(labels, inside), **arguments)
+        except Exception as fault:
+            note_texts(fault, features)
+            raise
         fitted = time.perf_counter()
         outputs = judge.outputs(model, taken(features, outside))
         score = judge.score(outputs, np.asarray(taken(labels, outside)))
