@@ -498,7 +498,7 @@ def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed
 
 def note_texts(fault: Exception, rows: Any) -> None:
     """Add a note to an estimator's error if columns of its data frame hold texts."""
-    kinds = getattr(getattr(rows, "dtypes", None), "items", dict)()
+    kinds: Any = getattr(getattr(rows, "dtypes", None), "items", dict)()
     if texts := [name for name, kind in kinds if kind.kind == "O" and kind.name != "category"]:
         fault.add_note(
             f"These columns hold texts: {', '.join(texts)}. If the estimator needs categories, create the holdout "
