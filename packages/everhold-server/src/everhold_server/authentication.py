@@ -71,7 +71,9 @@ class AuthenticationMiddleware:
         kind, _, text = sent[0].partition(" ")
         token: Token | None = None
         if len(sent) == 1 and kind.lower() == "bearer":
-            token = await self._authenticated.of(text.strip())
+            token, store = await self._authenticated.of(text.strip()), self.sessions.token_store
+            if token is not None and not store.is_noted(token):
+                token = await asyncio.to_thread(store.noting_use, token)
         if token is not None:
             scope["state"]["principal"] = token.principal()
             return None

@@ -237,11 +237,14 @@ class TokenStore:
             connection.execute(mine.values(expires=moment))
 
     def authenticate(self, text: str) -> Token | None:
-        """Return the token if its text is valid, else None."""
-        return self.authenticate_all([text])[0]
+        """Return the token if its text is valid, with the time of this use, else None."""
+        (token,) = self.authenticate_all([text])
+        return None if token is None else self.noting_use(token)
 
     def authenticate_all(self, texts: Sequence[str]) -> list[Token | None]:
         """Return the token of each text that is valid, and None for any other text. All are read in one transaction.
+
+        Nothing is written, so none of them waits for a writer. `noting_use` records that a token was used.
 
         Unknown, revoked, expired and wrong ones take the same steps, and the secret is compared in constant time.
         """
@@ -259,13 +262,18 @@ class TokenStore:
             right = hmac.compare_digest(hashed(secret), expected) and begins == "eh" and bool(secret)
             token = None if row is None else _token(row)
             if right and token is not None and not token.ended(moment):
-                found[text] = self._noting_use(token, moment)
+                found[text] = token
         return [found[text] for text in texts]
 
-    def _noting_use(self, token: Token, moment: datetime) -> Token:
+    def is_noted(self, token: Token) -> bool:
+        """Return whether a use within the last minute is recorded, so that a use now need not be."""
+        return token.used is not None and token.used > stamp(self.records.clock() - _USED_EVERY)
+
+    def noting_use(self, token: Token) -> Token:
         """Record the time of use, at most once a minute, and return the token."""
-        if token.used is not None and token.used > stamp(moment - _USED_EVERY):
+        if self.is_noted(token):
             return token
+        moment = self.records.clock()
         with self.records.writing() as connection:
             connection.execute(sa.update(tokens).where(tokens.c.id == token.id).values(used=stamp(moment)))
         return replace(token, used=stamp(moment))
@@ -314,7 +322,7 @@ class TokenStore:
             used = connection.execute(sa.update(login_links).where(mine, *open_still).values(used=stamp(moment)))
             found = connection.scalar(sa.select(login_links.c.token).where(mine)) if used.rowcount == 1 else None
         token = None if found is None else self.find(found)
-        return None if token is None or token.ended(moment) else self._noting_use(token, moment)
+        return None if token is None or token.ended(moment) else self.noting_use(token)
 
 
 def hashed(secret: str) -> str:

@@ -98,6 +98,16 @@ def test_a_token_is_taken_back_at_once_and_for_ever(token_store):
     assert token_store.revoke("0" * 16) is None
 
 
+def test_tokens_of_several_requests_are_recognised_together_while_somebody_writes(token_store):
+    ada, bob = (token_store.make(Role.ANALYST, name, by="test") for name in ("ada", "bob"))
+    token_store.revoke(bob.token.id)
+    with token_store.records.writing():
+        found = token_store.authenticate_all([ada.secret, bob.secret, altered(ada.secret), ada.secret])
+    assert [token and token.name for token in found] == ["ada", None, None, "ada"]
+    assert not token_store.is_noted(found[0])
+    assert token_store.is_noted(token_store.noting_use(found[0]))
+
+
 def test_the_last_use_is_written_once_a_minute(token_store):
     made = token_store.make(Role.ANALYST, "ada", by="test")
     first = token_store.authenticate(made.secret).used
