@@ -253,7 +253,13 @@ def interval_chart(answers: Sequence[Mapping[str, Any]]) -> str:
     if not answers:
         return ""
     figures = [_figure(list(group)) for _, group in groupby(sorted(answers, key=_scale), key=_scale)]
-    return f'<figure class="strips">\n{"".join(figures)}<figcaption>{_caption(answers)}</figcaption>\n</figure>'
+    claims = [confirmed(fact) for fact in answers]
+    said = "Bars reach from bound to bound."
+    if not all(claims):
+        said += " A full point is what was taken from the sealed rows."
+    if any(claims):
+        said += " A hollow point is a claim, of which the sealed rows say only that the bounds are right."
+    return f'<figure class="strips">\n{"".join(figures)}<figcaption>{said}</figcaption>\n</figure>'
 
 
 def _scale(fact: Mapping[str, Any]) -> tuple[int, str]:
@@ -264,16 +270,6 @@ def _scale(fact: Mapping[str, Any]) -> tuple[int, str]:
     if fact["measure"] in RATES:
         return 0, ""
     return (1, "") if fact["measure"] in POINTS else (2, fact["name"])
-
-
-def _caption(answers: Sequence[Mapping[str, Any]]) -> str:
-    claims = [confirmed(fact) for fact in answers]
-    said = ["Bars reach from bound to bound."]
-    if not all(claims):
-        said.append("A full point is what was taken from the sealed rows.")
-    if any(claims):
-        said.append("A hollow point is a claim, of which the sealed rows say only that the bounds are right.")
-    return " ".join(said)
 
 
 def _figure(answers: Sequence[Mapping[str, Any]]) -> str:

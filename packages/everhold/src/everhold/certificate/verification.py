@@ -155,7 +155,7 @@ def verify_certificate(
         misworded, unchecked = [], [_of_another_version(document, misworded, signed=not findings)]
     untimely, unread = _time_findings(document, roots)
     findings += misworded
-    notes = [*_notes(document, public_key), *_time_notes(certificate, trusted=roots is not None and not untimely)]
+    notes = _notes(certificate, public_key, time_trusted=roots is not None and not untimely)
     return CertificateReport(
         tuple(findings + untimely), certificate, tuple(notes), tuple(unchecked + unread), promise=promise,
         trusted_time=None if roots is None or findings or untimely else certificate.claimed_time,
@@ -191,19 +191,6 @@ def _time_findings(document: Mapping[str, Any], roots: Sequence[Root] | None) ->
         return [], [f"its trusted time was not read: {fault.message}"]
 
 
-def _time_notes(certificate: Certificate, *, trusted: bool) -> Iterator[str]:
-    """Yield a note on whether the trusted time was checked, nothing without a trusted time."""
-    if certificate.claimed_time is None:
-        return
-    if trusted:
-        yield f"a time-stamping authority that you trust states that it was signed by {certificate.claimed_time}"
-    else:
-        yield (
-            f"its trusted time, {certificate.claimed_time}, was not checked against the "
-            "root of an authority, so anybody could have made it"
-        )
-
-
 def _of_another_version(document: Mapping[str, Any], misworded: Sequence[str], *, signed: bool) -> str:
     """Return the sentence on the texts of a page that are from another version and could not be checked."""
     version = document["issue"]["version"][:_LONGEST_VERSION]
@@ -225,8 +212,9 @@ def _section_at(page: str, expected: str) -> str:
     return f"from the section {begun[-1]!r} on" if begun else "before the first section"
 
 
-def _notes(document: Mapping[str, Any], public_key: str | None) -> Iterator[str]:
+def _notes(certificate: Certificate, public_key: str | None, *, time_trusted: bool) -> Iterator[str]:
     """Yield notes for the reader of a certificate without faults, such as that it is a simulation."""
+    document, time = certificate.to_dict(), certificate.claimed_time
     if document["issue"]["simulation"]:
         yield f"this is a simulation: {simulated(document)}"
     if public_key is None:
@@ -239,6 +227,12 @@ def _notes(document: Mapping[str, Any], public_key: str | None) -> Iterator[str]
         "answers are in it only where its first page shows them. Check all of them"
     )  # fmt: skip
     yield f"{all_of} against the ledger with the certificate's ledger head"
+    if time is not None and time_trusted:
+        yield f"a time-stamping authority that you trust states that it was signed by {time}"
+    elif time is not None:
+        yield (
+            f"its trusted time, {time}, was not checked against the root of an authority, so anybody could have made it"
+        )
 
 
 # Checks of a certificate's facts: whether the ledger can hold them, and the rebuilt mechanism promises them.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.charts import INK, coloured_lines, covered_lines, mechanism_labels, styled
-from everhold.mechanisms import MECHANISMS, PublicLevels, answering, has_public_levels
+from everhold.mechanisms import MECHANISMS, answering, has_public_levels
 from everhold.planning.inverse import BOUNDS, published_bound, published_statements, radius_of
 from everhold.planning.request import MOST_ROWS
 from everhold.planning.widths import width_at
@@ -65,8 +65,14 @@ def plan_by_values(tuned: Mechanism | None) -> alt.LayerChart:
         raise ValueError(
             "guess_and_check cannot serve the request, so there are no half-widths to draw. Change the request."
         )
-    points = _widths_by_value(tuned)
-    counts = sorted({point["surprises"] for point in points})
+    counts = sorted({0, min(tuned.surprises, tuned.queries - 1)})
+    points = [
+        {"value": round(value, 6), "surprises": surprises, "answer": answer, "width": getattr(width, answer)}
+        for surprises in counts
+        for value in np.linspace(0.0, 1.0, _VALUES).tolist()
+        for width in [width_at(tuned, value, surprises)]
+        for answer in _ANSWERS
+    ]
     dashes = [[1, 0], [6, 4]][: len(counts)]
     said = ["no surprise before" if not count else f"{count:,} before" for count in counts]
     legend = alt.Legend(title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5)
@@ -85,18 +91,6 @@ def plan_by_values(tuned: Mechanism | None) -> alt.LayerChart:
     )
     layered: alt.LayerChart = styled(alt.layer(lines).properties(width=_WIDTH, height=_HEIGHT))
     return layered
-
-
-def _widths_by_value(tuned: PublicLevels) -> list[dict[str, Any]]:
-    """Return half-widths by true value, before the first surprise and after all planned surprises."""
-    points = []
-    for surprises in sorted({0, min(tuned.surprises, tuned.queries - 1)}):
-        for value in np.linspace(0.0, 1.0, _VALUES).tolist():
-            width = width_at(tuned, value, surprises)
-            for answer in _ANSWERS:
-                told = {"answer": answer, "width": getattr(width, answer)}
-                points.append({"value": round(value, 6), "surprises": surprises, **told})
-    return points
 
 
 def _around(center: int, *, most: int) -> list[int]:

@@ -282,10 +282,17 @@ def largest_within(radius: Radius, request: float, *, most: int) -> int:
 
 
 def _crossing(radius: Radius, request: float, *, fails: int, holds: int) -> int:
-    """Return the last number for which the radius meets the request, by a search between two known numbers."""
+    """Return the last number for which the radius meets the request, by a search between two known numbers.
+
+    The next number to try is where a line through both known radii, on logarithmic axes, meets the request.
+    """
     repeats, side = 0, 0
     while abs(fails - holds) > 1:
-        target = _secant(radius, request, fails, holds)
+        above, below = radius(fails), radius(holds)
+        share = 0.5
+        if math.isfinite(above) and above > below > 0.0:
+            share = math.log(request / below) / math.log(above / below)
+        target = round(math.exp(math.log(holds) + share * (math.log(fails) - math.log(holds))))
         target += side * (2**repeats - 1)  # one end stays: step beyond the estimate to move it, too
         low, high = min(fails, holds) + 1, max(fails, holds) - 1
         target = min(max(target, low), high)
@@ -295,16 +302,6 @@ def _crossing(radius: Radius, request: float, *, fails: int, holds: int) -> int:
         side = towards
         holds, fails = (target, fails) if within else (holds, target)
     return holds
-
-
-def _secant(radius: Radius, request: float, fails: int, holds: int) -> int:
-    """Return the next number to try: where a line through both known radii, on logarithmic axes, meets the request."""
-    above, below = radius(fails), radius(holds)
-    middle = 0.5 * (math.log(fails) + math.log(holds))
-    if math.isfinite(above) and above > below > 0.0:
-        share = math.log(request / below) / math.log(above / below)
-        middle = math.log(holds) + share * (math.log(fails) - math.log(holds))
-    return round(math.exp(middle))
 
 
 # Published statements that a plan shows beside our own; distributions add them to the group ``everhold.bounds``.

@@ -188,7 +188,12 @@ class MarkovChain(SeriesModel):
                 f"There is {len(names)} state in column {state!r}. Use a column with at least two values."
             )
         if len(names) > MOST_STATES:
-            raise DependenceError(_too_many(len(names), sum(map(len, series)), state))
+            count = sum(map(len, series))
+            told = "Every row has a state of its own. " if len(names) == count else ""
+            raise DependenceError(
+                f"{told}There are {len(names):,} states in {count:,} rows of column {state!r}, more than {MOST_STATES}. "
+                "Cut the column into a few classes."
+            )
         bound = bound_transitions(count_transitions(series, names), miss=miss)
         model = cls(
             bound.transition.tolist(),
@@ -275,15 +280,6 @@ class MarkovChain(SeriesModel):
             uncertainty=data.get("uncertainty"),
             **read_settings(data),
         )
-
-
-def _too_many(states: int, rows: int, column: str) -> str:
-    """Return the message for a column with more states than a chain may have."""
-    told = "Every row has a state of its own. " if states == rows else ""
-    return (
-        f"{told}There are {states:,} states in {rows:,} rows of column {column!r}, more than {MOST_STATES}. Cut the "
-        "column into a few classes."
-    )
 
 
 def _listed(states: tuple[str, ...]) -> str:
@@ -411,7 +407,9 @@ class ChainLaw(SeriesLaw):
         worst = longest / epsilon
         if not self.known or self.chain.fault is not None:
             return worst
-        steps = _quilt_steps(min(longest, _QUILT_STEPS))
+        farthest = min(longest, _QUILT_STEPS)
+        near = np.arange(1, min(farthest, 64) + 1)  # and some of those that are farther
+        steps = np.unique(np.concatenate([near, np.geomspace(near[-1], farthest, 200).astype(np.int64)]))
         ahead, behind = (_influences(chain, steps) for chain in (self.chain, self.chain.reversal))
         left = epsilon - 4.0 * (ahead[:, None] + behind[None, :])
         size = np.minimum(steps[:, None] + steps[None, :] - 1, longest)
@@ -424,12 +422,6 @@ def _shared_coupling(law: ChainLaw) -> Coupling:
     """Return the cached coupling of a law, after a check that the chain forgets its first state."""
     law.refuse_memory()
     return ChainCoupling(law.chain) if law.known else UniformCoupling(law.contraction, len(law.transition))
-
-
-def _quilt_steps(longest: int) -> NDArray[np.int64]:
-    """Return the distances to try as quilts: all up to 64, then geometrically spaced ones."""
-    near = np.arange(1, min(longest, 64) + 1)
-    return np.unique(np.concatenate([near, np.geomspace(near[-1], longest, 200).astype(np.int64)]))
 
 
 def _influences(chain: Chain, steps: NDArray[np.int64]) -> NDArray[np.float64]:
