@@ -191,8 +191,8 @@ class MarkovChain(SeriesModel):
             count = sum(map(len, series))
             told = "Every row has a state of its own. " if len(names) == count else ""
             raise DependenceError(
-                f"{told}There are {len(names):,} states in {count:,} rows of column {state!r}, more than {MOST_STATES}. "
-                "Cut the column into a few classes."
+                f"{told}There are {len(names):,} states in {count:,} rows of column {state!r}, more than "
+                f"{MOST_STATES}. Cut the column into a few classes."
             )
         bound = bound_transitions(count_transitions(series, names), miss=miss)
         model = cls(
