@@ -11,12 +11,10 @@ from fastapi.responses import RedirectResponse
 
 from everhold.errors import EverholdError
 from everhold.operations.arrivals import Append, AskOverTime, ListArrivals
-from everhold_server.api.contract import HoldoutName, warned_of
+from everhold_server.api.contract import warned_of
 from everhold_server.api.holdouts import append_rows, one_more_sealing
-from everhold_server.open_holdouts import Holdouts, OpenHoldouts
-from everhold_server.principals import Analyst, Steward, Viewer
 from everhold_server.web.pages import ENDINGS, Fields, Form, page, performed, place
-from everhold_server.web.views import SAID_OF, View
+from everhold_server.web.views import SAID_OF, AnalystView, StewardView, View, ViewerView
 from everhold_server.wire.reading import query_from
 
 if TYPE_CHECKING:
@@ -30,25 +28,25 @@ _BY = ("arrival", "day", "month", "year")
 
 
 @router.get("/holdouts/{name}/arrivals")
-def timeline(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer) -> Response:
+def timeline(request: Request, view: ViewerView) -> Response:
     """Rows that arrived, with the budget and the widths around each arrival."""
-    return _timeline(request, holdouts, View.of(holdouts, name, principal), Fields())
+    return _timeline(request, view, Fields())
 
 
 @router.post("/holdouts/{name}/arrivals", dependencies=[Depends(one_more_sealing)])
-def append(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
+def append(request: Request, view: StewardView, fields: Form) -> Response:
     """Append rows."""
-    view = View.of(holdouts, name, principal)
     try:
         with warned_of():
-            append_rows(request, holdouts, principal, name, Append(until=fields.some("until")), fields.chosen)
+            asked = Append(until=fields.some("until"))
+            append_rows(request, view.holdouts, view.principal, view.name, asked, fields.chosen)
     except EverholdError as fault:
-        return _timeline(request, holdouts, view, fields, fault=fault.told)
-    return RedirectResponse(place("holdouts", name, "arrivals"), 303)
+        return _timeline(request, view, fields, fault=fault.told)
+    return RedirectResponse(place("holdouts", view.name, "arrivals"), 303)
 
 
-def _timeline(request: Request, holdouts: OpenHoldouts, view: View, fields: Fields, *, fault: str = "") -> Response:
-    rows = holdouts.whole(view.name, view.principal).perform(ListArrivals())
+def _timeline(request: Request, view: View, fields: Fields, *, fault: str = "") -> Response:
+    rows = view.whole.perform(ListArrivals())
     shown = rows[-_SHOWN:]
     return page(
         request, "arrivals.html", status=422 if fault else 200, view=view, tab="arrivals", rows=shown[::-1],
@@ -57,24 +55,24 @@ def _timeline(request: Request, holdouts: OpenHoldouts, view: View, fields: Fiel
 
 
 @router.get("/holdouts/{name}/over-time")
-def windows(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst) -> Response:
+def windows(request: Request, view: AnalystView) -> Response:
     """The form for one query over windows of arrivals."""
-    return _windows(request, View.of(holdouts, name, principal), Fields())
+    return _windows(request, view, Fields())
 
 
 @router.post("/holdouts/{name}/over-time")
-def ask_windows(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+def ask_windows(request: Request, view: AnalystView, fields: Form) -> Response:
     """Ask the query of the form about each window of arrivals. A repeated query has the same answers, and is free."""
 
     def asked() -> tuple[Holdout, AskOverTime]:
-        holdout, by = holdouts.asked_by(name, principal), fields.some("by") or "arrival"
+        holdout, by = view.asking(), fields.some("by") or "arrival"
         ends = {end: value for end in ("low", "high") if (value := fields.number(end)) is not None}
         query = query_from({"kind": "mean", "of": fields.text("of"), **ends}, holdout.schema, {})
         law: Law = "one" if fields.ticked("one_law") else "windows"
         return holdout, AskOverTime(query=query, by=by, law=law, guess=fields.number("guess"))  # type: ignore[arg-type]
 
     found, fault, _ = performed(request, asked)
-    return _windows(request, View.of(holdouts, name, principal), fields, found=found, fault=fault)
+    return _windows(request, view.anew(), fields, found=found, fault=fault)
 
 
 def _windows(request: Request, view: View, fields: Fields, *, found: Any = None, fault: str = "") -> Response:

@@ -13,12 +13,10 @@ from everhold.operations.asking import Ask
 from everhold.queries import DETAILS, KINDS, Kind
 from everhold.queries import Form as Written
 from everhold.queries.metrics.registry import METRICS
-from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
-from everhold_server.open_holdouts import Holdouts
-from everhold_server.principals import Analyst
+from everhold_server.api.contract import check_predictions_allowed, warned_of
 from everhold_server.uploads import RequestContent
 from everhold_server.web.pages import ENDINGS, Chosen, Fields, Form, page, performed
-from everhold_server.web.views import SAID_OF, View, compared
+from everhold_server.web.views import SAID_OF, AnalystView, View, compared
 from everhold_server.wire.reading import query_from
 
 if TYPE_CHECKING:
@@ -38,35 +36,35 @@ _NUMBERS = (Written.NUMBER, Written.WHOLE)
 
 
 @router.get("/holdouts/{name}/ask")
-def form(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, kind: str = "mean") -> Response:
+def form(request: Request, view: AnalystView, kind: str = "mean") -> Response:
     """The form of one kind of query."""
-    return page(request, "ask.html", **_facts(View.of(holdouts, name, principal), Fields(), kind))
+    return page(request, "ask.html", **_facts(view, Fields(), kind))
 
 
 @router.post("/holdouts/{name}/ask")
-def ask(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+def ask(request: Request, view: AnalystView, fields: Form) -> Response:
     """Ask the query of the form, and show the answer. A repeated query has the same answer, and is free."""
-    view, kind = View.of(holdouts, name, principal), fields.text("kind") or "mean"
+    kind = fields.text("kind") or "mean"
 
     def asked() -> tuple[Holdout, Ask]:
-        holdout, tables = holdouts.asked_by(name, principal), tables_of(view, fields)
+        holdout, tables = view.asking(), tables_of(view, fields)
         return holdout, Ask(
             query=query_from(_written(fields, tables), holdout.schema, tables), guess=fields.number("guess"),
             tolerance=fields.number("tolerance"), silent=fields.ticked("silent"),
         )  # fmt: skip
 
     answer, fault, warned = performed(request, asked)
-    facts = _facts(View.of(holdouts, name, principal), fields, kind, answer=answer, fault=fault, warned=warned)
+    facts = _facts(view.anew(), fields, kind, answer=answer, fault=fault, warned=warned)
     return page(request, "ask.html", status=422 if fault else 200, **facts)
 
 
 @router.post("/holdouts/{name}/quote")
-def quote(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+def quote(request: Request, view: AnalystView, fields: Form) -> Response:
     """Show the price and width of the query in the form, without asking. The chosen file is not sent for this."""
     of_any = _kind(fields.text("kind")).form is Written.PREDICTIONS and not fields.text("rule")
     try:
         with warned_of():
-            price = _price(holdouts.asked_by(name, principal), fields, of_any=of_any)
+            price = _price(view.asking(), fields, of_any=of_any)
     except EverholdError as fault:
         return page(request, "quote.html", price=None, fault=fault.told, of_any=of_any)
     return page(request, "quote.html", price=price, fault="", of_any=of_any)
@@ -195,11 +193,10 @@ _SIDES = ("first", "second")
 
 @router.get("/holdouts/{name}/compare")
 def compare_form(
-    request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, first: Chosen = "",
-    second: Chosen = "", margin: Chosen = "",
-) -> Response:  # fmt: skip
+    request: Request, view: AnalystView, first: Chosen = "", second: Chosen = "", margin: Chosen = ""
+) -> Response:
     """The form, and what answers say of two models of a tracker. That is free."""
-    view, fault, rows = View.of(holdouts, name, principal), "", None
+    fault, rows = "", None
     fields = Fields(RequestContent({"margin": margin.encode()}, {}))
     try:
         rows = compared(view, first, second, fields.number("margin", 0.0) or 0.0) if first and second else None
@@ -209,17 +206,16 @@ def compare_form(
 
 
 @router.post("/holdouts/{name}/compare")
-def compare(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+def compare(request: Request, view: AnalystView, fields: Form) -> Response:
     """Ask how much better the first model is, and show the answer. A repeated query is free."""
-    view = View.of(holdouts, name, principal)
 
     def asked() -> tuple[Holdout, Ask]:
-        holdout, tables = holdouts.asked_by(name, principal), tables_of(view, fields)
+        holdout, tables = view.asking(), tables_of(view, fields)
         query = query_from(_both_written(fields, tables), holdout.schema, tables)
         return holdout, Ask(query=query, guess=fields.number("guess", 0.0 if tables else None))
 
     answer, fault, warned = performed(request, asked)
-    view = View.of(holdouts, name, principal)
+    view = view.anew()
     return _compare_page(request, view, fields, answer=answer, fault=fault, warned=warned)
 
 

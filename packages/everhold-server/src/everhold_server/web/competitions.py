@@ -24,11 +24,11 @@ from everhold_server.api.contract import HoldoutName
 from everhold_server.api.operations import own_name, submission_in
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
-from everhold_server.principals import Analyst, Principal, Role, Steward, Viewer, kept
+from everhold_server.principals import Principal, Role, kept
 from everhold_server.registration import RegisterTeams, names_in
 from everhold_server.tables import stamp
 from everhold_server.web.pages import ENDINGS, Chosen, Fields, Form, page, performed, place
-from everhold_server.web.views import SAID_OF, View, told_in_words
+from everhold_server.web.views import SAID_OF, AnalystView, StewardView, View, ViewerView, told_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,19 +70,18 @@ router = APIRouter()
 
 
 @router.get("/holdouts/{name}/submit")
-def form(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst) -> Response:
+def form(request: Request, view: AnalystView) -> Response:
     """The form for a submission."""
-    return _submit_page(request, View.of(holdouts, name, principal), Fields())
+    return _submit_page(request, view, Fields())
 
 
 @router.post("/holdouts/{name}/submit")
-def submit(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+def submit(request: Request, view: AnalystView, fields: Form) -> Response:
     """Check a file of predictions, or submit it, as the form says."""
-    view = View.of(holdouts, name, principal)
     tries = fields.text("act") == "check"
 
     def asked() -> tuple[Holdout, Submit | CheckSubmission]:
-        handed_in = submission_in(fields.chosen, view.whole, principal)
+        handed_in = submission_in(fields.chosen, view.whole, view.principal)
         tried = CheckSubmission(predictions=handed_in.predictions, team=handed_in.team)
         return view.whole, tried if tries else handed_in
 
@@ -93,14 +92,15 @@ def submit(request: Request, name: HoldoutName, holdouts: Holdouts, principal: A
 
 
 @router.post("/holdouts/{name}/submit/final")
-def choose(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+def choose(request: Request, view: AnalystView, fields: Form) -> Response:
     """Make a submission the final one of its team."""
-    view, (number, _, team) = View.of(holdouts, name, principal), fields.text("chosen").partition(" ")
+    number, _, team = fields.text("chosen").partition(" ")
     chosen = int(number) if number.isdecimal() else 0
-    _, fault, _ = performed(request, lambda: (view.whole, ChooseFinal(number=chosen, team=own_name(team, principal))))
+    asked = ChooseFinal(number=chosen, team=own_name(team, view.principal))
+    _, fault, _ = performed(request, lambda: (view.whole, asked))
     if fault:
         return _submit_page(request, view, Fields(), fault=fault)
-    return RedirectResponse(place("holdouts", name, "submit") + "#sent", 303)
+    return RedirectResponse(place("holdouts", view.name, "submit") + "#sent", 303)
 
 
 def _submit_page(
@@ -116,21 +116,21 @@ def _submit_page(
 
 
 @router.get("/holdouts/{name}/teams")
-def teams(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward) -> Response:
+def teams(request: Request, view: StewardView) -> Response:
     """Who submitted how often, with the forms to register teams, disqualify one, and move the deadline."""
-    return _teams_page(request, View.of(holdouts, name, principal), Fields())
+    return _teams_page(request, view, Fields())
 
 
 @router.post("/holdouts/{name}/teams")
-def moderate(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
+def moderate(request: Request, view: StewardView, fields: Form) -> Response:
     """Register teams, disqualify one, or move the deadline."""
-    view, act = View.of(holdouts, name, principal), fields.text("act")
+    act = fields.text("act")
 
     def asked() -> tuple[Holdout, RegisterTeams | MoveDeadline | Disqualify]:
         if act == "register":
             listed = [] if (path := fields.file("names_file")) is None else names_in(path)
             names = [*listed, *filter(None, map(str.strip, fields.text("names").splitlines()))]
-            return view.whole, RegisterTeams(teams=names, days=fields.number("days")).sent_by(principal)
+            return view.whole, RegisterTeams(teams=names, days=fields.number("days")).sent_by(view.principal)
         if act == "deadline":
             return view.whole, MoveDeadline(deadline=f"{fields.text('deadline')}+00:00")  # browsers send no offset
         return view.whole, Disqualify(team=fields.text("team"), reason=fields.text("reason"))
@@ -138,7 +138,7 @@ def moderate(request: Request, name: HoldoutName, holdouts: Holdouts, principal:
     done, fault, _ = performed(request, asked)
     if fault or act == "register":
         return _teams_page(request, view, fields if fault else Fields(), made=done or (), fault=fault)
-    return RedirectResponse(place("holdouts", name, "teams"), 303)
+    return RedirectResponse(place("holdouts", view.name, "teams"), 303)
 
 
 def _teams_page(
@@ -154,13 +154,11 @@ def _teams_page(
 
 @router.get("/holdouts/{name}/leaderboard")
 def leaderboard(
-    request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer, published: Published,
-    first: Chosen = "", second: Chosen = "",
-) -> Response:  # fmt: skip
+    request: Request, view: ViewerView, published: Published, first: Chosen = "", second: Chosen = ""
+) -> Response:
     """Places of the teams, and what tells two of them apart."""
-    view = View.of(holdouts, name, principal)
     return _board_page(
-        request, "leaderboard.html", view, (first, second), tab="leaderboard", published=published.of(name)
+        request, "leaderboard.html", view, (first, second), tab="leaderboard", published=published.of(view.name)
     )
 
 

@@ -9,12 +9,10 @@ from fastapi import APIRouter, Request, Response
 from everhold.errors import QueryRejected
 from everhold.operations.gates import ChallengeChampion, Complete, OpenGate, SendResults
 from everhold.queries.metrics.registry import METRICS
-from everhold_server.api.contract import HoldoutName, check_predictions_allowed
-from everhold_server.open_holdouts import Holdouts
-from everhold_server.principals import Analyst, Steward, Viewer
+from everhold_server.api.contract import check_predictions_allowed
 from everhold_server.untrusted.files import read_untrusted_results
 from everhold_server.web.pages import ENDINGS, Fields, Form, page, performed
-from everhold_server.web.views import SAID_OF, View
+from everhold_server.web.views import SAID_OF, AnalystView, StewardView, View, ViewerView
 
 if TYPE_CHECKING:
     from everhold.holdout import Holdout
@@ -26,15 +24,14 @@ _LATEST = 30
 
 
 @router.get("/holdouts/{name}/gates")
-def gates(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer) -> Response:
+def gates(request: Request, view: ViewerView) -> Response:
     """All gates, and what every promotion proves."""
-    return _page(request, View.of(holdouts, name, principal))
+    return _page(request, view)
 
 
 @router.post("/holdouts/{name}/gates")
-def open_gate(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
+def open_gate(request: Request, view: StewardView, fields: Form) -> Response:
     """Open a gate with its first champion."""
-    view = View.of(holdouts, name, principal)
     _, fault, _ = performed(
         request,
         lambda: (view.whole, OpenGate(
@@ -43,44 +40,42 @@ def open_gate(request: Request, name: HoldoutName, holdouts: Holdouts, principal
             challenges=fields.whole("challenges"),
         )),
     )  # fmt: skip
-    return _page(request, View.of(holdouts, name, principal), fault=fault)
+    return _page(request, view.anew(), fault=fault)
 
 
 @router.post("/holdouts/{name}/gates/challenge")
-def challenge(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+def challenge(request: Request, view: AnalystView, fields: Form) -> Response:
     """Let a challenger try."""
-    view, gate = View.of(holdouts, name, principal), fields.text("gate") or "gate"
+    gate = fields.text("gate") or "gate"
     verdict, fault, _ = performed(
         request,
         lambda: (
-            holdouts.asked_by(name, principal), ChallengeChampion(gate=gate, candidate=_candidate(view, fields))
+            view.asking(), ChallengeChampion(gate=gate, candidate=_candidate(view, fields))
         ),
     )  # fmt: skip
-    return _page(request, View.of(holdouts, name, principal), fault=fault, verdict=verdict)
+    return _page(request, view.anew(), fault=fault, verdict=verdict)
 
 
 @router.post("/holdouts/{name}/gates/results")
-def challenge_with_results(
-    request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form
-) -> Response:
+def challenge_with_results(request: Request, view: AnalystView, fields: Form) -> Response:
     """Let the results of a version challenge the champion of a gate about cases."""
     gate = fields.text("gate")
 
     def sent() -> tuple[Holdout, SendResults]:
-        asked = holdouts.asked_by(name, principal)
+        asked = view.asking()
         missing = asked.gate(name=gate).status().get("missing", "refuse")
         return asked, SendResults(
             gate=gate, results=_results(fields, missing), challenger=fields.some("challenger")
         )  # fmt: skip
 
     verdict, fault, _ = performed(request, sent)
-    return _page(request, View.of(holdouts, name, principal), fault=fault, verdict=verdict)
+    return _page(request, view.anew(), fault=fault, verdict=verdict)
 
 
 @router.post("/holdouts/{name}/gates/champion")
-def complete(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
+def complete(request: Request, view: StewardView, fields: Form) -> Response:
     """Give a champion's values for rows that arrived."""
-    view, gate = View.of(holdouts, name, principal), fields.text("gate")
+    gate = fields.text("gate")
     _, fault, _ = performed(
         request,
         lambda: (view.whole, Complete(
@@ -89,7 +84,7 @@ def complete(request: Request, name: HoldoutName, holdouts: Holdouts, principal:
         )),
     )  # fmt: skip
     completed = "" if fault else gate
-    return _page(request, View.of(holdouts, name, principal), fault=fault, completed=completed)
+    return _page(request, view.anew(), fault=fault, completed=completed)
 
 
 def _results(fields: Fields, missing: str) -> dict[str, list[Any]]:

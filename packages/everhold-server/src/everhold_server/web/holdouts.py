@@ -19,7 +19,7 @@ from everhold.queries.metrics.registry import METRICS
 from everhold.sealing.storage import check_name
 from everhold_competitions.competition import FEEDBACK
 from everhold_server.api.arguments import families_of
-from everhold_server.api.contract import HoldoutName, warned_of
+from everhold_server.api.contract import warned_of
 from everhold_server.api.holdouts import HoldoutSettings, listed, one_more_sealing, seal
 from everhold_server.api.reports import report_on
 from everhold_server.audit import noted
@@ -27,7 +27,7 @@ from everhold_server.open_holdouts import Holdouts, OpenHoldouts
 from everhold_server.principals import Principal, Steward, Viewer
 from everhold_server.web.competitions import Publications, Published
 from everhold_server.web.pages import ENDINGS, Fields, Form, page, place
-from everhold_server.web.views import SAID_OF, View, dependence_of, handed_in
+from everhold_server.web.views import SAID_OF, StewardView, View, ViewerView, dependence_of, handed_in
 
 router = APIRouter()
 
@@ -158,26 +158,22 @@ def _declared(fields: Fields) -> dict[str, Any]:
 
 
 @router.get("/holdouts/{name}")
-def one_holdout(
-    request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer, published: Published
-) -> Response:
+def one_holdout(request: Request, view: ViewerView, published: Published) -> Response:
     """The promise, the remaining budget, and the answers."""
-    return _page(request, View.of(holdouts, name, principal), published)
+    return _page(request, view, published)
 
 
 @router.post("/holdouts/{name}/families")
-def declare(
-    request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form, published: Published
-) -> Response:
+def declare(request: Request, view: StewardView, fields: Form, published: Published) -> Response:
     """Declare a family of queries from the fields of the form, and return the next page."""
     try:
         with warned_of():
             family = fields.text("family")
-            holdouts.whole(name, principal).declare_all(families_of({family: _family(fields)}))
+            view.whole.declare_all(families_of({family: _family(fields)}))
         noted(request, "declare", families=[family])
     except EverholdError as fault:
-        return _page(request, View.of(holdouts, name, principal), published, fields=fields, fault=fault.told)
-    return RedirectResponse(place("holdouts", name) + "#declared", 303)
+        return _page(request, view.anew(), published, fields=fields, fault=fault.told)
+    return RedirectResponse(place("holdouts", view.name) + "#declared", 303)
 
 
 def _family(fields: Fields) -> dict[str, Any]:
@@ -205,9 +201,8 @@ def _page(
 
 
 @router.get("/holdouts/{name}/certificate")
-def certificate(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer) -> Response:
+def certificate(request: Request, view: ViewerView) -> Response:
     """A certificate, signed now."""
-    view = View.of(holdouts, name, principal)
     with warned_of():
         document = view.whole.certificate(queries=view.steward).to_dict()
     return page(
@@ -217,17 +212,16 @@ def certificate(request: Request, name: HoldoutName, holdouts: Holdouts, princip
 
 
 @router.get("/holdouts/{name}/certificate.{form}")
-def certificate_file(name: HoldoutName, form: str, holdouts: Holdouts, principal: Viewer) -> Response:
+def certificate_file(view: ViewerView, form: str) -> Response:
     """The same as a file: a document, or a page that needs nothing else."""
     with warned_of():
-        view = View.of(holdouts, name, principal)
         made = view.whole.certificate(queries=view.steward)
     kinds = {"json": ("application/json", made.to_json), "html": ("text/html; charset=utf-8", made.to_html)}
     if form not in kinds:
         raise QueryRejected(f"A certificate has no form {form!r}. Ask for .json or .html.")
     media, write = kinds[form]
     headers = {
-        "Content-Disposition": f'attachment; filename="{name}.certificate.{form}"', "Cache-Control": "no-store",
+        "Content-Disposition": f'attachment; filename="{view.name}.certificate.{form}"', "Cache-Control": "no-store",
         "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'",
     }  # fmt: skip
     return Response(write(), media_type=media, headers=headers)

@@ -11,16 +11,16 @@ from pydantic import ValidationError
 from everhold.errors import EverholdError, QueryRejected
 from everhold.operations.accounts import Unseal
 from everhold_server.api import people as api
-from everhold_server.api.contract import HoldoutName, warned_of
+from everhold_server.api.contract import warned_of
 from everhold_server.api.holdouts import listed
 from everhold_server.api.people import Part, TokenRequest, Tokens
 from everhold_server.audit import noted
-from everhold_server.open_holdouts import Holdouts, OpenHoldouts
+from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Principal, Role, Steward
 from everhold_server.token_store import TokenStore
 from everhold_server.web.competitions import Published
 from everhold_server.web.pages import Fields, Form, page, place
-from everhold_server.web.views import View
+from everhold_server.web.views import StewardView, View
 
 router = APIRouter()
 
@@ -104,64 +104,61 @@ def audit(
 
 
 @router.post("/holdouts/{name}/allot")
-def allot(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
+def allot(request: Request, view: StewardView, fields: Form) -> Response:
     """Let an analyst spend a part of the budget."""
-    view, queries = View.of(holdouts, name, principal), fields.whole("queries")
+    queries = fields.whole("queries")
     if queries is None:
         raise QueryRejected("The number of queries is missing. Pass a whole number.")
     with warned_of():
         view.whole.allot(fields.text("analyst"), queries=queries, charges=fields.whole("charges"))
     noted(request, "allot", analyst=fields.text("analyst"), queries=queries)
-    return RedirectResponse(place("holdouts", name) + "#allotted", 303)
+    return RedirectResponse(place("holdouts", view.name) + "#allotted", 303)
 
 
 @router.post("/holdouts/{name}/publish")
-def publish(
-    request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, published: Published, fields: Form
-) -> Response:
+def publish(request: Request, view: StewardView, published: Published, fields: Form) -> Response:
     """Let everybody see a competition's public page, or nobody any more."""
-    view, public = View.of(holdouts, name, principal), fields.ticked("public")
+    public = fields.ticked("public")
     if public and view.competition is None:
         raise QueryRejected("This holdout is not a competition, so it has no public page. Publish only a competition.")
-    published.put(name, public=public, by=principal.name)
+    published.put(view.name, public=public, by=view.principal.name)
     noted(request, "publish" if public else "hide")
-    return RedirectResponse(place("holdouts", name) + "#steward", 303)
+    return RedirectResponse(place("holdouts", view.name) + "#steward", 303)
 
 
 @router.get("/holdouts/{name}/unseal")
-def ask_to_unseal(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward) -> Response:
+def ask_to_unseal(request: Request, view: StewardView) -> Response:
     """Page before unsealing: what it tells, and which holdouts would lose their promise."""
-    return _unseal(request, holdouts, View.of(holdouts, name, principal))
+    return _unseal(request, view)
 
 
 @router.post("/holdouts/{name}/unseal")
-def unseal(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
+def unseal(request: Request, view: StewardView, fields: Form) -> Response:
     """End the study."""
-    view = View.of(holdouts, name, principal)
-    if fields.text("confirm") != name:
-        fault = f"That is not the holdout's name. Type {name!r} to confirm, because unsealing cannot be undone."
-        return _unseal(request, holdouts, view, fault=fault)
-    asked = Unseal(confirm=name)
+    if fields.text("confirm") != view.name:
+        fault = f"That is not the holdout's name. Type {view.name!r} to confirm, because unsealing cannot be undone."
+        return _unseal(request, view, fault=fault)
+    asked = Unseal(confirm=view.name)
     try:
-        if (job := request.app.state.jobs.begin(asked, view.whole, by=principal.name)) is not None:
+        if (job := request.app.state.jobs.begin(asked, view.whole, by=view.principal.name)) is not None:
             noted(request, "unseal", job=job.id)
-            return RedirectResponse(place("holdouts", name, "unseal"), 303)
+            return RedirectResponse(place("holdouts", view.name, "unseal"), 303)
         with warned_of():
             told = view.whole.perform(asked)
     except EverholdError as reason:
-        return _unseal(request, holdouts, view, fault=reason.told)
+        return _unseal(request, view, fault=reason.told)
     noted(request, "unseal")
-    return _unseal(request, holdouts, View.of(holdouts, name, principal), told=told)
+    return _unseal(request, view.anew(), told=told)
 
 
-def _unseal(request: Request, holdouts: OpenHoldouts, view: View, *, told: Any = None, fault: str = "") -> Response:
+def _unseal(request: Request, view: View, *, told: Any = None, fault: str = "") -> Response:
     """Return the page for unsealing, with its consequences before it and the results after it."""
     losing, why_not = list[str](), ""
     jobs = request.app.state.jobs.of(view.name)
     job = next((each for each in jobs if each.verb == Unseal.verb and not view.status["closed"]), None)
     try:
         with warned_of():
-            losing = [holdouts.shown_to(view.principal, text) for text in view.whole.affected_holdouts()]
+            losing = [view.holdouts.shown_to(view.principal, text) for text in view.whole.affected_holdouts()]
     except EverholdError as reason:
         why_not = reason.told
     return page(

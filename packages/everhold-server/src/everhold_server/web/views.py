@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Depends
 
 from everhold.asking.model_scores import verdict_at
 from everhold.asking.reports.holdout_ledger import with_names
@@ -17,8 +19,10 @@ from everhold.errors import DependenceError, QueryRejected
 from everhold.ledger.acts import CHECKED, VERDICTS
 from everhold.queries.metrics.registry import METRICS
 from everhold_competitions.competition import LEADER, NOTHING, SCORE
+from everhold_server.api.contract import HoldoutName
 from everhold_server.api.holdouts import status_for
-from everhold_server.principals import Role
+from everhold_server.open_holdouts import Holdouts, OpenHoldouts
+from everhold_server.principals import Analyst, Principal, Role, Steward, Viewer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,8 +30,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
     from everhold.values.units import MeanUnits
-    from everhold_server.open_holdouts import OpenHoldouts
-    from everhold_server.principals import Principal
 
 _SHOWN = ("sequence", "asked_at", "asked", "value", "low", "high", "source", "charged", "analyst", "estimate", "models")
 _DISTANCES = (1, 2, 5, 10, 20, 50, 100)
@@ -64,6 +66,7 @@ class View:
     """Facts about a holdout that one principal may see on its pages.
 
     Attributes:
+        holdouts: All holdouts of the service.
         whole: The holdout as the steward opens it. A page shows nothing of it that is neither public nor the
             principal's own.
         status: Public facts of the holdout. For an analyst, the remaining budget is the analyst's own.
@@ -72,6 +75,7 @@ class View:
         lacking: Reason why `mine` is None, in words. Empty for a viewer.
     """
 
+    holdouts: OpenHoldouts
     whole: Holdout
     status: Mapping[str, Any]
     principal: Principal
@@ -87,11 +91,23 @@ class View:
         """
         whole, status = holdouts.whole(name, principal), status_for(holdouts, name, principal)
         if not principal.at_least(Role.ANALYST):
-            return cls(whole, status, principal, None)
+            return cls(holdouts, whole, status, principal, None)
         try:
-            return cls(whole, status, principal, holdouts.asked_by(name, principal))
+            return cls(holdouts, whole, status, principal, holdouts.asked_by(name, principal))
         except QueryRejected as reason:
-            return cls(whole, status, principal, None, "" if "competition" in status else reason.message)
+            return cls(holdouts, whole, status, principal, None, "" if "competition" in status else reason.message)
+
+    def anew(self) -> View:
+        """Return the facts as they are now, such as after a query."""
+        return View.of(self.holdouts, self.name, self.principal)
+
+    def asking(self) -> Holdout:
+        """Return the holdout opened for the principal, to ask queries.
+
+        Raises:
+            QueryRejected: If the principal is an analyst without an allotment.
+        """
+        return self.holdouts.asked_by(self.name, self.principal)
 
     @property
     def name(self) -> str:
@@ -178,6 +194,21 @@ class View:
     def challenges(self) -> list[dict[str, Any]]:
         """Challenges that this principal may see, latest first."""
         return [row for row in reversed(self.rows) if row["source"] in (*VERDICTS, *CHECKED)]
+
+
+def _seen_by(role: Any) -> Any:
+    """Return a FastAPI dependency: the view of the holdout in the address, for a principal with a role."""
+
+    def view(name: str, holdouts: OpenHoldouts, principal: Principal) -> View:
+        return View.of(holdouts, name, principal)
+
+    view.__annotations__ = {"name": HoldoutName, "holdouts": Holdouts, "principal": role}
+    return Depends(view)
+
+
+ViewerView = Annotated[View, _seen_by(Viewer)]
+AnalystView = Annotated[View, _seen_by(Analyst)]
+StewardView = Annotated[View, _seen_by(Steward)]
 
 
 def _gate_of(view: View, gate: Mapping[str, Any]) -> dict[str, Any]:
