@@ -87,7 +87,7 @@ def test_an_arrival_is_in_one_node_of_each_level() -> None:
             level = ((time + 1) & -(time + 1)).bit_length() - 1  # of the node that was made
             nodes += state.sums[level]
         assert nodes <= counter.levels
-    with pytest.raises(ValueError, match="one more"):
+    with pytest.raises(ValueError, match="that many arrivals were counted already"):
         counter.step(state, 1, NoNoise(0))
 
 

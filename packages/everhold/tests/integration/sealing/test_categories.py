@@ -146,7 +146,7 @@ def test_an_estimator_that_refuses_texts_is_told_of_categories(tmp_path):
     sealed, typed = (frame(seed)[["carrier", "x", "y"]] for seed in (0, 1))
     paths = {"holdout": as_csv(tmp_path, "s", sealed), "training": as_csv(tmp_path, "t", typed)}
     fitted = Strict().fit(typed[["carrier", "x"]], typed["y"])
-    how = r"hold texts: carrier\. If .* rows=eh.Rows\(categories=\['carrier'\]\)"
+    how = r"hold texts: carrier\. Leave .* rows=eh.Rows\(categories=\['carrier'\]\)"
     with eh.Holdout.create(tmp_path / "a.db", "a", **paths, label="y", queries=50) as holdout:
         with pytest.raises(eh.QueryRejected, match=how):
             holdout.ask(eh.accuracy(fitted))
