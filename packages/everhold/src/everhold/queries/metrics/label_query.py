@@ -501,8 +501,8 @@ def note_texts(fault: Exception, rows: Any) -> None:
     kinds: Any = getattr(getattr(rows, "dtypes", None), "items", dict)()
     if texts := [name for name, kind in kinds if kind.kind == "O" and kind.name != "category"]:
         fault.add_note(
-            f"These columns hold texts: {', '.join(texts)}. Leave them out with features=..., or create the holdout with "
-            f"rows=eh.Rows(categories={texts}) if the estimator needs categories."
+            f"These columns hold texts: {', '.join(texts)}. Leave them out with features=..., or create the holdout "
+            f"with rows=eh.Rows(categories={texts}) if the estimator needs categories."
         )
 
 
