@@ -203,7 +203,7 @@ class MeanScoring(Scoring):
         if bound.pair is not None and bound.pair.apart is not None:
             return Prepared(bound, -1, from_training=False, procedure=compiler.planner.procedure_apart(bound))
         better, worse = (one, other) if one.rises else (other, one)  # then the gain is the difference of row values
-        champion = Champion(worse.digest, np.zeros(0, dtype=np.int64), worse.training, worse.predictions)
+        champion = Champion(worse.bound.query, np.zeros(0, dtype=np.int64), worse.training, worse.predictions)
         procedure = procedure_for_gain(better, champion, worse, compiler)
         return Prepared(bound, -1, from_training=False, procedure=procedure)
 

@@ -192,21 +192,21 @@ class TeamFeedback:
     ) -> dict[str, Any]:
         """Challenge the leader with predictions. Return whether they take the lead."""
         if self._was_answered(found):
-            return {"leads": self.session.leader(self.session.accounts()) == found.digest}
+            return {"leads": self.session.leader(self.session.accounts()) == found.bound.query}
         gate_now = self._gate(executor, telling, predictions, training)
         verdict = gate_now.challenge(predictions, training=training)
-        return {"leads": verdict.champion == found.digest, "refused": verdict.refused}
+        return {"leads": verdict.champion == found.bound.query, "refused": verdict.refused}
 
     def _was_answered(self, candidate: Candidate) -> bool:
         """Return whether the ledger has a verdict on these predictions as a challenger of a leader."""
         accounts = self.session.accounts()
         gates, leader, leaders = self.session.gates(accounts), self.session.leader(accounts), self.session.leaders()
-        if leader is None or candidate.digest in leaders[: leaders.index(leader) + 1]:
+        if leader is None or candidate.bound.query in leaders[: leaders.index(leader) + 1]:
             return leader is not None
         gate = gates[-1]
         if gate.champion != leader:  # a disqualified team's: the one before it was challenged in another gate
             return False
-        verdicts = (digest(challenge_of(gate, each, candidate.digest)) for each in leaders)
+        verdicts = (digest(challenge_of(gate, each, candidate.bound.query)) for each in leaders)
         return any(self.session.executor.ledger.find(each) is not None for each in verdicts)
 
     def _is_spent(self, team: str) -> bool:

@@ -407,16 +407,13 @@ class Execution:
         state, made = self.plan.answer(state, seen, rows, noise)
         if (arrived := executor.place.rows) is not None:
             made = [replace(each, answer={**each.answer, "rows": list(arrived)}) for each in made]
-        asked = charged = 0
         try:  # what was charged is public as soon as it was answered
             for draft, outcome in zip(drafts, made, strict=True):
                 source = outcome.answer["source"]
                 if source == "refused" or outcome.charged > self.plan.pricing.most:
                     raise ValueError
-                spent = spending_of(draft.description, source, outcome.charged)
-                asked, charged = asked + spent[0], charged + spent[1]
-            if executor.analyst is not None:
-                accounts.spend(executor.analyst, asked, charged)
+                if executor.analyst is not None:
+                    accounts.spend(executor.analyst, *spending_of(draft.description, source, outcome.charged))
         except ValueError:
             raise EverholdError(
                 "The query would charge more than its stated price, so nothing was charged. Ask another query."

@@ -306,11 +306,6 @@ class Candidate:
         return cls(bound, query.given(compiler.schema), values)
 
     @property
-    def digest(self) -> str:
-        """SHA-256 of the query about the candidate."""
-        return self.bound.query
-
-    @property
     def metric(self) -> dict[str, Any]:
         """The metric's part of the candidate's description."""
         return metric_description(self.bound)
@@ -319,11 +314,6 @@ class Candidate:
     def width(self) -> float:
         """Width of a row value of 1 in the metric's units."""
         return abs(self.bound.at_one - self.bound.at_zero)
-
-    @property
-    def by_position(self) -> bool:
-        """Whether the candidate is an array of predictions for the sealed rows, and not a model."""
-        return self.bound.by_position
 
     @property
     def rises(self) -> bool:
@@ -364,7 +354,7 @@ class Candidate:
 
     def as_champion(self, values: NDArray[Any]) -> Champion:
         """Build the champion that a promoted challenger becomes."""
-        return Champion(self.digest, values, self.training, self.predictions)
+        return Champion(self.bound.query, values, self.training, self.predictions)
 
 
 def of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
@@ -535,7 +525,7 @@ class OutputCandidate(Candidate):
         mechanism, schema, reader = compiler.mechanism, compiler.schema, self.reader
         measure, setting, largest = measure_of(reader.metric), reader.setting, largest_group(mechanism)
         if measure.by_rank:
-            known = self.by_position or champion.by_position or schema.features_public
+            known = self.bound.by_position or champion.by_position or schema.features_public
             check_split(f"a gain in {reader.metric.title or reader.metric.name}", schema, by_rank=known)
             setting = replace(setting, dealt=dealt_by(mechanism, known=known))
         reach = 1.0 if told is None else measure.reach(*told, setting)

@@ -93,15 +93,21 @@ class RowEvidence(Evidence[RowVersion]):
     def version(self, given: Any, *, training: Any = None) -> RowVersion:
         """Return a challenger as a version, after binding it to all sealed rows."""
         made = Candidate.prepared(self.metric, given, training, self.executor.compiler)
-        about = about_of(self.executor.schema, by_position=made.by_position)
-        return RowVersion(made.digest, made.bound.shown, about, None, made, given, training)
+        about = about_of(self.executor.schema, by_position=made.bound.by_position)
+        return RowVersion(made.bound.query, made.bound.shown, about, None, made, given, training)
 
     def opening(self, champion: Any, training: Any, *, margin: Any, limit: int | None) -> Opening:
         """Build the opening of the gate, which evaluates and stores this first champion."""
         first = self.version(champion, training=training).candidate
         arrived = 0 if (growth := growth_of(self.executor)) is None else growth.account.arrivals
         account = GateAccount(
-            self.name, first.metric, checked_margin(margin, first), limit, first.digest, first.digest, arrived=arrived
+            self.name,
+            first.metric,
+            checked_margin(margin, first),
+            limit,
+            first.bound.query,
+            first.bound.query,
+            arrived=arrived,
         )
 
         def look() -> Any:
@@ -134,7 +140,7 @@ class RowEvidence(Evidence[RowVersion]):
         public = None
         if champion.predictions is not None and candidate.predictions is not None:
             public = Candidate.prepared(self.metric, champion.predictions, None, tree.compiler)
-        about = about_of(tree.schema, by_position=candidate.by_position or champion.by_position)
+        about = about_of(tree.schema, by_position=candidate.bound.by_position or champion.by_position)
         return RowChallenge(
             gate, version, tree.schema.about, about, tree.mechanism, candidate, champion,
             candidate.against(champion, public, tree.compiler), version.candidate, self.executor.sealed, self.champions,
@@ -214,10 +220,10 @@ class RowEvidence(Evidence[RowVersion]):
             QueryRejected: If the values are of another model, or of another kind than the champion's. Nothing was
                 changed.
         """
-        if known.by_position != new.by_position:
+        if known.by_position != new.bound.by_position:
             way = "predictions, for the rows that arrived alone" if known.by_position else "the same model or rule"
             raise QueryRejected(f"The champion of gate {gate.name!r} was given in another form. Pass {way}.")
-        if known.by_position or gate.champion in (new.digest, *self._digests_before(given, window)):
+        if known.by_position or gate.champion in (new.bound.query, *self._digests_before(given, window)):
             return
         raise QueryRejected(
             f"This model is not the champion of gate {gate.name!r}, or cannot be recognized as such. Pass the same "
@@ -241,7 +247,7 @@ class RowEvidence(Evidence[RowVersion]):
             training = parted(trained, schema, sealed=False) if trained else None
             yield Candidate.prepared(
                 self.metric, champion, None, replace(compiler, schema=schema, training=training)
-            ).digest  # fmt: skip
+            ).bound.query  # fmt: skip
 
     def facts(self, gate: GateAccount, head: Head) -> dict[str, Any]:
         """Return the facts of `Gate.status` about rows, plan and the smallest provable gain."""
@@ -279,7 +285,7 @@ class RowChallenge(Challenge):
         """Public facts about the units of the gain, if they differ from [-1, 1] of a mean."""
         width = {} if self.candidate.width == 1.0 else {GAIN_WIDTH: self.candidate.width}
         scale = {**width, GAIN_OPEN: True} if any(self.candidate.bound.unbounded) else width
-        return marked(scale, by_position=self.candidate.by_position or self.champion.by_position)
+        return marked(scale, by_position=self.candidate.bound.by_position or self.champion.by_position)
 
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]

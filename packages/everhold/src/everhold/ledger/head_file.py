@@ -12,8 +12,8 @@ import json
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger.chain import canonical
@@ -69,10 +69,6 @@ class Reached:
             accounts.lost.generation, head.sequence, head.entry_hash, asked, head.charged, accounts.closed,
             state.get("labels", 0), state.get("asked", 0),
         )  # fmt: skip
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all attributes by name, in the form of the head file."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
         """Check that a database has this head among its entries, so that it was not set back.
@@ -133,7 +129,7 @@ class HeadFile:
         try:
             descriptor = create_private(self.path)
             try:
-                os.write(descriptor, self._place(canonical(reached.to_dict())) + bytes(_PLACE))
+                os.write(descriptor, self._place(canonical(asdict(reached))) + bytes(_PLACE))
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -174,7 +170,7 @@ class HeadFile:
                 first, second = self._opened(content)
                 if max(first, second) < reached:
                     os.lseek(descriptor, 0 if first < second else _PLACE, os.SEEK_SET)  # the older one
-                    os.write(descriptor, self._place(canonical(reached.to_dict())))
+                    os.write(descriptor, self._place(canonical(asdict(reached))))
                     _sync(descriptor)
             finally:
                 os.close(descriptor)
