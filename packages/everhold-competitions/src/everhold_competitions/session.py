@@ -334,7 +334,7 @@ class CompetitionSession:
             if self.is_over(accounts):
                 raise QueryRejected("The competition is over. No submission can be chosen any more.")
             if known.out:
-                raise QueryRejected(f"Team {team!r} is disqualified.")
+                raise QueryRejected(f"Team {team!r} is disqualified. Ask the host.")
             return known.final != predicted
 
         self.record(

@@ -206,7 +206,7 @@ class Submissions(LedgerExtension):
             return
         public = description.get("public", "")
         if not (_is_name(team) and _is_digest(predictions) and type(final) is bool and _is_public(public)):
-            raise ValueError("the submission is malformed")
+            raise ValueError("the entry of a submission is malformed")
         self.receive(team, predictions, final=final, public=public)
 
     def _moderate(self, description: Mapping[str, Any], source: object) -> None:
@@ -215,7 +215,7 @@ class Submissions(LedgerExtension):
             raise ValueError("the host changed the competition after its end")
         if source == DEADLINE:
             if not (isinstance(deadline, str) and deadline):
-                raise ValueError("the deadline is malformed")
+                raise ValueError("the entry of a deadline is malformed")
             self.deadline, self.moved = deadline, self.moved + 1
             return
         known = self.teams.get(team) if _is_name(team) else None

@@ -113,8 +113,9 @@ class Watermark:
             )
         if self.until is None:
             raise HoldoutRejected(
-                "A table to which rows arrive is sealed up to a time. Pass until=, such as "
-                f"arrived={self.column!r}, until='2026-12-01', where all rows of earlier times are there."
+                "until= is missing, and a table to which rows arrive is sealed up to a time. Pass "
+                f"arrived={self.column!r} and until='2026-12-01', or another time before which no more rows will "
+                "arrive."
             )
 
 

@@ -160,7 +160,7 @@ def test_a_table_without_a_watermark_does_not_grow(tmp_path, pond):
     with created(tmp_path, Arriving(pond.file, "flights")) as whole, pytest.raises(QueryRejected, match="arrived="):
         whole.append(until="2026-08-01")
     for arrived, until, said in (
-        ("day", None, "up to a time. Pass until="),
+        ("day", None, "sealed up to a time. Pass arrived="),
         ("delay", "2026-06-01", "not a column of dates"),
     ):
         with pytest.raises(HoldoutRejected, match=said):

@@ -61,7 +61,7 @@ def check_network(data: Mapping[str, Any] | None) -> None:
     if isinstance(names, list) and len(names) > MOST_NODES:
         raise _too_large(f"{len(names):,} nodes", f"{MOST_NODES:,} nodes")
     if isinstance(states, list) and any(isinstance(count, int) and count > MOST_STATES for count in states):
-        raise _too_large("a node of too many states", f"{MOST_STATES} states")
+        raise _too_large("a node with too many states", f"{MOST_STATES} states")
 
 
 def _too_large(what: str, most: str) -> TooMuchWork:

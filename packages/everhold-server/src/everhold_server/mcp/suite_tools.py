@@ -185,7 +185,7 @@ class CaseTools:
     def _opened(self, gate: Gate, challenger: str) -> OpenChallenge:
         found = gate.find_open(challenger)
         if found is None:
-            raise QueryRejected(f"No challenge {challenger!r} is or was open.")
+            raise QueryRejected(f"There is no challenge of {challenger!r}. Open one first.")
         return found
 
     def _lacking(self, gate: Gate) -> OpenChallenge | None:

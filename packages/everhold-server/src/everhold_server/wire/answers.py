@@ -78,7 +78,7 @@ def result_from(document: Mapping[str, Any]) -> Any:
         for place, name in dict(whole.pop(_INFINITE, {})).items():
             whole = _placed(whole, place.split("/")[1:], _NUMBERS[name])
         if type(found := _read(whole)) is dict:
-            raise ValueError(f"its kind is {whole.get(RESULT)!r}")
+            raise ValueError(f"its kind {whole.get(RESULT)!r} is unknown")
         return found
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as fault:
         raise ValueError(

@@ -253,7 +253,10 @@ class BoundTexts(BoundFamily):
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Self:
         """Rebuild the family from the plain data that `to_dict` returns."""
         if data["version"] != _VERSION:
-            raise ValueError(f"texts are priced by version {data['version']!r}, and here by {_VERSION}")
+            raise ValueError(
+                f"the family of texts has weights of version {data['version']!r}, and this version of everhold has "
+                f"version {_VERSION}"
+            )
         categories = {str(name): tuple(values) for name, values in data["categories"]}
         return cls(float(data["bits"]), categories, schema)
 

@@ -225,16 +225,17 @@ class Gates(LedgerExtension):
             return
         check = CHECK in description
         if check and source != KEPT:
-            raise ValueError("an entry of a check promotes a challenger, which a check never does")
+            raise ValueError("a check promoted a version, which checks never do")
         stopped = source == KEPT and charged == 1 and (check or description.get("opened") is not None)
         if charged != (source == PROMOTED) and not stopped:
             raise ValueError(
-                "a promotion, a check or a stop for futility costs one surprise, and nothing else is charged"
+                "the charge of a verdict is wrong: only a promotion, a new verdict of a check and a stop for "
+                "futility cost a surprise"
             )
         champion, challenger = description.get("champion"), description.get("challenger")
         gate = self._gate_of(description)
         if gate is None or not _is_digest(challenger):
-            raise ValueError("the challenge is malformed")
+            raise ValueError("the entry of a challenge is malformed")
         if champion != gate.champion:
             raise ValueError("a challenge was decided against a model that was not the champion of its gate")
         if gate.left < 1:
@@ -323,7 +324,7 @@ class Opened:
         sound = sound and all(type(count) is int and count >= 1 for count in counts) and self.looks <= _MOST_LOOKS
         sound = sound and type(self.futility) is bool and (self.analyst is None or isinstance(self.analyst, str))
         if not (sound and len(self.results) < self.looks):
-            raise ValueError("the open challenge is malformed")
+            raise ValueError("the record of an open challenge is malformed")
 
     @property
     def marks(self) -> int:
@@ -417,13 +418,13 @@ class OpenChallenges(LedgerExtension):
             named = ("gate", "name", "challenger", "champion", "nats", "looks", "entry", "analyst")
             made = Opened.read([*map(description.get, named), description.get("futility", False), []])
             if made.gate in self.by_gate:
-                raise ValueError("the gate has an open challenge already")
+                raise ValueError("a challenge was opened at a gate that has an open one already")
             self.by_gate[made.gate] = made
             self.opened += 1
             return
         before = self.by_gate.get(str(description.get("gate")))
         if before is None or before.entry != description.get("entry"):
-            raise ValueError("there is no such open challenge")
+            raise ValueError("a look is at a challenge that is not open")
         if description.get("look") != len(before.results) + 1:
             raise ValueError("a look at an open challenge has the wrong number")
         self.by_gate[before.gate] = before.after(str(description.get("results")))

@@ -202,8 +202,8 @@ class RowEvidence(Evidence[RowVersion]):
             now = accounts.of(Gates).by_name[gate.name]
             if (now.champion, now.arrived) != (gate.champion, gate.arrived):
                 raise QueryRejected(
-                    f"Gate {gate.name!r} got another champion, or values for the new rows, "
-                    "at the same time. Look at its status."
+                    f"Gate {gate.name!r} got another champion, or values for the new rows, at the same time. Read "
+                    "the status of the gate, and try again."
                 )
 
         def keep() -> None:

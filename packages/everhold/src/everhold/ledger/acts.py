@@ -423,7 +423,7 @@ def _replay_act(
     """Apply an extension's act, which must have no charge. The analyst's allotment is reduced by what it reserves."""
     accounts.of(extension).replay(description, source)
     if charged:
-        raise ValueError(f"an act ({source}) itself is never charged")
+        raise ValueError(f"the entry of an act ({source}) has a charge, and acts are never charged")
     name = description.get(ANALYST)
     if isinstance(name, str):
         accounts.spend(name, *spending_of(description, source, charged))
@@ -645,7 +645,7 @@ class Arrivals(LedgerExtension):
         names = ("arrivals", "rows", "training_rows", "retirements", "retired", "opened")
         counts = {name: stored[name] for name in names}
         if not all(map(_is_whole, counts.values())):
-            raise ValueError("the arrivals are malformed")
+            raise ValueError("the record of arrivals is malformed")
         return cls(**counts, trees=[_tree(line) for line in stored["trees"]])
 
     def stored(self) -> dict[str, Any] | None:

@@ -93,9 +93,8 @@ def mechanism_from_dict(described: Mapping[str, Any], dependence: DependenceMode
     made = kind(**shared, **described["parameters"], dependence=dependence)
     if made.parameters().keys() != described["parameters"].keys():
         raise ValueError(
-            f"The mechanism {made.name} has the parameters {', '.join(made.parameters())}, and "
-            f"{', '.join(described['parameters'])} are given. Open the holdout with the version of everhold that "
-            "created it."
+            f"The mechanism {made.name} has the parameters {', '.join(made.parameters())}, and the ledger has "
+            f"{', '.join(described['parameters'])}. Open the holdout with the version of everhold that created it."
         )
     return made
 

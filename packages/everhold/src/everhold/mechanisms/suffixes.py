@@ -52,7 +52,7 @@ class Suffix:
             ValueError: If `stored` never returns such a thing.
         """
         if len(stored) != 6 or any(type(each) is not int or each < 0 for each in stored):
-            raise ValueError("The stored tree of suffixes cannot be read.")
+            raise ValueError("The stored record of a budget that began at an arrival cannot be read.")
         number, arrival, first, asked, charged, labels = stored
         return cls(number, arrival, first, State(asked, charged, 0, labels))
 

@@ -119,7 +119,7 @@ class HoldoutOperation(Generic[Result]):
         for name, value in facts.items():
             if name not in HoldoutOperation.__annotations__:
                 raise TypeError(
-                    f"{cls.__name__} says {name}=... An operation may say "
+                    f"{cls.__name__} has the unknown setting {name}. Use only "
                     f"{', '.join(HoldoutOperation.__annotations__)}."
                 )
             setattr(cls, name, value)

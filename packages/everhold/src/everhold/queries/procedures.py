@@ -439,7 +439,7 @@ class TrainingEvaluator:
     def _monitor(self) -> DependenceMonitor:
         """The monitor that compares training values of queries with the declared dependence."""
         if self.training is None:
-            raise TypeError("There are no training rows to watch for dependence.")
+            raise TypeError("Dependence is tested on training rows, and there are none.")
         return dependence_monitor(self.training, self.mechanism, self.schema)
 
     def counted(self, bound: Sequence[BoundQuery]) -> dict[int, tuple[int, int, Any]]:

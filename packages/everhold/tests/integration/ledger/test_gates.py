@@ -74,8 +74,8 @@ def test_more_challenges_than_the_limit_are_refused():
 
 def test_a_promotion_at_another_price_is_found_out():
     accounts = Accounts(extensions={"gates": opened()})
-    assert "costs one surprise" in str(accounts.replay(challenge(A, B), {"source": PROMOTED}, 0))
-    assert "costs one surprise" in str(accounts.replay(challenge(A, B), {"source": KEPT}, 1))
+    assert "the charge of a verdict is wrong" in str(accounts.replay(challenge(A, B), {"source": PROMOTED}, 0))
+    assert "the charge of a verdict is wrong" in str(accounts.replay(challenge(A, B), {"source": KEPT}, 1))
     assert accounts.replay(challenge(A, B), {"source": PROMOTED}, 1) is None
 
 

@@ -307,7 +307,7 @@ class MomentQuery(DerivedQuery):
         if self.name != "correlation":  # which has no units
             area = variables[0].value.width * variables[-1].value.width
             if not math.isfinite(area) or area < sys.float_info.min:
-                raise rejected("the product of the two ranges is not a usable number", "choose other units")
+                raise rejected("the product of the two ranges is 0 or not a finite number", "choose other units")
         words = self.name.replace("_", " ")
         return BoundDerived(
             name=f"a {words}",

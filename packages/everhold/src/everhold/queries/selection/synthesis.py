@@ -378,8 +378,8 @@ def check_universe_columns(universe: Universe, schema: Schema) -> None:
             )
         if not _fits(column, kind):
             raise QueryRejected(
-                f"The column {column.name!r} holds {kind.value}s, and the universe describes it otherwise. List "
-                "values of that kind, or pass edges for numbers."
+                f"The column {column.name!r} holds {kind.value}s, and the universe lists other values for it. List "
+                f"{kind.value}s, or pass edges for numbers."
             )
 
 

@@ -136,7 +136,7 @@ def by_time(times: NDArray[np.float64], share: float, *, gap: float, block: floa
     """
     rows = len(times)
     if (times.max() - times.min()) / block >= _MOST_BLOCKS:
-        raise _refused(f"Blocks of {block:g} are too short for such times", "Pass a larger --block or --gap")
+        raise _refused(f"Blocks of length {block:g} are too short for the series", "Pass a larger --block or --gap")
     first = float(np.sort(times)[rows - _number(rows, share, "rows")])
     side = np.where(times >= first, _SEALED, np.where(times > first - gap, _NOBODY, _TRAINED)).astype(np.int8)
     parts = Parts(side)
@@ -160,7 +160,7 @@ def _drawn(count: int, share: float, rng: np.random.Generator, what: str) -> NDA
 def _number(count: int, share: float, what: str) -> int:
     """Return the number of units to seal, at least one and fewer than all."""
     if count < 2:
-        raise _refused(f"There are {count} {what}", "At least two are needed, one for each file")
+        raise _refused(f"The table has {count} {what}", "At least two are needed, one for each file")
     return min(max(round(share * count), 1), count - 1)
 
 
