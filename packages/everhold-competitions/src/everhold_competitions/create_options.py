@@ -136,7 +136,7 @@ class CompetitionOptions(_CompetitionTerms):
         """Return the options that were given, under the names that `Holdout.create` uses.
 
         Raises:
-            Misuse: If an option belongs to another one, which was not given.
+            Misuse: If an option is only for use with another option that was not given.
         """
         given = given_options(self)
         if self.feedback is None:

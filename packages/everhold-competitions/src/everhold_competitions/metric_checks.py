@@ -32,7 +32,7 @@ def check_metric(metric: str | Mapping[str, Any], score: Score | None, schema: S
     """Check that submissions can be scored by the metric, and raise HoldoutRejected if not.
 
     Raises:
-        HoldoutRejected: If the labels are of another kind, or a range is missing. Nothing was created.
+        HoldoutRejected: If the metric does not suit the labels, or a range is missing. Nothing was created.
     """
     if isinstance(metric, Mapping) and metric.get("loss") == "log" and schema.label_kind != "binary":
         raise HoldoutRejected(

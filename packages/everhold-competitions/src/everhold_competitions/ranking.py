@@ -101,7 +101,7 @@ def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
 def _answered(contest: CompetitionSession, team: Team) -> Told | None:
     """Return the score and interval of a team's final submission, None if the team has no answer for it.
 
-    The score is None if the answer only confirmed a guess.
+    The score is None if the answer only confirmed a guess, because then no sealed score is known.
     """
     entry = contest.executor.ledger.find(contest.scoring.score_digest(team.final))
     if entry is None or entry.answer["low"] is None:

@@ -52,7 +52,7 @@ def array_of(values: Sequence[Any], *, otherwise: str = "O") -> np.ma.MaskedArra
     """Return a column of Python values as an array: int64, float64, bool, datetime64[us] in UTC, or objects.
 
     Args:
-        values: Values from the driver. None stands for a missing value.
+        values: Values from the driver. None is a missing value.
         otherwise: Type of the array if all are missing; decimals become doubles, even whole ones, if that is "float64".
 
     Examples:

@@ -403,7 +403,7 @@ class Database(Remote):
         **arrives: ``arrived`` and ``until`` of a table to which rows arrive, as for `Remote`.
 
     Raises:
-        ValueError: If the address or the name is none.
+        ValueError: If the address or the name of the table cannot be used.
 
     Examples:
         >>> flights = Database("postgresql://steward:secret@db/study?sslmode=require", "study.flights")

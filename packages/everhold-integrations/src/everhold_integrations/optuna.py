@@ -217,7 +217,7 @@ class SealedObjective:
         """Return the query of a finished trial, built again by the objective.
 
         Raises:
-            QueryRejected: If it differs from the one that was asked.
+            QueryRejected: If the query differs from the one that the trial asked.
         """
         returned = made_by(trial)
         if isinstance(returned, Answer):

@@ -200,7 +200,7 @@ class WorthBar:
 
     Attributes:
         assumption: Name of the assumption.
-        label: Text beside the bar.
+        label: Note beside the bar.
     """
 
     assumption: str
@@ -212,7 +212,7 @@ def worth_chart(bars: Sequence[WorthBar], *, title: str) -> alt.LayerChart:
     """Return a chart with a labelled bar for each assumption.
 
     Args:
-        bars: Bars from top to bottom. A radius of more than half the range is cut off there.
+        bars: Bars from top to bottom. A radius of more than half the range is drawn as half the range.
         title: The title of the horizontal axis.
     """
     import altair as alt

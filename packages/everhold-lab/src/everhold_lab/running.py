@@ -355,7 +355,7 @@ class RunCheckpoint:
     """File with the finished tasks of an experiment. A fingerprint identifies the experiment's parameters.
 
     Attributes:
-        path: The file; runs with another fingerprint have another one.
+        path: The checkpoint file. Runs with another fingerprint have another file.
         fingerprint: Fingerprint of the parameters from `fingerprint_of`, which every line carries.
     """
 
@@ -440,7 +440,8 @@ def run(
 
     Into the folder go ``NAME.parquet`` with all measured rows, ``NAME.json`` with everything else, the pictures as SVG
     and ``report.html`` about all experiments of this folder. Finished tasks are kept in ``checkpoints/``: the same call
-    continues there; more repetitions are added to those that there are; other sizes or another seed start anew.
+    continues from them. A larger number of repetitions adds to the finished ones. Other sizes or another seed start
+    from the beginning.
 
     Args:
         experiment: Experiment to run.

@@ -104,7 +104,7 @@ class SyntheticTable(WeightedCells):
             vector: Shape (cells,), boolean or numbers in [0, 1].
 
         Raises:
-            ValueError: If the shape is another one or a value is outside [0, 1].
+            ValueError: If the array has another shape or a value outside [0, 1].
         """
         values = np.asarray(vector, dtype=np.float64)
         if values.shape != self.weights.shape or not bool(np.all((values >= 0.0) & (values <= 1.0))):

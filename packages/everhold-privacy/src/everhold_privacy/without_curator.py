@@ -99,7 +99,7 @@ class RandomisedResponse:
             noise: Source of the words.
 
         Raises:
-            ValueError: If a class is none of these.
+            ValueError: If a class is not a whole number in this range.
         """
         values = np.asarray(own, dtype=np.int64)
         if values.ndim != 1 or np.any((values < 0) | (values >= self.classes)):
@@ -359,7 +359,7 @@ class DensityEstimator:
         """Return the bits after the arrival of an item, whose bit is drawn again.
 
         Raises:
-            ValueError: If it is none of the items.
+            ValueError: If ``item`` is not a number of an item.
         """
         if not 0 <= item < self.items:
             raise ValueError(f"item is {item}. Pass a number from 0 to {self.items - 1}.")

@@ -106,7 +106,7 @@ class AuditLog:
         Args:
             principal: Reader of the log. A reader who is limited to some holdouts sees the acts on those only.
             before: Only acts with a smaller number.
-            limit: At most so many.
+            limit: Largest number of acts to return.
         """
         wanted = sa.select(audit).order_by(audit.c.number.desc()).limit(limit)
         if before is not None:

@@ -126,7 +126,7 @@ def create(
         name: Name of the new holdout.
         holdout: The rows to seal, as for `Holdout.create`. A file stays where it is: put it away.
         training: Training rows, which are not sealed.
-        settings: Settings of `Holdout.create`. Those that are None are left out. An API knows them by their flat
+        settings: Settings of `Holdout.create`. Arguments that are None are not sent. An API knows them by their flat
             names.
 
     Raises:

@@ -224,7 +224,7 @@ class _Lease:
         return None
 
     def keep(self, current: Callable[[], Line | None]) -> None:
-        """Renew the lease and report progress until the job ends. The process exits if another one took the lease."""
+        """Renew the lease and report progress until the job ends. The process exits if another took the lease."""
         before = -1
         while not self._ended.wait(_RENEWED):
             line = current()

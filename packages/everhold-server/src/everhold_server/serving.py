@@ -142,7 +142,7 @@ def token_store_of(storage: str, *, create: bool = True) -> TokenStore:
 
     Args:
         storage: Path or URL.
-        create: Whether it is made if it is not there.
+        create: Whether to create the store if it does not exist.
 
     Raises:
         HoldoutNotFound: If it is not there and not made.

@@ -270,7 +270,7 @@ class OpenIDSignIn(SignIn):
             nonce: Nonce of this sign-in.
 
         Raises:
-            JoseError: If one of them is not.
+            JoseError: If the token or one of its claims is not valid.
         """
         from joserfc import jwt
         from joserfc.errors import InvalidClaimError
@@ -321,7 +321,8 @@ class OpenIDSignIn(SignIn):
 
         Raises:
             SignInRefused: If the provider refuses the request.
-            Unavailable: If it gives no answer, or another one, or too many wait for one.
+            Unavailable: If the provider gives no answer or an unexpected one, or if too many requests wait for the
+                provider.
         """
         if not _AT_PROVIDER.acquire(blocking=False):
             raise Unavailable(

@@ -98,7 +98,7 @@ class RequestContent:
 
         Raises:
             Unusable: If it is no JSON, or an object has a name twice. Nothing is charged.
-            RequestValidationError: If it is something else; an empty object stands for a part that is missing.
+            RequestValidationError: If the document is of another form. A missing part is read as an empty object.
         """
         return _document(model, self.written(part))
 

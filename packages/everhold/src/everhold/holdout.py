@@ -241,10 +241,10 @@ class Holdout:
             storage: As for `create`, or the address of a service, such as ``"https://holdout.example"``: see
                 `everhold.connect`. Its token is in the environment variable ``EVERHOLD_TOKEN``.
             name: Name of the holdout.
-            recover: Whether to continue with a database that was set back to an older copy. What it lost then counts
-                as spent; if the file of the newest head is lost, too, all that is left counts as spent. If there is a
+            recover: Whether to continue with a database that was set back to an older copy. What it lost then counts as
+                spent; if the file of the newest head is lost, too, all that is left counts as spent. If there is a
                 backup, restore the newest one instead: then nothing is lost. The certificate shows a recovery.
-                Allotments are taken back: allot them anew. A ladder that lost a new best cannot continue, nor can
+                Allotments end, so set them again. A ladder that lost a new best cannot continue, nor can
                 guess-and-check without that file.
             engine: Engine with the sealed rows, if they stay in an engine that needs a session from the caller. By
                 default the engine is found by the facts in the ledger and the variable ``EVERHOLD_ENGINE``.
@@ -795,15 +795,15 @@ class Holdout:
         Usually it is one transaction. If the process is interrupted, whatever was answered is free when asked again.
 
         Args:
-            queries: Queries as for `ask`, including metrics of models, but none that is made of several queries or has
-                a price of its own. All are one step.
+            queries: Queries as for `ask`, including metrics of models, but no query that is computed from several
+                queries or has a price of its own. All are one step.
             guesses: One guess or None for each query.
             silent: Whether to register the queries without answers, as for `ask`.
             reveal: With ``"all"`` everything is told: intervals are as narrow as those of surprises, and nothing is
                 charged, but later queries have wider ones, because they pay for what was told.
 
         Raises:
-            QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
+            QueryRejected: If one of the queries cannot be asked. Then none is asked, and nothing was charged.
         """
         return self._transport.perform(AskMany(queries=queries, guesses=guesses, silent=silent, reveal=reveal))
 
@@ -827,9 +827,9 @@ class Holdout:
     def unseal(self) -> Unsealed:
         """End the study: tell every sealed number, exactly and at no cost, and answer no new query ever after.
 
-        Each query that was asked, also silently, has the mean over the sealed rows, and an interval that holds for
-        the population together with all others. That is safe only because the same transaction closes the ledger.
-        Whatever was asked before stays free. Unsealing again tells the same.
+        Each query that was asked, also silently, has the mean over the sealed rows, and an interval that holds for the
+        population together with all others. That is safe only because the same transaction closes the ledger. Whatever
+        was asked before stays free. A second call returns the same numbers.
 
         Other holdouts lose their promise that share rows with this one, or hold the next block of the same series
         without an embargo (`affected_holdouts`). So does any earlier copy of database and folder.

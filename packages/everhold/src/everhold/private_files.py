@@ -110,7 +110,7 @@ def private_folder(path: Path, *, ours: Callable[[str], bool] = lambda _: True) 
 
     Args:
         path: Path of the folder.
-        ours: Whether a name in it is everhold's. A folder with anything else in it is left as it is.
+        ours: Whether a name in it is everhold's. A folder that has other content is not changed.
 
     Raises:
         FileExistsError: If others can enter it, and something in it is not everhold's.
@@ -156,7 +156,7 @@ def check_private(path: Path) -> None:
 
 
 def _is_open(path: Path) -> bool:
-    """Return whether users other than the owner can open a file or folder. False if it is not there."""
+    """Return whether users other than the owner can open a file or folder. False if it does not exist."""
     try:
         return _HAS_PERMISSIONS and bool(path.stat().st_mode & _OTHERS)
     except FileNotFoundError:

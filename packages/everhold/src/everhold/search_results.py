@@ -107,7 +107,7 @@ def results_table(lines: Sequence[SearchLine], *, greater: bool) -> dict[str, An
 
 
 def number_of(answer: Answer | None, name: str) -> float:
-    """Return a number of an answer, the sealed one if it is silent, or nan if there is none."""
+    """Return a number of an answer, or the sealed number of a silent answer. nan if the answer has no such number."""
     number = getattr(answer, name, None)
     if number is None:
         number = getattr(answer, {"value": "sealed", "low": "sealed_low", "high": "sealed_high"}[name], None)

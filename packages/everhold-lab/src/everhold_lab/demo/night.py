@@ -96,7 +96,7 @@ class Night:
 
         Args:
             name: Name of the judge.
-            judge: Whether a model is better than the one that is kept.
+            judge: Function that says whether a model is better than the present one.
             training: The agent's own rows, for its ideas.
             bare: Whether the agent is told the score on the sealed rows.
         """

@@ -392,7 +392,7 @@ def _inside(trial: Trial) -> bool:
 
 
 def closing_paragraph(result: DemoResult) -> str:
-    """Return a paragraph that sums up the demonstration for decision makers. It says so if a promise was broken."""
+    """Return a paragraph that sums up the demonstration for decision makers, and says if a promise was broken."""
     return " ".join((_on_the_bare(result), _on_everhold(result), *_of_the_honest(result.trials)))
 
 

@@ -162,7 +162,7 @@ class WidthsExperiment(Experiment):
     def _widths(self, setting: Setting) -> list[Row]:
         """Return a line for every bound at one setting.
 
-        The radius is None where no bound below the whole range is promised.
+        The radius is None if no bound below the whole range is promised.
         """
         planned = _planned(setting["sealed"], setting["queries"], setting["surprises"], self.confidence)
         own = [

@@ -38,7 +38,7 @@ class Release(Display):
         statement: What is promised, in words.
         source: The theorem that proves it.
         step: Step of the grid on which value and noise live; the query has to be evaluated to within half of it.
-        simulated: Whether the noise can be reproduced, so that the number is not private at all.
+        simulated: Whether the noise has a known seed, so that the number is not private.
     """
 
     value: float

@@ -341,7 +341,7 @@ class ParameterFreeLadder:
             losses: Shape (rows,), the submission's loss in [0, 1] on each sealed row.
 
         Raises:
-            ValueError: If they are not so, or not as many as before.
+            ValueError: If the losses are not numbers from 0 to 1, or not as many as before.
         """
         new = np.asarray(losses, dtype=np.float64)
         if new.ndim != 1 or not new.size or not bool(np.all((new >= 0.0) & (new <= 1.0))):

@@ -220,7 +220,7 @@ class QuantileBins:
             below: Rows below each inner edge in grid units, shape (bins - 1,), as of `below`.
 
         Raises:
-            ValueError: If the shape is another one or they are not integers.
+            ValueError: If the array has another shape or does not hold integers.
         """
         inner = np.asarray(below)
         if inner.shape != (self.bins - 1,) or inner.dtype.kind not in "iu":

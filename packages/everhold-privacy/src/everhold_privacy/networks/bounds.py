@@ -495,7 +495,7 @@ class NetworkBounds:
 
     Args:
         parts: The network taken apart into components.
-        changes: Bounds D_i that the kind of network has beside those of all, for all nodes.
+        changes: Bounds D_i for all nodes that hold only for this kind of network, in addition to the general ones.
     """
 
     def __init__(

@@ -88,7 +88,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
         method: "mwem" or "blr".
         price: Credits that it costs.
         rounds: Rounds of MWEM; None for the best number.
-        marginals: The family as a number of columns; None where it is another one.
+        marginals: Number k if the family has all counts of k columns; None for other families.
     """
 
     universe: Universe

@@ -112,7 +112,7 @@ def families_of(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the declared families of a request, after a check of their number.
 
     Raises:
-        QueryRejected: If one of them is none, or there are too many. Nothing was changed.
+        QueryRejected: If one of the entries is not a family, or there are too many families. Nothing was changed.
     """
     listed = sum(len(each["listed"]) for each in given.values() if isinstance(each.get("listed"), list))
     if len(given) > _MOST_FAMILIES or listed > _MOST_LISTED:
@@ -172,7 +172,7 @@ def with_fields(received: RequestContent, fields: Sequence[Parameter]) -> Reques
     """Return a form request with its JSON document completed from text, number and file fields.
 
     Raises:
-        QueryRejected: If a number is none, or a part would not be read, such as a misspelled one.
+        QueryRejected: If a field is not a number, or the form has a part that is not used, such as a misspelled one.
     """
     if "" in received.texts or not any(each.holds(AnyModel) for each in fields):
         return received

@@ -239,7 +239,7 @@ def own_name(name: str | None, principal: Principal, *, reads: bool = False) -> 
             such a steward acts under the steward's own name.
 
     Raises:
-        Forbidden: If an analyst names another one.
+        Forbidden: If an analyst sends the name of another analyst.
     """
     if principal.role is Role.STEWARD:
         return name or (None if reads else principal.name)
@@ -253,7 +253,7 @@ def submission_in(received: RequestContent, holdout: Holdout, principal: Princip
 
     Raises:
         Forbidden: If it is for another's team.
-        QueryRejected: If a part of the form is none of a submission's, or the predictions cannot be read.
+        QueryRejected: If the form has a part that submissions do not have, or the predictions cannot be read.
     """
     fields = _sorted(Submit)[1]
     document = with_fields(received, fields).document(model_of(Submit))

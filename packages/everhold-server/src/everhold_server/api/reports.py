@@ -234,7 +234,7 @@ def chosen(answers: list[str]) -> dict[str, str | int]:
     """Return the answers for a certificate's first page: for each label, the sequence or SHA-256 of an answer.
 
     Raises:
-        QueryRejected: If one of them is not ID=NAME with a name of its own.
+        QueryRejected: If an answer is not given as ID=NAME, or two have the same name.
     """
     found: dict[str, str | int] = {}
     for given in answers:
@@ -274,7 +274,7 @@ def report_on(path: Path, public_key: str | None) -> dict[str, Any]:
     """Check a certificate file, and return the findings as plain data of a `CertificateReport`.
 
     Raises:
-        QueryRejected: If the key is none, or the file cannot be read within its limits.
+        QueryRejected: If the public key cannot be used, or the file is too large or unreadable.
     """
     if public_key is not None and not _KEY.fullmatch(public_key.strip()):
         raise QueryRejected("The public key is no key. Pass 64 hexadecimal digits, as the steward gave them to you.")

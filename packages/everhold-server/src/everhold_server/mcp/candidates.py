@@ -35,7 +35,7 @@ _COLUMN = "prediction"
 
 @dataclass(frozen=True, slots=True)
 class PredictionsFolder:
-    """Folder from which an agent's files of predictions are read. Files elsewhere are refused.
+    """Folder from which an agent's files of predictions are read. Files in other folders are refused.
 
     Attributes:
         path: The folder; agents may write to it, and nothing secret lies there.

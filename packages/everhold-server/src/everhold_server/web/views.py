@@ -116,7 +116,7 @@ class View:
 
     @property
     def competition(self) -> Mapping[str, Any] | None:
-        """Terms of the competition, None if the holdout is none."""
+        """Terms of the competition, or None if the holdout is not a competition."""
         found: Mapping[str, Any] | None = self.status.get("competition")
         return found
 

@@ -62,7 +62,7 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
         tables: Tables of predictions by file name.
 
     Raises:
-        QueryRejected: If they are none of this, or far too many. Nothing is charged.
+        QueryRejected: If the predictions have none of these forms, or are far too many. Nothing is charged.
     """
     if isinstance(written, str):
         return a_text(written, "the rule")

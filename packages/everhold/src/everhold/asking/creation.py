@@ -84,7 +84,7 @@ class StudyRequest:
 
     @property
     def handed_in(self) -> Mechanism | None:
-        """The requested mechanism if it was given as an object, or None if by name or not at all."""
+        """The requested mechanism if it was passed as an object. None if it was passed by name, or not passed."""
         return self.mechanism if isinstance(self.mechanism, Mechanism) else None
 
     def tuned(self, structure: RowStructure, alike: float | None) -> Mechanism:

@@ -201,8 +201,8 @@ def _listed(names: Sequence[str]) -> str:
 def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> None:
     """Count lost answers as spent, in an entry of the ledger. Does nothing if nothing was lost.
 
-    The newest head says how many queries were answered and what they were charged, so the mechanism goes on as if it
-    had answered them. If that file is lost, too, nobody knows, and all that is left counts as spent. What was left of
+    The newest head has the numbers of answered queries and of charges, so the mechanism continues as if it had answered
+    the lost queries. If that file is lost, too, nobody knows, and all that is left counts as spent. What was left of
     allotments is taken back, because nobody knows on whose behalf it was spent. If the study was unsealed in what was
     lost, it stays closed.
 

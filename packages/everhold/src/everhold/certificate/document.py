@@ -288,7 +288,8 @@ def entering_numbers(mechanism: Mechanism, promise: Promise) -> dict[str, float]
 def privacy_facts(privacy: tuple[float, float] | None, *, simulation: bool) -> dict[str, float | None]:
     """Return the privacy of single rows as epsilon and delta.
 
-    Both are None if no privacy is promised, or if ``simulation`` is True, because seeded noise can be predicted.
+    Epsilon and delta are None if no privacy is promised, or if ``simulation`` is True, because seeded noise can be
+    predicted.
     """
     if privacy is None or simulation or not math.isfinite(privacy[0]):
         return {"epsilon": None, "delta": None}

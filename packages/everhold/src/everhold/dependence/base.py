@@ -31,8 +31,7 @@ class SeriesFacts:
         training: Where the training rows of the same series stand, as seen from the sealed rows.
         step: Usual distance of neighbouring sealed rows in the order, in units of the column (seconds for times): the
             mean of the distances within a tenth of the median. None if rows are alone in their series.
-        training_step: Usual distance of neighbouring training rows; None if they are alone in their series or there are
-            none.
+        training_step: Usual distance of neighbouring training rows; None if no series has two training rows.
         least_step: The least distance of neighbouring sealed rows; None if rows are alone in their series.
         apart: Least distance between the training rows and the sealed rows of one series, in usual steps, or in the
             least steps of the series if these are longer. None if no series has both kinds of rows, or nothing shows
@@ -106,7 +105,7 @@ class DependenceModel(ABC):
         title: The kind in words.
         rows_are: Two or three words that describe rows under this model.
         how_to_tell: Sentences that say when the assumption is wrong, how to check it, and what to do then.
-        entries: Every entry that the plain data may have besides the kind, with what it is in words.
+        entries: Names of all entries of the plain data except the kind, each with a description.
         value_words: Entry and value, where a value has words of its own.
         influence_in: Words for the numbers that the lines of `influences` show, with their unit.
         holds_given_features: True if labels depend on each other as declared also when all features are known.
@@ -227,7 +226,8 @@ class DependenceModel(ABC):
         """Check that arriving rows continue the series, if all rows are one series.
 
         Args:
-            structure: The rows that arrive, as if sealed, beside all that are there already, as if training rows.
+            structure: Facts about the arriving rows (as sealed rows) and all rows that exist already (as training
+                rows).
             training: True if the rows that are there already are training rows; False if they are sealed rows.
 
         Raises:

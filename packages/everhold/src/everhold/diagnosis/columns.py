@@ -699,7 +699,8 @@ class Crossing:
 def along(totals: NDArray[np.float64]) -> Shared:
     """Estimate the variance that ordered unit totals share with their neighbours.
 
-    Blocks of several lengths are tried, and the one that shows most counts; its p-value is that of all lengths.
+    Blocks of several lengths are tried, and the length with the strongest result counts. Its p-value allows for all
+    lengths.
     """
     found = [crossing.shared(totals) for crossing in _lengths(len(totals))]
     claimed = float(np.sum(totals**2))

@@ -199,7 +199,7 @@ def diagnose_file(
         label: The label column, if there is one.
         mechanism: The mechanism of the holdout, for the radius.
         apart: Columns none of whose values stand both in training and in sealed rows: likely ids of whole groups.
-        brief: Compute no radius but the one that a warning needs, which saves time.
+        brief: Whether to compute only the radius that a warning needs, which saves time.
         drawn_from: Number of rows of which those of the file are some; None if there are no others.
         independent: Columns that the steward says neither group nor order the rows.
 

@@ -427,7 +427,7 @@ class Finding(ABC):
         promised: Number of rows that are worth one independent row, as the rows are declared.
         groups: Number of groups; None for a series.
         sizes: Pairs (size, number of groups of that size); empty for a series.
-        missing: Rows without a value in the column; each counts as a group of its own.
+        missing: Number of rows without a value in the column. Each counts as a group of its own.
         in_file: True if the rows lie in the file group by group, or in the order of the column. In a shuffled file it
             is False.
         apart: True if no value of the column stands both in training and in sealed rows, as if whole groups were
@@ -438,8 +438,8 @@ class Finding(ABC):
         block: For a series, the number of consecutive rows that are worth at least one independent row.
         effective_rows: Effective number of sealed rows if they are like the training rows: for groups in the worst
             case, for a series as measured.
-        radius: Radius that the same mechanism, tuned anew, would have with the suggested dependence. None if it would
-            have none, or if it was not computed, as for attributes.
+        radius: Radius that the same mechanism would have if it were tuned for the suggested dependence. None if it
+            would have none, or if it was not computed, as for attributes.
         states: Number of different values of the outcome.
         order_columns: The columns that order the rows together, such as coordinates; empty where `column` is a column.
         assumed_independent: True if the steward says that these columns neither group nor order the rows.

@@ -91,7 +91,7 @@ class GateMetric:
             candidate.
         make_of_classes: The same as ``make``, for labels other than 0 and 1 whose metric is another query; None if
             there is no other query.
-        description: Public and canonical, as far as it is known before there is a candidate.
+        description: Public description of the metric in canonical form, before a candidate adds to it.
     """
 
     make: Callable[[Any, Any], Any]
@@ -291,7 +291,7 @@ class Candidate:
         """Bind a candidate to the rows of a holdout. An estimator is tried on public rows.
 
         Raises:
-            QueryRejected: If the candidate cannot be compared, or its metric is another one than the gate's. Nothing is
+            QueryRejected: If the candidate cannot be compared, or its metric differs from the gate's. Nothing is
                 charged.
         """
         query = metric.query(predictions, training, compiler)
@@ -464,7 +464,7 @@ class OutputCandidate(Candidate):
         """Bind a candidate to the rows of a holdout.
 
         Raises:
-            QueryRejected: If the candidate cannot be compared, or its metric is another one than the gate's. Nothing is
+            QueryRejected: If the candidate cannot be compared, or its metric differs from the gate's. Nothing is
                 charged.
         """
         if query.where is not None or query.weight is not None or len(query.models) > 1:

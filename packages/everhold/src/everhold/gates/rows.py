@@ -217,8 +217,8 @@ class RowEvidence(Evidence[RowVersion]):
         """Raise QueryRejected if values for new rows are not of the champion or of another kind.
 
         Raises:
-            QueryRejected: If the values are of another model, or of another kind than the champion's. Nothing was
-                changed.
+            QueryRejected: If the values are not from the champion, or are of another kind than the champion's values.
+                Nothing was changed.
         """
         if known.by_position != new.bound.by_position:
             way = "predictions, for the rows that arrived alone" if known.by_position else "the same model or rule"

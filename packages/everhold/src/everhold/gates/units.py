@@ -159,7 +159,7 @@ class UnitPlan:
     def smallest_step(self, nats: float, *, looks: bool = False) -> float | None:
         """Return the smallest gain in the first metric with which any results prove the claims, in its units, or None.
 
-        The result is None for a ratio, and if no gain can be proved.
+        The result is None for a ratio, or if no gain can be proved.
 
         Args:
             nats: ln(1 / level), where the level is the error probability of the challenge.
@@ -287,7 +287,7 @@ class PairedResults:
         Args:
             nats: ln(1 / level) of the whole challenge.
             draws: Units as they were drawn, all of them reported.
-            whole: True if the results of all cases are there.
+            whole: True if no result is missing.
         """
         plan, chunks = self.plan, run_chunks(self.plan.suite.runs)
         units, sizes = np.asarray(draws, dtype=np.intp), plan.sizes

@@ -60,7 +60,8 @@ def check_address(url: str) -> None:
     """Check that an address can be that of a storage. Nothing is opened.
 
     Raises:
-        ValueError: If not; the message quotes nothing of it, as it may hold a password.
+        ValueError: If the address cannot be used. The message does not quote the address, because it may hold a
+            password.
 
     Examples:
         >>> check_address("sqlite:///study.db")

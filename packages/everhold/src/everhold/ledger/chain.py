@@ -111,7 +111,7 @@ def entry_hash(entry: HashedEntry) -> str:
 
     Raises:
         TypeError: If a field is not of its type.
-        ValueError: If a count is none.
+        ValueError: If a count is not a whole number of at least 0.
     """
     holdout, sequence, query, description, answer, charged, asked_at, state_seal, previous_hash = entry
     text = (

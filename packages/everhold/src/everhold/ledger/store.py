@@ -52,7 +52,7 @@ class Snapshot:
     Attributes:
         holdout: The row of the table `holdouts`.
         head: The row of the table `head`.
-        checkpoint: The row of the table `checkpoints`; None if there is none.
+        checkpoint: The holdout's row of the table `checkpoints`; None without a checkpoint.
     """
 
     holdout: Mapping[str, Any]

@@ -94,7 +94,7 @@ class Accounting(Generic[Accounted]):
             state: The last state that is known.
             asked: Number of lost answers; None if unknown, and then all queries that are left count as spent.
             charged: Sum of the charges of the lost answers; None if unknown, as for ``asked``.
-            noise: Source of randomness, for noise that has to be drawn anew.
+            noise: Source of randomness, for noise that has to be drawn again.
 
         Raises:
             ValueError: If nothing can be promised any more.

@@ -26,7 +26,7 @@ class Traits:
         most_charged: The most that one new query costs, at the planned price.
         sells_tolerances: Whether it is a `everhold.queries.query.SellsTolerances`.
         statistics: "package.module:function" that prepares a statistic of all rows with a price; empty for none.
-        beyond_the_plan: Whether it may go on after the planned queries.
+        beyond_the_plan: Whether it may answer more queries than planned.
         public_levels: Every query has a level that public facts decide (S8), and no answer draws noise; it is a
             `everhold.mechanisms.public_levels.PublicLevels`.
         batch_is_one_step: A batch is answered at the levels of its start (S9).

@@ -273,8 +273,8 @@ class CheckVersion(
 ):  # fmt: skip
     """Check the results of a version against the baseline of a gate: not worse, a regression, or undecided.
 
-    All verdicts of a gate hold at once. No champion changes. A verdict is free while it is that of the latest check
-    that was charged, and another one costs a surprise.
+    All verdicts of a gate hold at once. No champion changes. A verdict is free if it equals the verdict of the latest
+    charged check. Any other verdict costs a surprise.
     """
 
     gate: _Gate
@@ -340,7 +340,7 @@ class StartChallenge(
 
     The analyst's allotment pays for all of that now, and gets the surprise back unless it is charged. Only this analyst
     and the steward read the challenge, report for it or withdraw it. Opened again under the same name, it goes on where
-    it is. The status of the gate names the one that is open.
+    it is. The status of the gate names the open challenge.
     """
 
     gate: _Gate

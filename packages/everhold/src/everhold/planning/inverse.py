@@ -97,8 +97,8 @@ def queries_allowed(*, radius: float, rows: int, at: float | None = None, **term
             ``alike``.
 
     Returns:
-        Mechanism to queries, exactly: with one query more the radius is above the request. 0 where not even one
-        query is allowed; 10^9, at which the search ends, stands for that many or more.
+        Mechanism to queries, exactly: with one query more the radius is above the request. 0 if not even one query is
+        allowed. 10^9, at which the search ends, means 10^9 or more.
 
     Raises:
         ValueError: If an argument of the request is not valid.

@@ -342,7 +342,8 @@ class PlanLine(Display):
             after every planned surprise. None if the mechanism cannot serve the request.
         parameters: The parameters that attain it.
         note: Why there is no radius, or why the radius says nothing.
-        rows_needed: Rows for the requested radius; None if no radius was requested or no holdout can seal so many rows.
+        rows_needed: Rows that the requested radius needs; None if no radius was requested, or if no holdout can seal
+            this number of rows.
         queries_allowed: Queries that the mechanism allows for the requested radius; None if no radius was requested.
         tuned: The mechanism itself, ready for `Holdout.create(..., mechanism=...)`.
         expected: Half-width that an analyst whose guesses are honest can expect at the value `Plan.at`; see

@@ -245,7 +245,7 @@ WITHOUT_GUESSES = (
 
 
 def taken_by_default(training_rows: int | None) -> list[str]:
-    """Return the mechanisms that may be taken by default. None stands for as many training as sealed rows."""
+    """Return the mechanisms that may be taken by default. None means as many training rows as sealed rows."""
     return [
         name for name, kind in MECHANISMS.items()
         if kind.recommendable() and (training_rows != 0 or not kind.traits.needs_guess)

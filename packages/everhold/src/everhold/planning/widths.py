@@ -213,7 +213,7 @@ def sealed_units(dependence: DependenceModel) -> str:
 
 
 def few_rows(mechanism: Mechanism, alike: float | None = None) -> str:
-    """Say which differences few rows can show at all."""
+    """Return sentences about the smallest differences that few rows can show."""
     expected = at_most(mechanism.expected_radius(USUAL_VALUE, alike))
     said = f"Expect wide intervals, such as ±{expected} around {USUAL_VALUE:g}."
     if has_public_levels(mechanism) and mechanism.dependence.independent:

@@ -335,7 +335,7 @@ class IntervalPlanner:
     def _failing(self, bound: BoundQuery, surprises: Surprises) -> FailingShare | None:
         """Return the plan for telling the share of failing rows with a query's answer (S16).
 
-        The result is None for a query without models, and for a silent query.
+        The result is None for a query without models, or a silent query.
         """
         reads_models = bound.row_value is None and not self.silent
         models = models_in(bound.description) if reads_models else ()

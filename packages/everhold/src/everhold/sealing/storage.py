@@ -221,7 +221,7 @@ class StewardKey:
 
     @property
     def notes_key(self) -> bytes:
-        """Key for notes beside the rows: the hashes of rows, and the seals of the notes."""
+        """Key for the files beside the rows: it hashes the rows in them, and seals these files."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold notes about rows", "sha256")
 
     def sign(self, message: bytes) -> str:

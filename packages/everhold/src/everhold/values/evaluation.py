@@ -104,7 +104,7 @@ def says(outputs: NDArray[np.float64], labels: NDArray[np.float64], number: floa
     Args:
         outputs: Numbers of predicted classes, shape (rows,).
         labels: Numbers of the classes of labels, shape (rows,).
-        number: Number of the class, as it is in ``outputs`` and ``labels``.
+        number: Number that stands for the class in ``outputs`` and ``labels``.
 
     Examples:
         >>> says(np.array([1.0, np.nan, np.nan]), np.array([1.0, 1.0, 0.0]), 1.0).tolist()

@@ -37,8 +37,8 @@ class OverTime(Display):
     Attributes:
         asked: The query, as people read it.
         rows: One for each window: window, rows, value, low, high, source, charged; under one law also joint_low and
-            joint_high, what all windows so far leave possible. Both are None from the window on that contradicts an
-            earlier one.
+            joint_high, what all windows so far leave possible. Both are None from the first window whose interval
+            contradicts an earlier one.
         changed: Pairs of windows whose intervals do not meet. The population changed between them, with the confidence
             of the holdout.
         contradiction: In words, that the windows contradict one law. Empty if they do not, or if one law was not
@@ -198,8 +198,8 @@ class Drift(Display):
 
     Attributes:
         arrival: Number of the arrival.
-        rows: One for each query: asked, before_low, before_high, since_low, since_high, changed. An interval is None
-            where the query was refused.
+        rows: One for each query: asked, before_low, before_high, since_low, since_high, changed. An interval is None if
+            the query was refused.
     """
 
     arrival: int

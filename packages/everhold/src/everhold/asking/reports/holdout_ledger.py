@@ -40,7 +40,7 @@ class HoldoutLedger:
 
         Args:
             after: Number of the last entry that is known already.
-            limit: Read at most so many entries.
+            limit: Largest number of entries to read.
         """
         return event_feed(self._executor, after, limit=limit)
 

@@ -243,7 +243,7 @@ def count_transitions(series: Sequence[NDArray[Any]], states: Sequence[str]) -> 
     """Count transitions between states over ordered series, shape (states, states).
 
     Raises:
-        DependenceError: If the value of a row is none of the states.
+        DependenceError: If a row has a value that is not one of the states.
     """
     place = {state: index for index, state in enumerate(states)}
     counts = np.zeros((len(states), len(states)), dtype=np.int64)

@@ -250,8 +250,8 @@ def first_proof(
 ) -> int | None:
     """Return the index of the first look at which all claims are proved, or None.
 
-    Each claim may reach its level at a look of its own. All guards have to be proved, and one of the successes, which
-    share the level among them.
+    Different claims may reach their levels at different looks. All guards have to be proved, and one of the successes,
+    which share the level among them.
 
     Args:
         claims: Guards and at least one success.

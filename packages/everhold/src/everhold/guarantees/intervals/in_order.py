@@ -157,7 +157,7 @@ class CoinMixture(OfMeans):
         return cls(rows=procedure.rows, training=procedure.training, concentration=concentration)
 
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
-        """Return the least and the greatest value that some sealed mean from ``low`` to ``high`` does not exclude."""
+        """Return the ends of the union of the intervals for all sealed means from ``low`` to ``high``."""
         low, high, nats = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (low, high, nats)))
         return 1.0 - self._upper(1.0 - low, nats), self._upper(high, nats)
 

@@ -46,7 +46,7 @@ class OfMeans(Procedure):
 
     @abstractmethod
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
-        """Return the least and the greatest value that some sealed mean from ``low`` to ``high`` does not exclude."""
+        """Return the ends of the union of the intervals for all sealed means from ``low`` to ``high``."""
 
     def interval(self, seen: float, nats: float) -> tuple[float, float]:
         """Return both ends of the interval at the level ``exp(-nats)``, for the sealed mean ``seen``."""
@@ -89,7 +89,7 @@ class Hoeffding(OfMeans):
     why: ClassVar[str] = "the average of a fixed query over such rows concentrates as over fewer, independent ones"
 
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
-        """Return the least and the greatest value that some sealed mean from ``low`` to ``high`` does not exclude."""
+        """Return the ends of the union of the intervals for all sealed means from ``low`` to ``high``."""
         reach = hoeffding_radius(rows=self.rows, log_inverse_level=nats)
         return np.clip(np.asarray(low) - reach, 0.0, 1.0), np.clip(np.asarray(high) + reach, 0.0, 1.0)
 
@@ -103,7 +103,7 @@ class Chernoff(OfMeans):
     why: ClassVar[str] = "no law of independent values in [0, 1] strays further than coins with the same mean"
 
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
-        """Return the least and the greatest value that some sealed mean from ``low`` to ``high`` does not exclude."""
+        """Return the ends of the union of the intervals for all sealed means from ``low`` to ``high``."""
         return binomial_interval(low, high, rows=self.rows, log_inverse_level=nats)
 
 
@@ -128,7 +128,7 @@ class ClopperPearson(OfMeans):
     why: ClassVar[str] = "for a yes-or-no query so unusual a count is this unlikely, whatever the chance of each row"
 
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
-        """Return the least and the greatest value that some sealed mean from ``low`` to ``high`` does not exclude.
+        """Return the ends of the union of the intervals for all sealed means from ``low`` to ``high``.
 
         Means that are no whole number of rows are rounded outwards.
         """
@@ -188,7 +188,7 @@ class SignTest(OfMeans):
         return 0.5 + (shares - 0.5) * (self.differing / self.rows)
 
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
-        """Return the least and the greatest value that some sealed mean from ``low`` to ``high`` does not exclude.
+        """Return the ends of the union of the intervals for all sealed means from ``low`` to ``high``.
 
         Without a differing row both are 1/2, because the difference is 0 for certain.
         """

@@ -144,8 +144,7 @@ class CrossValidated:
     """A model fitted on all training rows, with the predictions and scores of cross-validation.
 
     Attributes:
-        outputs: Predictions out of fold, shape (rows,); None if some row was left out of the fit more or less often
-            than once.
+        outputs: Predictions out of fold, shape (rows,); None unless each row was left out of exactly one fit.
         scores: The metric of each fold, in its own units.
         sizes: Rows of each fold.
         fit_seconds: Seconds to fit each fold.

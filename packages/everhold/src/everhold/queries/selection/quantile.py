@@ -50,8 +50,8 @@ class Quantile(Paid):
         low: Lower end, minus infinity if no public value is low enough; None if refused.
         high: Upper end, infinity if no public value is high enough; None if refused.
         level: The requested level of the quantile, such as 0.5 for the median.
-        level_error: Half-width of the interval as a share of rows: about this share more or less than ``level`` of the
-            rows lies below its ends. None if refused.
+        level_error: Half-width of the interval as a share of rows: the share of rows below each end differs from
+            ``level`` by about this much. None if refused.
     """
 
     value: float | None

@@ -129,7 +129,7 @@ def write_rows(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[s
         The number of rows; they are the view ``holdout`` or ``training`` from now on.
 
     Raises:
-        HoldoutRejected: If they cannot be read, or there are none.
+        HoldoutRejected: If the rows cannot be read, or the table is empty.
     """
     names = ", ".join(map(quoted, columns))  # both files get the holdout's order of columns
     salt = secrets.token_hex(32)  # the fingerprint is public: without it, guessed rows could be checked against it

@@ -195,7 +195,7 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, source: Any, *, 
     """Make a table in memory readable under a name in a DuckDB connection.
 
     Raises:
-        HoldoutRejected: If it is none, or a column cannot be read.
+        HoldoutRejected: If the object is not a table of rows, or a column cannot be read.
     """
     if isinstance(source, Mapping):
         table: Any = _arrays(source, what=what)
@@ -357,7 +357,7 @@ def check_most_rows(most_rows: int) -> int:
 
 
 def check_size(*, rows: int | None, columns: int | None, most_rows: int, what: str) -> None:
-    """Raise HoldoutRejected for a table with too many rows or columns. None stands for an unknown number.
+    """Raise HoldoutRejected for a table with too many rows or columns. None means that the number is unknown.
 
     Raises:
         HoldoutRejected: If there are too many rows or columns. Nothing was created.

@@ -130,7 +130,7 @@ class Embedded:
         reading: Makes a context in which rows are read: the state of the file is compared before and after.
 
     Raises:
-        IntegrityError: If the file is missing, or is not the one of the fingerprint. Nothing is charged.
+        IntegrityError: If the file is missing, or does not have the fingerprint. Nothing is charged.
     """
 
     def __init__(self, path: Path, *, fingerprint: str | None = None, what: str = "holdout") -> None:
