@@ -101,8 +101,8 @@ def fit(
       everhold dependence fit train.parquet --kind markov_chain \
         --order-by day --state weather --gap 7 --output chain.json
 
-    Never fit a model to the rows that will be sealed. Every promise gives up
-    what the fit lacks in certainty: --confidence 0.99 costs 0.01.
+    Never fit a model to the rows that will be sealed. Every promise loses
+    the probability that the fit is wrong: 0.01 with --confidence 0.99.
 
     Exit codes:
       0  fitted

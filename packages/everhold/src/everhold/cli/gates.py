@@ -515,8 +515,8 @@ def check(
     r"""Check a file of results against the baseline of a gate, with the verdict as exit code.
 
     The baseline is the version with which the suite was sealed. No champion changes,
-    and all verdicts of the gate hold at once. A verdict is free while it is the same
-    as before, and another one costs a surprise.
+    and all verdicts of the gate hold at once. A verdict is free if it is the same
+    as that of the latest charged check. Any other verdict costs a surprise.
 
     Example:
       everhold check results.xml --gate main --margin 0.02 \
@@ -527,7 +527,7 @@ def check(
       1  a regression (proved)
       2  an error; nothing was charged
       3  refused: what is left of the budget does not pay for it
-      4  undecided: neither is proved, and about so many more cases would tell
+      4  undecided: neither is proved; about so many more cases would decide
     """
 
     def asked(found: Gate, results: Any, baseline: Any, missing: str) -> CheckVerdict:

@@ -134,7 +134,7 @@ def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[An
     plan = _compiled(query, compiler)
     if not plan.members:
         raise QueryRejected(
-            "It is computed from several queries, and the whole cannot be declared. List these queries themselves."
+            "It counts as undeclared queries even if it is listed. List the queries of which it is made."
         )
     if compiler.families.first_rows and any(member.by_position for member in plan.members):
         raise QueryRejected(

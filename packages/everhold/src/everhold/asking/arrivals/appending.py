@@ -165,7 +165,7 @@ def append(
         )
     if training is not None and FAMILIES_GROW in first.record.configuration:
         raise HoldoutRejected(
-            "Families are declared, and their guesses use the training rows of that time, so none can be added. "
+            "Families are declared, and their intervals use the training rows of that time, so none can be added. "
             "Append the rows without training=."
         )
     with arriving(folder):
@@ -415,8 +415,8 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
             + (
                 f"Pass before= as one of {listed}."
                 if listed
-                else "Only rows before an arrival that began a budget can be, which needs grows=True (--grows) at "
-                "creation and an earlier surprise."
+                else "Rows can only be retired before an arrival that began a budget of its own. This "
+                "needs grows=True (--grows) at creation and an earlier surprise."
             )
         )
     draft = EntryDraft(digest(public), {**public, "shown": f"rows before arrival {before} are retired"})
