@@ -38,14 +38,12 @@ _RANGE, _LOOKS = 1e7, 17  # a factor 2.7 from look to look
 LEAKED = "everhold_privacy.leakage:leaked"
 TRANSFER_PAGE = "transfer"
 TRANSFER_THEOREM = (
-    "Because of the noise, what anybody sees can hardly depend on a single sealed row. "
-    "Then answers that are close to the averages over the sealed rows are close to the "
-    "population's values too, however the queries were chosen. With probability at least "
-    "1 - beta, every answer is within alpha + tanh(epsilon/4) + excess of the "
-    "population's value. Here excess = (r(alpha) + leak(epsilon)) / beta. The term "
-    "r(alpha) bounds by how much the worst answer is expected to be further than alpha "
-    "from its sealed average, and leak(epsilon) bounds what the answers give away about a "
-    "single row beyond a factor of exp(epsilon)."
+    "Because of the noise, what anybody sees can hardly depend on a single sealed row. Then answers that are close "
+    "to the averages over the sealed rows are close to the population's values too, however the queries were "
+    "chosen. With probability at least 1 - beta, every answer is within alpha + tanh(epsilon/4) + excess of the "
+    "population's value. Here excess = (r(alpha) + leak(epsilon)) / beta. The term r(alpha) bounds by how much the "
+    "worst answer is expected to be further than alpha from its sealed average, and leak(epsilon) bounds what the "
+    "answers give away about a single row beyond a factor of exp(epsilon)."
 )
 
 

@@ -94,9 +94,8 @@ class Empirical(BareAverage):
             "query that was chosen after an answer was seen."
         ),
         sentence=(
-            "If all queries were fixed before the first answer was seen, every one of up "
-            "to {answers} is {reach}, all of them at once, {holds}. Otherwise "
-            "nothing is promised."
+            "If all queries were fixed before the first answer was seen, every one of up to {answers} is {reach}, "
+            "all of them at once, {holds}. Otherwise nothing is promised."
         ),
         note="only for queries fixed in advance",
         legend="queries fixed in advance",

@@ -92,14 +92,12 @@ class PrivacyBudget(GaussianNoise):
         page="one budget for many kinds of queries",
         colour="#e69f00",
         explanation=(
-            "Every query is paid from one budget of credits. The answer to a mean is the "
-            "average over the sealed rows with fresh Gaussian noise: the sharper it has "
-            "to be, the more credits it costs. At the planned sharpness it costs 100. A "
-            "choice among candidates prefers those that do well on the sealed rows, at "
-            "random, and the more so the more credits are paid. A scan for the first "
-            "query above a threshold compares with noise on both sides, and a synthetic "
-            "table is learned from noisy answers: each is one query with one price, "
-            "however many it speaks about. What is charged is counted in credits."
+            "Every query is paid from one budget of credits. The answer to a mean is the average over the sealed "
+            "rows with fresh Gaussian noise: the sharper it has to be, the more credits it costs. At the planned "
+            "sharpness it costs 100. A choice among candidates prefers those that do well on the sealed rows, at "
+            "random, and the more so the more credits are paid. A scan for the first query above a threshold "
+            "compares with noise on both sides, and a synthetic table is learned from noisy answers: each is one "
+            "query with one price, however many it speaks about. What is charged is counted in credits."
         ),
         theorem=(
             "Because of the noise, what anybody sees can hardly depend on a single sealed row. Every query has "
@@ -257,9 +255,8 @@ def largest_scale(budget: PrivacyBudget, tolerance: float, radius_at: Callable[[
     least = least_steps(budget) / budget.steps
     if radius_at(least) > tolerance:
         raise ValueError(
-            f"tolerance is {tolerance:.4g}, and the budget cannot pay for less than "
-            f"{radius_at(least):.4g}. Pass a larger tolerance, seal more rows or plan for "
-            "fewer queries."
+            f"tolerance is {tolerance:.4g}, and the budget cannot pay for less than {radius_at(least):.4g}. Pass a "
+            "larger tolerance, seal more rows or plan for fewer queries."
         )
     if radius_at(1.0) <= tolerance:
         return 1.0

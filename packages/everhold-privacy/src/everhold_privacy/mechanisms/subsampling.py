@@ -324,10 +324,9 @@ class Subsampling(TransferredPromise, FreshDraws):
         page=TRANSFER_PAGE,
         colour="#332288",
         explanation=(
-            "Each answer comes from many draws made for it alone. A draw is a fair coin "
-            "or a bit of a random sealed row, and which of the two is not shown. The "
-            "answer is the share of ones with the coins taken out. Every query is "
-            "charged."
+            "Each answer comes from many draws made for it alone. A draw is a fair coin or a bit of a random sealed "
+            "row, and which of the two is not shown. The answer is the share of ones with the coins taken out. "
+            "Every query is charged."
         ),
         theorem=TRANSFER_THEOREM,
     )
@@ -406,9 +405,8 @@ class RandomRows(FreshDraws):
         page="fresh random rows",
         colour="#117733",
         explanation=(
-            "Each answer is the average over sealed rows drawn at random for it alone, "
-            "each value rounded to 0 or 1 at random. A few draws may be fair coins "
-            "instead. No noise is added. Every query is charged."
+            "Each answer is the average over sealed rows drawn at random for it alone, each value rounded to 0 or 1 "
+            "at random. A few draws may be fair coins instead. No noise is added. Every query is charged."
         ),
         theorem=(
             "Each answer shows a few random rows only, so all answers together tell little about all sealed rows, "

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
 
 SPENT = (
-    "The query was refused and nothing was charged, because the rest of the allotment or "
-    "of the budget may not pay for it. Ask the steward for a larger allotment, or ask a "
-    "cheaper query."
+    "The query was refused and nothing was charged, because the rest of the allotment or of the budget may not pay "
+    "for it. Ask the steward for a larger allotment, or ask a cheaper query."
 )
 
 _LOOK_ALIKES = str.maketrans(
@@ -57,10 +56,9 @@ def checked_name(analyst: str, *, of: str = "analyst") -> str:
     )
     if not usable:
         raise QueryRejected(
-            f"The {of}'s name {brief(analyst)} cannot be used. Pass 1 to {LONGEST_NAME} "
-            "printable characters in Unicode normal form (NFKC), without leading, "
-            "trailing or double spaces, such as 'team-a'. A team's name cannot begin with "
-            "= + - or @."
+            f"The {of}'s name {brief(analyst)} cannot be used. Pass 1 to {LONGEST_NAME} printable characters in "
+            "Unicode normal form (NFKC), without leading, trailing or double spaces, such as 'team-a'. A team's "
+            "name cannot begin with = + - or @."
         )
     return analyst
 

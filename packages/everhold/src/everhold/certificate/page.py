@@ -57,8 +57,7 @@ def render_article(document: Mapping[str, Any]) -> str:
     return (
         '<article class="everhold-certificate">\n'
         '<header>\n<p class="kind">everhold · certificate of a sealed holdout</p>\n'
-        f"<h1>{escaped(document['rows']['holdout'])}</h1>\n{alarm}</header>\n"
-        f"{first_page(worded)}\n{sections}\n</article>"
+        f"<h1>{escaped(document['rows']['holdout'])}</h1>\n{alarm}</header>\n{first_page(worded)}\n{sections}\n</article>"
     )
 
 

@@ -29,9 +29,8 @@ _MEANING = {
     "leakage": "privacy loss about a row, except with probability delta, of answers that would lose "
     "loss_if_independent if rows were independent. Nothing where it has no bound",
     "given_up": "probability that promises give up: that the fit is wrong, or that training rows tell "
-    "about sealed ones. Nothing where the gap or the number of series is not known. "
-    "Statements that look at the leakage (S1) count the training rows of a known model "
-    "there instead",
+    "about sealed ones. Nothing where the gap or the number of series is not known. Statements that look at the "
+    "leakage (S1) count the training rows of a known model there instead",
 }
 
 group = typer.Typer(cls=ExtensibleGroup, rich_markup_mode="rich")

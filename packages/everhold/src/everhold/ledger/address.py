@@ -113,9 +113,8 @@ def rows_beside(url: str) -> Path:
     named = address.query.get("rows") or os.environ.get(ROWS_VARIABLE)
     if not isinstance(named, str) or not Path(named).is_absolute():
         raise ValueError(
-            "The database's address does not say in which folder the files of sealed rows "
-            "are. Add an absolute path, such as ?rows=/srv/everhold/rows, or set "
-            f"{ROWS_VARIABLE}. All processes must use the same folder."
+            "The database's address does not say in which folder the files of sealed rows are. Add an absolute "
+            f"path, such as ?rows=/srv/everhold/rows, or set {ROWS_VARIABLE}. All processes must use the same folder."
         )
     return Path(named)
 

@@ -197,9 +197,8 @@ class LedgerDatabase(ABC):
         """
         if self._busy_at_fork:
             raise EverholdError(
-                "This process was forked while the ledger was in use, so it cannot use "
-                "the ledger safely. Start processes with the method 'spawn' or "
-                "'forkserver'."
+                "This process was forked while the ledger was in use, so it cannot use the ledger safely. Start "
+                "processes with the method 'spawn' or 'forkserver'."
             )
         pool = self._engine.pool
         try:
@@ -572,9 +571,8 @@ def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
         return Unavailable(BUSY)
     if state.startswith("28"):
         return AuthError(
-            "The ledger's database does not accept this user or password. Give those of "
-            "its owner in the address, in the environment (PGUSER, PGPASSWORD) or in "
-            "~/.pgpass."
+            "The ledger's database does not accept this user or password. Give those of its owner in the address, "
+            "in the environment (PGUSER, PGPASSWORD) or in ~/.pgpass."
         )
     if state == "3D000":
         return EverholdError(

@@ -496,9 +496,8 @@ def opened(envelope: object, *, key: bytes, holdout: str, query: str) -> Numbers
         mean, low, high = _PLAIN.unpack(plain)
     except (binascii.Error, InvalidTag, ValueError, struct.error):
         raise IntegrityError(
-            "The sealed numbers of an answer cannot be decrypted: they were altered, or "
-            "belong to another query or key. Run 'everhold ledger verify' and restore a "
-            "backup."
+            "The sealed numbers of an answer cannot be decrypted: they were altered, or belong to another query or "
+            "key. Run 'everhold ledger verify' and restore a backup."
         ) from None
     return mean, low, high
 
@@ -646,9 +645,8 @@ class SealedReader:
 def not_what_was_written(at: Head) -> IntegrityError:
     """Return the error for entries that are missing or added."""
     return IntegrityError(
-        f"The ledger does not contain the {at.sequence:,} entries that were written: some "
-        "are missing, added or about other queries. Run 'everhold ledger verify' and "
-        "restore a backup."
+        f"The ledger does not contain the {at.sequence:,} entries that were written: some are missing, added or "
+        "about other queries. Run 'everhold ledger verify' and restore a backup."
     )
 
 

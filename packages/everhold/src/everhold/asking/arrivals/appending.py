@@ -118,9 +118,8 @@ def check_grows(executor: QueryExecutor) -> None:
 
 def _cannot(reason: str) -> QueryRejected:
     return QueryRejected(
-        f"Rows cannot be appended: {reason}. Seal the new rows as another holdout. Rows "
-        "arrive only in holdouts with guess_and_check whose rows are independent, in "
-        "groups of a column or of one series."
+        f"Rows cannot be appended: {reason}. Seal the new rows as another holdout. Rows arrive only in holdouts with "
+        "guess_and_check whose rows are independent, in groups of a column or of one series."
     )
 
 
@@ -292,9 +291,8 @@ def _new_rules(growth: Growth, files: ArrivedFiles) -> dict[str, MissingRule]:
     new = files.lacking & usable.keys() - known.keys() - trained
     if new and FAMILIES_GROW in first.record.configuration:
         raise HoldoutRejected(
-            f"The new rows lack values of {', '.join(map(repr, sorted(new)))}, which all "
-            "earlier rows have. Fill them in, so that declared queries keep their "
-            "meaning."
+            f"The new rows lack values of {', '.join(map(repr, sorted(new)))}, which all earlier rows have. Fill "
+            "them in, so that declared queries keep their meaning."
         )
     declared = first.record.configuration.get(MISSING, [REFUSE.how])[0]
     rules = missing_rules(declared, usable, lacking=new, unseen=new)

@@ -418,9 +418,8 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
         return mechanism
     if not (has_public_levels(mechanism) and mechanism.endless):
         raise HoldoutRejected(
-            f"grows=True needs the mechanism {those_with('public_levels')} without slack, "
-            f"and this holdout has {mechanism.name}. Pass another mechanism, or leave out "
-            "grows=True."
+            f"grows=True needs the mechanism {those_with('public_levels')} without slack, and this holdout has "
+            f"{mechanism.name}. Pass another mechanism, or leave out grows=True."
         )
     if dependence.one_series:
         raise HoldoutRejected(

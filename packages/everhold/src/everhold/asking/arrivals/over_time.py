@@ -312,7 +312,6 @@ def _row(old: Any, new: Any) -> dict[str, Any]:
 
 def _said(found: Drift) -> str:
     return (
-        f"The population changed with arrival {found.arrival}: "
-        f"{', '.join(found.changed[:3])}. An answer about all rows mixes the populations, "
-        "so ask for each window (over_time)."
+        f"The population changed with arrival {found.arrival}: {', '.join(found.changed[:3])}. An answer about all "
+        "rows mixes the populations, so ask for each window (over_time)."
     )

@@ -175,9 +175,8 @@ def _checked_label(name: Any) -> str | None:
     usable = is_text(name, longest=LONGEST_LABEL) and name and name.isprintable() and name == " ".join(name.split())
     if not usable or _CLAIMS.search(name):
         raise ValueError(
-            f"The name {brief(name)} of an answer cannot be used. Pass 1 to "
-            f"{LONGEST_LABEL} printable characters such as 'model B', without percentages, "
-            "ends of sentences, or leading, trailing or double spaces."
+            f"The name {brief(name)} of an answer cannot be used. Pass 1 to {LONGEST_LABEL} printable characters "
+            "such as 'model B', without percentages, ends of sentences, or leading, trailing or double spaces."
         )
     return str(name)
 
@@ -244,9 +243,8 @@ class _StoredAnswers:
         entry = self._asked(answer.query)
         if entry is None:
             raise QueryRejected(
-                "The answer is not one entry of this ledger: it was refused, belongs to "
-                "another holdout, or has several parts. Pass its query in place of the "
-                "answer."
+                "The answer is not one entry of this ledger: it was refused, belongs to another holdout, or has "
+                "several parts. Pass its query in place of the answer."
             )
         kept = self._reading(entry)
         for reading in filter(None, (kept, kept.turned())):
