@@ -86,13 +86,11 @@ class ListedFamily(Family):
     def planned_nats(self, *, training: bool) -> float | None:
         """Return ln(1 / weight) of the least likely query. Repeated texts are refused if spelled alike."""
         weights, found = self.checked_weights(), set[Any]()
-        self._each(_check_kind)
-        for query in self.queries:
-            asked = MeanQuery(query) if isinstance(query, str) else query
+        for asked in self._each(_check_kind):
             known = isinstance(asked, MeanQuery) and isinstance(asked.text, str)
-            spelled = (in_one_line(asked.text), asked.low, asked.high) if known else id(query)  # type: ignore[union-attr]
+            spelled = (in_one_line(asked.text), asked.low, asked.high) if known else id(asked)  # type: ignore[attr-defined]
             if spelled in found:
-                raise _listed_twice(asked.text if known else query)  # type: ignore[union-attr]
+                raise _listed_twice(asked.text if known else asked)  # type: ignore[attr-defined]
             found.add(spelled)
         return -math.log(min(weights))
 
@@ -158,13 +156,9 @@ def _check_kind(query: object) -> Query[Any]:
 
 def _compiled(query: Any, compiler: QueryCompiler) -> QueryPlan[Any]:
     """Return the plan of a query, compiled as if all of its means were members of a declared family."""
-
-    def level(bound: BoundQuery) -> float | None:
-        return _TRIED
-
     grows = compiler.families
     levels = MemberLevels(
-        level, level, pools=grows.pools, first_rows=grows.first_rows, largest_group=grows.largest_group
+        *2 * (lambda _: _TRIED,), pools=grows.pools, first_rows=grows.first_rows, largest_group=grows.largest_group
     )
     return replace(compiler, families=levels).compile(query, None, None)
 
