@@ -101,13 +101,16 @@ class TimeLimits:
         """Stop statements as their limits pass, for ever."""
         with self._changed:
             while True:
-                now = time.monotonic()
-                for key, (until, stop) in list(self._limits.items()):
-                    if until <= now:
-                        del self._limits[key]
-                        stop()
-                self._awake_at = min((until for until, _ in self._limits.values()), default=math.inf)
-                self._changed.wait(None if self._awake_at == math.inf else self._awake_at - now)
+                self._changed.wait(self._stop_late_ones(time.monotonic()))  # waits without a name for any task
+
+    def _stop_late_ones(self, now: float) -> float | None:
+        """Stop the tasks whose time is up. Return the seconds until the next limit, or None if there is none."""
+        for key, (until, stop) in list(self._limits.items()):
+            if until <= now:
+                del self._limits[key]
+                stop()
+        self._awake_at = min((until for until, _ in self._limits.values()), default=math.inf)
+        return None if self._awake_at == math.inf else self._awake_at - now
 
 
 SEALED = "sealed"
