@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from everhold.charts import html_page, svg_text
-from everhold.display import Display, columns_of, plain, write_parquet
+from everhold.display import Display, cell_text, columns_of, plain, write_parquet
 from everhold_lab.charts import plots_available
 from everhold_lab.experiments import EXPERIMENTS
 
@@ -266,23 +266,15 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     kind = {name: ' class="text"' if text else "" for name, text in texts.items()}
     head = "".join(f"<th{kind[name]}>{_text(name)}</th>" for name in rows[0])
     lines = "".join(
-        "<tr>" + "".join(f"<td{kind[name]}>{_text(_shown(value))}</td>" for name, value in row.items()) + "</tr>"
+        "<tr>"
+        + "".join(f"<td{kind[name]}>{_text(cell_text(value, name))}</td>" for name, value in row.items())
+        + "</tr>"
         for row in rows[:_MOST_LINES]
     )
     cut = f"<p>The first {_MOST_LINES} of {len(rows):,} lines.</p>" if len(rows) > _MOST_LINES else ""
     table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>{cut}'
     opened = " open" if len(rows) <= _OPEN_LINES else ""
     return f"<details{opened}><summary>{len(rows):,} lines of numbers</summary>{table}</details>"
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _text(value: Any) -> str:

@@ -27,6 +27,7 @@ LEAST_SHOWN = 1e-15
 """Numbers nearer to 0 are shown as 0: they are what rounding left of it. JSON, frames and Arrow tables keep them."""
 
 _MOST_SHOWN = 3  # items of a list
+_MOST_OF_VECTOR = 6  # numbers of one in a table of the command line
 _MOST_LINES = 60  # of what is printed; a synthetic table may have many thousands
 _MOST_ABREAST = 8  # fields of one thing in HTML; more stand below each other
 _HASH = re.compile("[0-9a-f]{64}")
@@ -219,7 +220,7 @@ def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as an HTML table, numbers aligned to the right. A long table is cut."""
     if not rows:
         return "<p>nothing yet</p>"
-    aside = {name: _RIGHT if all(_is_number(row.get(name)) for row in rows) else _LEFT for name in rows[0]}
+    aside = {name: _RIGHT if all(is_number(row.get(name)) for row in rows) else _LEFT for name in rows[0]}
     head = "".join(f"<th{aside[name]}>{escaped(str(name))}</th>" for name in aside)
     body = "".join(
         f"<tr>{''.join(f'<td{aside[name]}>{_html_value(row.get(name), name)}</td>' for name in aside)}</tr>"
@@ -250,10 +251,8 @@ def _html_value(value: Any, name: str) -> str:
     """Return a value as readable HTML. Hashes are shortened, with the whole hash in the title."""
     if _is_table(value):
         return html_table(value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
     if isinstance(value, int):
-        return f"{value:,}"
+        return cell_text(value)
     if isinstance(value, str) and _HASH.fullmatch(value):
         return f'<code title="{value}">{value[:_SHORT_HASH]}</code>'
     if isinstance(value, str) and _MOMENT.fullmatch(value):
@@ -266,7 +265,7 @@ def _is_table(value: Any) -> TypeGuard[list[Mapping[str, Any]]]:
     return isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     """Return whether a cell is aligned to the right: a number, or a missing value in a column of numbers."""
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
@@ -414,12 +413,32 @@ BOUNDS: dict[str, Callable[[float], str]] = {
 """Columns of tables that hold ends of intervals and half-widths, and how they are rounded."""
 
 
-def _shown(value: Any, name: str = "") -> str:
-    """Return a value as readable text: four significant digits, bounds rounded outwards, a dash for nothing."""
-    if value is None:
+def cell_text(value: Any, name: str = "") -> str:
+    """Return a value of a named column as people read it: with commas, "yes" and "no", and a dash for nothing.
+
+    Numbers have four significant digits, and ends of intervals are rounded outwards.
+    """
+    if value is None or value in ([], (), {}):
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
     if isinstance(value, float):
         return BOUNDS.get(name, rounded)(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{counted} {cell_text(inner)}" for counted, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        shown = value[:_MOST_OF_VECTOR] if all(isinstance(inner, float) for inner in value) else value
+        more = f"; ... {len(value):,} in all" if len(shown) < len(value) else ""
+        return "; ".join(cell_text(inner, name) for inner in shown) + more
+    return printable(str(value))
+
+
+def _shown(value: Any, name: str = "") -> str:
+    """Return a value as `cell_text` does, with whole numbers and truth values as Python writes them."""
+    if value is None or isinstance(value, float):
+        return cell_text(value, name)
     if isinstance(value, dict):
         return ", ".join(f"{_shown(inner)} {counted}" for counted, inner in value.items())
     if isinstance(value, list) and len(value) > _MOST_SHOWN:  # a vector

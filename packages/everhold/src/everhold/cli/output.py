@@ -12,7 +12,7 @@ import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from everhold.display import BOUNDS, flat, printable, rounded, write_csv
+from everhold.display import cell_text, flat, is_number, printable, write_csv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,6 @@ __all__ = ["Format", "fits", "note", "printable", "show_list", "show_record", "s
 _HASH = re.compile("[0-9a-f]{64}")
 _SHORT_HASH = 12
 _SECONDS = len("2026-01-31T23:59:59")
-_SHOWN_OF_VECTOR = 6
 _SHORT_CELL = 20  # characters; longer texts may be folded
 _RECORD_COLUMNS = 2
 _UNLIMITED = 100_000  # columns; a table that goes to a file or a pipe is never cut
@@ -56,7 +55,9 @@ def show_record(record: Mapping[str, Any], form: Format) -> None:
     elif form is Format.CSV:
         write_csv(sys.stdout, [record], list(record))
     else:
-        _print_table(["field", "value"], [[name, _cell(value, name)] for name, value in flat(record)], numbers=set())
+        _print_table(
+            ["field", "value"], [[name, cell_text(value, name)] for name, value in flat(record)], numbers=set()
+        )
 
 
 def show_list(
@@ -80,7 +81,7 @@ def show_list(
         write_csv(sys.stdout, rows, columns)
     else:
         lines = [[_short(name, row[name]) for name in columns] for row in rows]
-        numbers = {name for name in columns if rows and all(_is_number(row[name]) for row in rows)}
+        numbers = {name for name in columns if rows and all(is_number(row[name]) for row in rows)}
         _print_table(columns, lines, numbers=numbers)
 
 
@@ -154,28 +155,4 @@ def _short(name: str, value: Any) -> str:
         return str(value)[:_SHORT_HASH]
     if name in ("asked_at", "created") and isinstance(value, str) and "T" in value:
         return printable(value)[:_SECONDS].replace("T", " ")
-    return _cell(value, name)
-
-
-def _cell(value: Any, name: str = "") -> str:
-    """A value as people read it: four significant digits, bounds rounded outwards, a dash for nothing."""
-    if value is None or value in ([], (), {}):
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return BOUNDS.get(name, rounded)(value)
-    if isinstance(value, dict):
-        return ", ".join(f"{counted} {_cell(inner)}" for counted, inner in value.items())
-    if isinstance(value, (list, tuple)):
-        shown = value[:_SHOWN_OF_VECTOR] if all(isinstance(inner, float) for inner in value) else value
-        more = f"; ... {len(value):,} in all" if len(shown) < len(value) else ""
-        return "; ".join(_cell(inner, name) for inner in shown) + more
-    return printable(str(value))
-
-
-def _is_number(value: Any) -> bool:
-    """Return whether a cell is aligned to the right."""
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+    return cell_text(value, name)
