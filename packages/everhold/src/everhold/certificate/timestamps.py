@@ -201,14 +201,12 @@ def _time_of(stated: TimeStampResponse) -> str:
 
 def _signed_by_one_of(roots: Sequence[Root], stated: TimeStampResponse) -> bool:
     """Return whether a trusted root certificate signed the time stamp, directly or through intermediates."""
-    between = [root for root in roots if root.issuer != root.subject]
-    return any(_signed_by(root, between, stated) for root in roots if root.issuer == root.subject)
-
-
-def _signed_by(root: Root, between: Sequence[Root], stated: TimeStampResponse) -> bool:
-    client = _client()
-    verifier = client.VerifierBuilder(roots=[root], intermediates=list(between)).build()
-    try:
-        return bool(verifier.verify(stated, stated.tst_info.message_imprint.message))
-    except (client.VerificationError, ValueError):
-        return False
+    client, between = _client(), [root for root in roots if root.issuer != root.subject]
+    for root in (each for each in roots if each.issuer == each.subject):
+        verifier = client.VerifierBuilder(roots=[root], intermediates=between).build()
+        try:
+            if verifier.verify(stated, stated.tst_info.message_imprint.message):
+                return True
+        except (client.VerificationError, ValueError):
+            continue
+    return False

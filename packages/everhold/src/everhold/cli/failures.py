@@ -77,6 +77,8 @@ class CommandGroup(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **named: Any) -> Any:  # type: ignore[override]  # all callers name the others
         """Run the command, report an error, and leave the process with the exit code."""
         given = list(sys.argv[1:] if args is None else args)
+        pairs = zip(given, [*given[1:], ""], strict=True)  # known even where the arguments cannot be read
+        wants_json = any(pair == ("--format", "json") or pair[0] == "--format=json" for pair in pairs)
         with warnings.catch_warnings():
             warnings.simplefilter("always", EverholdWarning)
             warnings.showwarning = _show_warning
@@ -88,9 +90,7 @@ class CommandGroup(TyperGroup):
                 code = 1
             except Exception as fault:
                 code, public = int(getattr(fault, "exit_code", 1)), said_of(fault)
-                told = (
-                    json.dumps(public, default=str) if _wants_json(given) else f"error: {printable(public['message'])}"
-                )
+                told = json.dumps(public, default=str) if wants_json else f"error: {printable(public['message'])}"
                 sys.stderr.write(told + "\n")
         if standalone_mode:
             sys.exit(code)
@@ -100,12 +100,6 @@ class CommandGroup(TyperGroup):
 def leave_reader() -> None:
     """Write nothing more to a reader that has seen enough, such as `head`, not even at the exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _wants_json(arguments: Sequence[str]) -> bool:
-    """True if the caller asked for JSON; known even where the arguments could not be read."""
-    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
-    return any(pair == ("--format", "json") or pair[0] == "--format=json" for pair in pairs)
 
 
 def said_of(fault: BaseException) -> dict[str, Any]:

@@ -150,15 +150,11 @@ def mean_tail(coupling: Coupling, longest: int, *, backward: bool, worst: bool =
     """
     table = meeting_tails(coupling, power_of_two(longest))
     fine, coarse = (table.backward, table.coarse_backward) if backward else (table.forward, table.coarse_forward)
-    near, far = (_reduced(coupling, part, worst=worst) for part in (fine, coarse))
+    usual = [part.max(axis=0) if worst else coupling.weights @ part for part in (fine, coarse)]
+    near, far = (np.asarray(np.minimum(tails + coupling.stuck, 1.0)) for tails in usual)
     start = (len(near) - 1) // table.step + 1
     edges = np.concatenate([np.arange(len(near)), table.step * np.arange(start, len(far))])
     return StepTail(edges, np.concatenate([near, far[start:]]))
-
-
-def _reduced(coupling: Coupling, tails: NDArray[np.float64], *, worst: bool) -> NDArray[np.float64]:
-    values = tails.max(axis=0) if worst else coupling.weights @ tails
-    return np.asarray(np.minimum(values + coupling.stuck, 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

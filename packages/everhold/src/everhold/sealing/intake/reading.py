@@ -205,7 +205,9 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, source: Any, *, 
         names = [str(column) for column in table.columns]
     elif hasattr(source, "__arrow_c_stream__"):
         table = _ArrowStream(source)
-        names = _arrow_names(source)
+        stated = (getattr(source, "columns", None), getattr(getattr(source, "schema", None), "names", None))
+        listed = (each for each in stated if isinstance(each, list) and all(isinstance(name, str) for name in each))
+        names = next(listed, [])
     else:
         raise HoldoutRejected(
             f"The {what} rows are of type {type(source).__name__}. Pass a path to a Parquet or CSV file, a pandas or "
@@ -299,14 +301,6 @@ def _readable(masked: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
     plain = np.ascontiguousarray(np.ma.getdata(column), dtype=column.dtype.newbyteorder("="))
     mask = np.ma.getmask(column)
     return plain if mask is np.ma.nomask else np.ma.MaskedArray(plain, mask=mask)
-
-
-def _arrow_names(source: Any) -> list[str]:
-    """Return the column names of an Arrow table, empty if the object does not state them."""
-    for names in (getattr(source, "columns", None), getattr(getattr(source, "schema", None), "names", None)):
-        if isinstance(names, list) and all(isinstance(name, str) for name in names):
-            return names
-    return []
 
 
 def _ending(path: Path, *, what: str) -> str:
