@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -27,6 +27,14 @@ def as_float(value: object) -> float:
 def as_whole(value: object) -> int | None:
     """Return a whole number as a Python int, or None for anything else, including True and False."""
     return int(value) if isinstance(value, (int, np.integer)) and not isinstance(value, bool) else None
+
+
+def as_numbers(texts: Sequence[str]) -> list[float]:
+    """Return texts as numbers, or an empty list if one of them is not a number."""
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        return []
 
 
 def items_of(value: object) -> list[Any] | None:

@@ -21,8 +21,10 @@ from fastapi.responses import JSONResponse
 from everhold.display import columns_of, write_csv
 from everhold.errors import EverholdError, QueryRejected
 from everhold.ledger.acts import PROMOTED, UNSEALING
+from everhold.operations.reports import answers_in
 from everhold_server.api.contract import (
     HoldoutName,
+    arguments_checked,
     refusals,
     result,
     said,
@@ -184,7 +186,6 @@ def events(
 certified = APIRouter(tags=["certificates"])
 
 _KEY = re.compile("[0-9a-fA-F]{64}")
-_SHORTEST_HASH = 8
 _PAGE = {  # its styles stand in the page itself, which is one file
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -223,29 +224,11 @@ def certificate(
             "Only the steward decides which answers a certificate shows. Leave 'answer' out, or ask the steward."
         )
     listed = queries and principal.role is Role.STEWARD
-    with warned_of():
-        made = holdouts.whole(name, principal).certificate(chosen(answer) or None, queries=listed)
+    with warned_of(), arguments_checked():
+        made = holdouts.whole(name, principal).certificate(answers_in(answer), queries=listed)
     if form is CertificateForm.JSON:
         return JSONResponse(made.to_dict())
     return Response(made.to_html(), media_type="text/html; charset=utf-8", headers=_PAGE)
-
-
-def chosen(answers: list[str]) -> dict[str, str | int]:
-    """Return the answers for a certificate's first page: for each label, the sequence or SHA-256 of an answer.
-
-    Raises:
-        QueryRejected: If an answer is not given as ID=NAME, or two have the same name.
-    """
-    found: dict[str, str | int] = {}
-    for given in answers:
-        choice, sign, label = given.partition("=")
-        if not (choice and sign and label) or label in found:
-            raise QueryRejected(
-                "An answer is not given as ID=NAME with a different name for each. Send for example "
-                "answer=12=model%20B, where 12 is the 'sequence' or the 'query' of the transcript."
-            )
-        found[label] = int(choice) if choice.isdecimal() and len(choice) < _SHORTEST_HASH else choice
-    return found
 
 
 @certified.post(

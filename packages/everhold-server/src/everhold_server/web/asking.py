@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 
+from everhold.arguments import as_numbers
 from everhold.errors import EverholdError, QueryRejected
 from everhold.operations.asking import Ask
 from everhold.queries import DETAILS, KINDS, Kind
@@ -169,7 +170,7 @@ def _detail(fields: Fields, name: str, tables: Mapping[str, Any]) -> Any:
         return fields.whole(name)
     if form is Written.LIST and (listed := fields.some(name)) is not None:
         parts = [part.strip() for part in listed.split(",")]
-        return _numbers(parts) or parts
+        return as_numbers(parts) or parts
     return fields.some(name)
 
 
@@ -179,13 +180,6 @@ def file_of(fields: Fields, name: str, tables: Mapping[str, Any]) -> dict[str, s
         return None
     column = fields.some("column")
     return {"file": name} if column is None else {"file": name, "column": column}
-
-
-def _numbers(parts: list[str]) -> list[float]:
-    try:
-        return [float(part) for part in parts]
-    except ValueError:
-        return []
 
 
 _SIDES = ("first", "second")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from everhold.answers import SILENT, estimand_in_words
+from everhold.arguments import as_numbers
 from everhold.cli.arguments import (
     AnalystOption,
     FormatOption,
@@ -427,7 +428,7 @@ class Spelled:
             argument: self._value(DETAILS[option].form, self.given[option], schema)
             for option, argument in kind.details.items() if option in self.given and option != but
         }  # fmt: skip
-        if "pos_label" in found and schema.label_kind != "string" and (number := _numbers([found["pos_label"]])):
+        if "pos_label" in found and schema.label_kind != "string" and (number := as_numbers([found["pos_label"]])):
             found["pos_label"] = number[0]
         return found
 
@@ -443,7 +444,7 @@ class Spelled:
             return read_function(written)
         if form is Form.LIST:
             parts = [part.strip() for part in written.split(",")]
-            return _numbers(parts) or parts
+            return as_numbers(parts) or parts
         return written
 
     def files(self) -> list[str]:
@@ -532,14 +533,6 @@ def _lines(path: Path) -> list[str]:
     if not found:
         raise Misuse(f"{path.name} has no query. Write one condition or number on each line.")
     return found
-
-
-def _numbers(parts: list[str]) -> list[float]:
-    """Return texts as numbers, or an empty list if one of the texts is not a number."""
-    try:
-        return [float(part) for part in parts]
-    except ValueError:
-        return []
 
 
 def _owners(detail: str) -> str:

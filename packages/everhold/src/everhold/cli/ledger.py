@@ -24,6 +24,7 @@ from everhold.cli.arguments import (
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
 from everhold.display import counted
+from everhold.operations.reports import answers_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _INTEGRITY, _UNCHECKED = 7, 10
 _ROWS = ("section", "item", "value")
 _SUFFIXES = (".json", ".html")
-_SHORTEST_HASH = 8
 
 _AnswerOption = Annotated[
     list[str] | None,
@@ -83,9 +83,8 @@ def show(
       8  the steward's key is missing or wrong
     """
     _check_ending(output)
-    chosen = _chosen(answers)
     with place.opened() as holdout, arguments_checked():
-        certificate = holdout.certificate(chosen, queries=queries)
+        certificate = holdout.certificate(answers_in(answers or ()), queries=queries)
     if output is not None:
         certificate.save(output)
         note(f"saved {output}")
@@ -122,9 +121,8 @@ def save(
       8  the steward's key is missing or wrong
     """
     _check_ending(output)
-    chosen = _chosen(answers)
     with place.opened() as holdout, arguments_checked():
-        certificate = holdout.certificate(chosen, queries=queries, timestamp=timestamp)
+        certificate = holdout.certificate(answers_in(answers or ()), queries=queries, timestamp=timestamp)
     certificate.save(output)
     stated = {} if timestamp is None else {"trusted_time": certificate.claimed_time}
     show_record({"saved": str(output), **stated}, form)
@@ -178,22 +176,6 @@ def verify(
     show_record({"file": str(file), **report.to_dict()}, form)
     if not report.ok:
         raise typer.Exit(_INTEGRITY if report.findings else _UNCHECKED)
-
-
-def _chosen(answers: list[str] | None) -> dict[str, str | int] | None:
-    """The answers of the first page by name, as they are given; None for the usual ones."""
-    if not answers:
-        return None
-    chosen: dict[str, str | int] = {}
-    for given in answers:
-        choice, sign, name = given.partition("=")
-        if not (choice and sign and name) or name in chosen:
-            raise Misuse(
-                f"--answer {given!r} cannot be used. Pass ID=NAME with a different name for each, such as "
-                "--answer 12=\"model B\". ID is the 'sequence' or the 'query' that 'everhold transcript' prints."
-            )
-        chosen[name] = int(choice) if choice.isdecimal() and len(choice) < _SHORTEST_HASH else choice
-    return chosen
 
 
 def _check_ending(output: Path | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -108,6 +108,27 @@ class Certify(
         from everhold.certificate import Certificate
 
         return Certificate(found)
+
+
+_SHORTEST_HASH = 8  # digits; a shorter number is that of an entry
+
+
+def answers_in(written: Sequence[str]) -> dict[str, str | int] | None:
+    """Return the answers of a certificate's first page by their names, from texts ID=NAME. None for no text.
+
+    Raises:
+        ValueError: If one is no such text, or two have the same name.
+    """
+    found: dict[str, str | int] = {}
+    for given in written:
+        choice, sign, name = given.partition("=")
+        if not (choice and sign and name) or name in found:
+            raise ValueError(
+                f"The answer {given!r:.200} cannot be used. Pass ID=NAME with a different name for each, such as "
+                "12=model B. ID is the 'sequence' or the 'query' in the transcript."
+            )
+        found[name] = int(choice) if choice.isdecimal() and len(choice) < _SHORTEST_HASH else choice
+    return found or None
 
 
 def _shown(answer: Any) -> str:
