@@ -32,7 +32,7 @@ from everhold.sealing.rows.code_trials import declared_code
 from everhold.values.base import CLIPS, clips_in_words, kept_clips
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from everhold.answers import Answer
     from everhold.families.texts import BoundTexts
@@ -171,7 +171,7 @@ class QueryExecutor:
             data, entries = stored[0].state, stored[1]
         elif not self.sealed.reads_ahead and plan.is_short(self.sealed.rows):
             with self.ledger.transaction(work.drafts) as transaction:
-                work.answer(transaction, transaction.new, transaction.new, work.evaluate, most=plan.at_once)
+                work.answer(transaction, transaction.new, transaction.new)
             data, entries = transaction.state, transaction.committed
         else:
             data, entries = ask_in_rounds(work)
@@ -319,13 +319,10 @@ class Execution:
     drafts: Sequence[EntryDraft]
     strict: bool = False
 
-    def evaluate(self, places: Sequence[int]) -> tuple[Any, list[int]]:
-        """Evaluate some of the query's entries on the sealed rows, given by their positions in the plan.
-
-        Returns the secret values and the index of each entry in them.
-        """
+    def evaluate(self, places: Sequence[int]) -> Any:
+        """Return the secret values of some of the query's entries, given by their positions in the plan."""
         with declared_code() if self.plan.pricing.asks_nothing else nullcontext():
-            return self.plan.evaluate(self.executor.sealed, places), [*range(len(places))]
+            return self.plan.evaluate(self.executor.sealed, places)
 
     def opened(self, data: dict[str, Any], *, new: int) -> tuple[State, Accounts]:
         """Return the mechanism's state and the accounts in a ledger state. Check that new entries can be answered.
@@ -340,7 +337,7 @@ class Execution:
 
     def answer(
         self, transaction: Transaction, new: Sequence[int], turn: Sequence[int],
-        evaluate: Callable[[Sequence[int]], tuple[Any, list[int]]], *, most: int,
+        known: tuple[Any, Mapping[int, int]] | None = None,
     ) -> None:  # fmt: skip
         """Answer new entries within a transaction, as long as the budget is certain to pay for the next one.
 
@@ -351,16 +348,19 @@ class Execution:
             transaction: The open transaction of the ledger.
             new: Positions of the new entries in the plan.
             turn: Positions of the entries to answer now; all others stay out of the ledger.
-            evaluate: Function from positions to secret values, and the index of each entry in them.
-            most: Largest number of entries that are answered in one batch.
+            known: Secret values that are evaluated already, and the index in them of each of these entries. None to
+                evaluate the entries here.
         """
         state, accounts = self.opened(transaction.state, new=len(new))
         outcomes: list[Outcome] = []
         while left := turn[len(outcomes) :]:
-            batch = left[: min(self.paid(state, accounts, len(new) - len(outcomes)), most)]
-            if not batch:
+            if not (batch := left[: self.paid(state, accounts, len(new) - len(outcomes))]):
                 break
-            state, made = self._step(state, accounts, *evaluate(batch), batch)
+            if known is None:
+                seen, rows = self.evaluate(batch), [*range(len(batch))]
+            else:
+                seen, rows = known[0], [known[1][place] for place in batch]
+            state, made = self._step(state, accounts, seen, rows, batch)
             outcomes += made
         if not outcomes:
             return
@@ -512,23 +512,17 @@ def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | Non
             order, turn, ahead = _next_turn(work, entries)
             if not {*turn} <= row_of.keys():
                 row_of = dict(zip(ahead, range(len(ahead)), strict=True))
-                seen, _ = work.evaluate(ahead)
+                seen = work.evaluate(ahead)
             with ledger.transaction([work.drafts[place] for place in order]) as transaction:
                 new = [order[index] for index in transaction.new]
                 evaluated = [place for place in new if turn and place in row_of]
-                evaluate = partial(_evaluated, row_of, seen)
-                work.answer(transaction, new, evaluated, evaluate, most=len(new))
+                work.answer(transaction, new, evaluated, (seen, row_of))
             for place, entry in zip(order, transaction.committed, strict=True):
                 entries[place] = entry
             if line is not None:
                 line(len(entries) - entries.count(None))
             data = transaction.state
     return data or ledger.head().state, entries
-
-
-def _evaluated(row_of: dict[int, int], seen: Any, places: Sequence[int]) -> tuple[Any, list[int]]:
-    """Return the values that were already evaluated, and the index in them of each of these entries."""
-    return seen, [row_of[place] for place in places]
 
 
 def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[list[int], list[int], list[int]]:

@@ -231,7 +231,11 @@ class IntervalPlanner:
             found = self.guessed([bound[place] for place in means], [given[place] for place in means])
             ratios |= zip(means, found, strict=True)
             return [ratios[place] for place in range(len(bound))]
-        known = [self.evaluator.with_values(query) for query in bound]
+        training, known = self.evaluator.training, list(bound)  # with training values where procedures need them
+        for place, query in enumerate(bound):
+            if training is not None and query.training_values is None and self.evaluator.holds_values(query):
+                (values,) = training.grids(query, unit=self.mechanism.unit)
+                known[place] = replace(query, training_values=values)
         totals = self.evaluator.training_totals(known, plan=self.mechanism.queries, bets=self.mechanism.bets)
         counted = (
             {}

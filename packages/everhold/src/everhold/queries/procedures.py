@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
@@ -456,13 +456,6 @@ class TrainingEvaluator:
         group_by = self.mechanism.dependence.unit_column
         totals, seen = whole.evaluate(asked, needs, group_by=group_by, unit=self.mechanism.unit)
         return {place: (whole.rows, int(totals[row, 0]), seen[row]) for row, place in enumerate(places)}
-
-    def with_values(self, bound: BoundQuery) -> BoundQuery:
-        """Return the query with its values on training rows if the query's procedure needs them, else unchanged."""
-        if self.training is None or bound.training_values is not None or not self.holds_values(bound):
-            return bound
-        (values,) = self.training.grids(bound, unit=self.mechanism.unit)
-        return replace(bound, training_values=values)
 
     def holds_values(self, bound: BoundQuery) -> bool:
         """Return whether the query's values on training rows are held in memory while it is prepared."""

@@ -269,7 +269,7 @@ class Means(QueryPlan[Result]):
         reading = MeanUnits.of(bound)
         value, low, high = reading.in_units(kept["value"], kept["low"], kept["high"], row_step=step)
         sealed, sealed_low, sealed_high = reading.in_units(*entry.sealed or (None, None, None), row_step=step)
-        made, narrower = rows_worth(self.mechanism), ""
+        one_law, made, narrower = self.mechanism.traits.one_law, "", ""
         by_description = mean.described is not None and kept.get("node", {}).get("nats") == mean.described.nats
         statement = "S10" if kept["source"] == DECLARED or by_description else result.statement
         by, procedure = kept.get("node", {}).get("by"), None
@@ -277,9 +277,10 @@ class Means(QueryPlan[Result]):
             candidates = [mean.procedure, self.mechanism.in_force(mean.procedure), self.mechanism.procedure]
             procedure = next((each for each in candidates if by in (None, each.name)), None)
         if procedure is not None:
-            needed = f" {made}" if self.mechanism.traits.one_law else ""
-            made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
+            made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows)
             narrower = what_narrows(procedure, self.mechanism, kept["source"])
+        if procedure is None or one_law:
+            made = f"{made} {rows_worth(self.mechanism)}".strip()
         clips = bound.clips
         exact = kept["source"] == DECLARED and isinstance(procedure, OfMeans) and bound.yes_no and bound.pair is None
         return Answer(
