@@ -53,7 +53,7 @@ class BestAccounting(Accounting["Ladder"]):
         return charges == 0
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """Return the state after the loss of submissions. ValueError if one of them was a new best.
+        """Return the state after the loss of submissions. ValueError if a lost submission was a new best.
 
         A fallback to an earlier best would show an order of events that the tree of all submissions does not contain
         (S3).

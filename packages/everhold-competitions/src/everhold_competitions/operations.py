@@ -150,7 +150,8 @@ class Disqualify(
 ):  # fmt: skip
     """Take a team off the board, with a reason that the ledger keeps and the board shows. It cannot be undone.
 
-    The team submits nothing more, and is compared with nobody at the end. What it was told stays paid.
+    The team submits nothing more, and is compared with nobody at the end. Feedback that it received is still paid for
+    by later answers.
     """
 
     team: Annotated[str, Param("One that submitted.", longest=100, pattern=PRINTABLE, example="owls", logged="team")]

@@ -152,7 +152,7 @@ class TeamFeedback:
         """Return the function that gives feedback on a received submission, as attributes of `Submission`.
 
         Raises:
-            QueryRejected: If it cannot be told as it stands. Nothing was received or charged.
+            QueryRejected: If no feedback on the submission is possible. Nothing was received or charged.
             IntegrityError: If the leader's file is missing or was altered. Nothing was received or charged.
         """
         executor, competition, predicted = self.session.executor, self.session.competition, entered.digest

@@ -42,7 +42,7 @@ class Submission(Display):
         refused: Whether feedback was refused because the rest of the budget, or of the team's share, may not pay for
             it. The submission was received.
         predictions: SHA-256 of the predictions.
-        public_rows: Number of public rows that the answer is about; None where it is about those of the final board.
+        public_rows: Number of public rows that the answer is about; None if it is about the rows of the final board.
     """
 
     team: str

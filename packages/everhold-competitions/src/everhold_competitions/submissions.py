@@ -103,7 +103,7 @@ class HoldoutCompetition(HoldoutAccessor):
     def choose(self, *, team: str, number: int) -> None:
         """Make an earlier submission the final one of its team, until the team submits again.
 
-        Free of charge; it takes no submission of the team's limit.
+        It is free of charge, and does not count as a submission.
 
         Args:
             team: The team.
@@ -145,7 +145,7 @@ class HoldoutCompetition(HoldoutAccessor):
         told before stays in the ledger.
 
         Args:
-            team: One that submitted.
+            team: Name of a team that submitted.
             reason: One line, which everybody may read.
 
         Returns:
@@ -215,7 +215,7 @@ class HoldoutCompetition(HoldoutAccessor):
         return leaderboard(self._session())
 
     def close(self) -> None:
-        """Stop taking submissions. `Holdout.unseal` does this, too, and then tells the scores.
+        """Stop taking submissions. `Holdout.unseal` also closes the competition, and then reveals the scores.
 
         Final submissions and pairs of them are registered silently, so nothing is told.
 

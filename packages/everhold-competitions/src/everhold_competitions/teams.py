@@ -52,7 +52,7 @@ class Team:
 
     Attributes:
         final: SHA-256 of the predictions that stand for the team at the end.
-        latest: SHA-256 of those that were received last.
+        latest: SHA-256 of the predictions that were received last.
         charged: Surprises that telling the team about its submissions has cost.
         chosen: Number of times that the team chose an earlier submission.
         public: SHA-256 of the latest predictions for the public rows. Empty without public rows.

@@ -106,7 +106,7 @@ def _masked(column: Any, values: NDArray[Any]) -> np.ma.MaskedArray[Any, Any]:
 
 
 def _known_array(values: list[Any], otherwise: str) -> NDArray[Any]:
-    """Return an array of the values, none of which is missing. The first value determines its type."""
+    """Return an array of values without missing ones. The first value determines its type."""
     first = values[0] if values else None
     if first is None:
         return np.zeros(0, dtype=otherwise)

@@ -114,7 +114,7 @@ class ColumnCopies:
     Args:
         folder: The private folder of the holdout.
         columns: Kind of each column.
-        sides: The sealed table and, if they stay in the engine, too, that of the training rows.
+        sides: The sealed table, and the table of the training rows if they also stay in the engine.
     """
 
     def __init__(self, folder: Path, columns: Mapping[str, ColumnKind], sides: Sequence[TableSide]) -> None:

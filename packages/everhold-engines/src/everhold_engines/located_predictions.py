@@ -60,7 +60,7 @@ def with_located_predictions(queries: Sequence[Any], rows: RowStore, schema: Sch
     Args:
         queries: The queries; those without such predictions stay as they are.
         rows: The sealed rows.
-        schema: What is known of these.
+        schema: Public facts about the sealed rows.
 
     Raises:
         QueryRejected: If a table, its ids or one of its columns cannot be used. Nothing is charged.

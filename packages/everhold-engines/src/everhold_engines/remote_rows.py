@@ -109,7 +109,7 @@ class EngineCounts:
         """Return the totals of numerator and denominator and their pairs, like `sums.pairs_of`.
 
         Args:
-            numerator: Of it counts what is within the denominator.
+            numerator: Only its part within the denominator counts.
             denominator: The other row value.
             group_by: Column whose equal values make a group; None for rows.
             across: Cells along either axis, from `everhold.sealing.rows.sums.cells_across`.

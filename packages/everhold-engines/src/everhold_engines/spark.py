@@ -429,7 +429,7 @@ class Spark(Remote):
             Parquet files: what has a slash in it, unless it is in quotes, is a path.
         max_seconds: Limit for each statement.
         **arrives: ``arrived`` and ``until`` of a table to which rows arrive, as for `Remote`. Such a table is read in
-        its present state, not at a snapshot.
+            its present state, not at a snapshot.
     """
 
     def __init__(self, session: Any, table: str, *, max_seconds: float = 600.0, **arrives: str | None) -> None:

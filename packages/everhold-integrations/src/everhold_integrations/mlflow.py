@@ -43,9 +43,9 @@ def log_answer(answer: Answer, name: str, *, step: int | None = None, run_id: st
     """Log an answer in a run, with numbers as metrics and the rest as tags, and return the metrics.
 
     The metrics are ``name``, ``name.low``, ``name.high`` and ``name.charged``; after unsealing ``name.sealed`` and so
-    on; and the remaining budget, ``name.left.queries`` and so on. The tags are ``name.source``, ``name.query``
-    and, for an answer that is not about the population, ``name.about``. They are those of the latest step. A refused
-    or silent answer has no value and logs none.
+    on; and the remaining budget, ``name.left.queries`` and so on. The tags are ``name.source``, ``name.query`` and, for
+    an answer that is not about the population, ``name.about``. The logged numbers are those of the latest step. A
+    refused or silent answer has no value and logs none.
 
     Args:
         answer: Answer from `Holdout.ask`.
@@ -202,7 +202,7 @@ def _estimator(model: Any) -> Any:
     """Return the fitted scikit-learn estimator inside an MLflow model.
 
     Raises:
-        QueryRejected: If there is none that predicts in this process.
+        QueryRejected: If the model has no estimator that predicts in this process.
     """
     raw = model.get_raw_model() if hasattr(model, "get_raw_model") else None
     if not (hasattr(raw, "predict") and hasattr(raw, "get_params")):  # scikit-learn's conventions

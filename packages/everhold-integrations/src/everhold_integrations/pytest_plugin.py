@@ -168,7 +168,7 @@ class SealedCases:
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
         """Record the outcome of a sealed test, and hide it in pytest's output.
 
-        What is noted travels with the report from workers, and not to JUnit.
+        The notes travel with the report from worker processes, but are not written to JUnit.
         """
         result = yield
         marker = item.get_closest_marker(_MARKER)

@@ -248,8 +248,8 @@ def quilts_chart(shown: MarkovQuiltMechanism | ActiveQuilt, row: int | None = No
 
     Args:
         shown: A mechanism on a chain, or one of its quilts.
-        row: Position of a row of the mechanism, counted from 0. If it is left out, one of the rows that need most
-            noise is shown.
+        row: Position of a row of the mechanism, counted from 0. By default one of the rows that need most noise is
+            shown.
     """
     import altair as alt
 

@@ -42,8 +42,8 @@ def noted(request: Request, act: str | None = None, *, holdout: str | None = Non
         request: Request that performs the act.
         act: Name of the act, such as ``"ask"``. The default is made of method and route.
         holdout: Name of the holdout, for a route that does not name it.
-        facts: Short facts such as ``outcome="holdout"`` or ``query="9f86..."``, without data and without secrets. A
-            fact that is None is left out.
+        facts: Short facts such as ``outcome="holdout"`` or ``query="9f86..."``, without data and without secrets. Facts
+            that are None are left out.
     """
     said = request.scope["state"].setdefault("act", {})
     said.update({name: value for name, value in (("act", act), ("holdout", holdout)) if value is not None})

@@ -92,7 +92,7 @@ def connect(
             ``EVERHOLD_URL`` only. A token is sent to this address alone, never shown and never pickled.
         insecure: Whether to send the token without TLS to a machine other than this one. ``EVERHOLD_INSECURE=1`` does
             the same.
-        timeout: Seconds to wait for a response. A query that got none is asked again, which is free.
+        timeout: Seconds to wait for a response. A query without an answer is asked again, which is free.
         transport: Transport of httpx that sends the requests, for tests.
 
     Raises:
@@ -124,7 +124,7 @@ def create(
     Args:
         connection: Connection to the service.
         name: Name of the new holdout.
-        holdout: The rows to seal, as for `Holdout.create`. A file stays where it is: put it away.
+        holdout: The rows to seal, as for `Holdout.create`. The local file is not changed: store it away.
         training: Training rows, which are not sealed.
         settings: Settings of `Holdout.create`. Arguments that are None are not sent. An API knows them by their flat
             names.

@@ -42,7 +42,7 @@ _MOST_WAITING = 100
 
 
 class TooMany(EverholdError):
-    """Too many requests, too much work at once, or no room for more. Nothing was changed or charged.
+    """Error: too many requests in a time, or too much work at once. Nothing was changed or charged.
 
     Its data has `wait`, the seconds until the next try.
     """

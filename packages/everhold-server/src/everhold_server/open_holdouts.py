@@ -26,7 +26,8 @@ _MOST_OPEN = 16
 class OpenHoldouts:
     """Cache of a storage's open holdouts, opened on first use. Thread-safe.
 
-    Those that were used last stay open. Any other is let go, and whoever still works with it goes on.
+    The holdouts that were used last stay open. Other holdouts are dropped, but requests that still use them are
+    completed.
     """
 
     def __init__(self, storage: str) -> None:

@@ -112,7 +112,7 @@ class _Worker:
 class Planners:
     """Pool of worker processes for plans, with a queue of requests and a cache of plans.
 
-    A plan that was made is kept, as it is the same for everybody.
+    Finished plans are cached, because a plan is the same for everybody.
     """
 
     def __init__(self) -> None:

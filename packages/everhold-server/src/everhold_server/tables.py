@@ -77,7 +77,10 @@ class BatchedWork(Generic[Item, Found]):
         self._worker: asyncio.Task[None] | None = None
 
     async def of(self, item: Item) -> Found:
-        """Return the result for one item. The work on it begins after this call. What the work raises is raised."""
+        """Return the result for one item.
+
+        The work on it begins after this call. An exception of the work is raised again.
+        """
         done: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, done))
         if self._worker is None:

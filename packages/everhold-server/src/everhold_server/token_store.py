@@ -158,8 +158,8 @@ class TokenStore:
             account: The token whose limits they share.
 
         Raises:
-            QueryRejected: If a name cannot be used, looks like that of a team with a token or of one that submitted,
-                or is one too many.
+            QueryRejected: If a name cannot be used, looks like that of a team with a token or of one that submitted, or
+                if there would be too many teams.
         """
         moment, analyst = self.records.clock(), Role.ANALYST
         made = [self._new(analyst, name, [holdout], days, by, account, of="team") for name in names]
@@ -313,7 +313,7 @@ class TokenStore:
     def use_link(self, secret: str) -> Token | None:
         """Use up a login link, and return its token. None if the link is not valid.
 
-        One conditional update decides, so that of two who come at once one is let in.
+        One conditional update decides, so if two people use the link at the same moment, only one logs in.
         """
         moment = self.records.clock()
         mine = login_links.c.secret_hash == hashed(secret)

@@ -142,7 +142,7 @@ class Answer(Display):
         clipped: In words, what counts as the end of a range, and which share of the training rows lies beyond; empty
             where nothing is clipped.
         failing: The share of rows on which the query's model fails, or one of its two models; None for queries without
-            models. `print` and `to_dict` have it where it is not confirmed as 0.
+            models. `print` and `to_dict` show this share unless it is confirmed as 0.
     """
 
     value: float | None
@@ -453,14 +453,14 @@ class Transcript(Display):
     Attributes:
         rows: One dict for each query: sequence, asked_at, query, asked, value, low, high, source, charged. Where
             guesses are checked, there are ``estimate``, the bare training estimate, and ``guess``, what it became or
-            the analyst's own. All numbers are those that `ask` returned, in the query's own units; those of versions
-            that kept no units are means over [0, 1]. The value of a choice or a quantile is the number of the candidate
-            or bin, from 0, with ``within``: the regret, or the error of the level; ``low`` and ``high`` are the ends of
-            the bin. The values of a gradient are lists, with ``within``: the Euclidean half-width. If any query was
-            asked on behalf of an analyst, every dict has ``analyst``: the name, or None for the steward. If any answer
-            was about something else than the population, every dict has ``about``: what the answer was about, or None
-            for the population. Once the study is unsealed, there are ``sealed``, ``sealed_low`` and ``sealed_high``, in
-            the units of the values; None where they were not kept.
+            the analyst's own. All numbers are those that `ask` returned, in the query's own units; numbers from
+            versions that kept no units are means over [0, 1]. The value of a choice or a quantile is the number of the
+            candidate or bin, from 0, with ``within``: the regret, or the error of the level; ``low`` and ``high`` are
+            the ends of the bin. The values of a gradient are lists, with ``within``: the Euclidean half-width. If any
+            query was asked on behalf of an analyst, every dict has ``analyst``: the name, or None for the steward. If
+            any answer was about something else than the population, every dict has ``about``: what the answer was
+            about, or None for the population. Once the study is unsealed, there are ``sealed``, ``sealed_low`` and
+            ``sealed_high``, in the units of the values; None where they were not kept.
     """
 
     rows: Sequence[dict[str, Any]]

@@ -84,7 +84,7 @@ def names_keywords(terms: type, defaults: Mapping[str, Any] = MappingProxyType({
 
     Args:
         terms: The typed dict that the function takes as ``**terms``.
-        defaults: Values of keywords that are left out, where it is not None.
+        defaults: Values for keywords that are left out, if they differ from None.
 
     Examples:
         >>> from typing import TypedDict, Unpack

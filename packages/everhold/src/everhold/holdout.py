@@ -241,10 +241,10 @@ class Holdout:
             storage: As for `create`, or the address of a service, such as ``"https://holdout.example"``: see
                 `everhold.connect`. Its token is in the environment variable ``EVERHOLD_TOKEN``.
             name: Name of the holdout.
-            recover: Whether to continue with a database that was set back to an older copy. What it lost then counts as
-                spent; if the file of the newest head is lost, too, all that is left counts as spent. If there is a
-                backup, restore the newest one instead: then nothing is lost. The certificate shows a recovery.
-                Allotments end, so set them again. A ladder that lost a new best cannot continue, nor can
+            recover: Whether to continue with a database that was set back to an older copy. Lost answers then count as
+                spent. If the file of the newest head is lost as well, the whole remaining budget counts as spent. If
+                there is a backup, restore the newest one instead: then nothing is lost. The certificate shows a
+                recovery. Allotments end, so set them again. A ladder that lost a new best cannot continue, nor can
                 guess-and-check without that file.
             engine: Engine with the sealed rows, if they stay in an engine that needs a session from the caller. By
                 default the engine is found by the facts in the ledger and the variable ``EVERHOLD_ENGINE``.

@@ -199,7 +199,7 @@ def usual_reveal(holdout: Holdout, queries: Sequence[Any]) -> str:
 def ask_about(
     holdout: Holdout, judge: Judge, tried: Sequence[CrossValidated], *, own: bool, reveal: str | None
 ) -> tuple[Told, Any, list[Any], str, float]:
-    """Ask the holdout about fitted models, and return what it told.
+    """Ask the holdout about fitted models, and return its answers.
 
     Args:
         holdout: The open holdout.

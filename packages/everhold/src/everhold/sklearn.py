@@ -100,9 +100,9 @@ def _delegated(name: str, what: str) -> Any:
 class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """A random search that asks a sealed holdout one query about each configuration.
 
-    A configuration is cross-validated, fitted on all rows, and asked about; cross-validation is the guess. Where the
-    holdout confirms the guess, the answer is the guess and costs no surprise; where it contradicts it, the answer is
-    what the sealed rows say. All intervals hold at once, with the probability of the holdout's promise, also those of
+    A configuration is cross-validated, fitted on all rows, and asked about; cross-validation is the guess. If the
+    holdout confirms the guess, the answer is the guess and costs no surprise. If the sealed rows contradict the guess,
+    the answer is their value. All intervals hold at once, with the probability of the holdout's promise, also those of
     the search before and after. Nothing in a search depends on an answer, so its queries are one step: all have the
     levels of its start, and surprises are paid for by later queries. All models are kept in memory until they are asked
     about. If the budget ends, such as that of an allotment, the search stops with a warning.
@@ -249,7 +249,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         return self
 
     def _ask_all(self, judge: Judge, candidates: Sequence[Any], found: Iterator[Any], *, own: bool) -> None:
-        """Ask about all configurations together, and store what was told.
+        """Ask about all configurations together, and store the answers.
 
         `own` says whether the models are fitted on the holdout's own training rows.
         """
@@ -479,7 +479,7 @@ class SealedScorer:
 
     Attributes:
         holdout: An open `Holdout`; a worker process opens it again by storage and name.
-        metric: What is asked; see `Holdout.evaluate`. Of a loss the negative value is the score.
+        metric: Metric to ask for; see `Holdout.evaluate`. Of a loss the negative value is the score.
     """
 
     holdout: Holdout
@@ -489,7 +489,7 @@ class SealedScorer:
         """Ask about a fitted model, and return the value of the answer, where greater is better.
 
         Raises:
-            BudgetExhausted: If what is left of the budget may not cover it. Nothing was charged.
+            BudgetExhausted: If the rest of the budget may not cover the query. Nothing was charged.
             QueryRejected: If the model cannot be asked about. Nothing was charged.
         """
         judge = Judge(self.metric, self.holdout.schema)

@@ -40,8 +40,8 @@ class ValueRange:
     """Range of the doubles that a node of an expression can have.
 
     Attributes:
-        low: None is below; minus infinity where there may be such, or finite ones however large.
-        high: None is above.
+        low: Lower bound of the values. Minus infinity if values may be infinite or arbitrarily large.
+        high: Upper bound of the values.
         step: A power of two of which all finite ones are multiples.
         nan: Whether a missing value may be nan; it may always be null.
     """

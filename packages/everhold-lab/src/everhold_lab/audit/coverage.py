@@ -194,11 +194,12 @@ def _procedure_of(mechanism: Mechanism) -> OfMeans | None:
 def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> float | None:
     """Return the greatest guess that a sealed mean of 1/2 confirms, at which replies tell most.
 
-    None where guesses are not checked. It is that of the first query; later ones differ where there is a slack.
+    None where guesses are not checked. This is the greatest guess for the first query. With a slack, later queries have
+    others.
 
     Args:
         mechanism: The mechanism whose checks of guesses are attacked.
-        procedure: Interval procedure. The default is that of yes-or-no queries.
+        procedure: Interval procedure. By default the procedure of yes-or-no queries.
 
     Examples:
         >>> from everhold.mechanisms import GuessAndCheck

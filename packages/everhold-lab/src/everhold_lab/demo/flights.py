@@ -295,7 +295,7 @@ def with_departures(flights: Flights) -> Flights:
 
     A group must not have flights on both sides: a training flight of a sealed hour tells about that hour. Training
     flights come hour by hour, the hours in a fixed random order, so that a cut between them parts hours, too. Fresh
-    flights are those of all hours that nobody trains on.
+    flights are the flights of all hours without training flights.
     """
     named = [replace(part, table=_named(part)) for part in (flights.sealed, flights.training, flights.fresh)]
     sealed, training, fresh = named

@@ -283,8 +283,8 @@ def challenge(holdout: Holdout, trials: Sequence[Trial]) -> tuple[GateNight, ...
     """Let each model challenge the champion through a gate, and return the verdicts.
 
     Args:
-        holdout: The one that was asked about them.
-        trials: The models; those that are judged on rows they were fitted on challenge, too.
+        holdout: The holdout that was asked about the models.
+        trials: The models. Models whose guess is from the rows of their fit challenge as well.
     """
     champion, challenged = trials[0], []
     gate = holdout.gate("accuracy", champion=champion.sealed)

@@ -34,7 +34,7 @@ def hoeffding_splitting(
 
     ``sqrt(k ln(2k/beta) / (2n))`` where k divides n; in general each part has ``floor(n/k)`` rows.
 
-    Arguments and errors are those of every `SessionBound`.
+    It takes the arguments of a `SessionBound`, and raises the same errors.
 
     Source: Hoeffding 1963, Theorem 2; rows independent.
     """

@@ -245,7 +245,7 @@ def dwork_theorem_25_rows(
     population; budget is not spent while ``|f(D) - f(P)| <= tau/2``. So c = 1/2 is built in: the theorem serves every
     slack up to 1/2 and none above, for which the rows are ``inf``.
 
-    Arguments and errors are those of every `SessionBound`.
+    It takes the arguments of a `SessionBound`, and raises the same errors.
 
     Source: Dwork et al. 2015 (NIPS), Theorem 25.
     """

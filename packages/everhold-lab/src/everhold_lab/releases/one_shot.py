@@ -72,7 +72,7 @@ class NoiseGrid:
         """Return the grid for noise of scale ``multiple * sensitivity``.
 
         Raises:
-            ValueError: If the scale is outside what can be drawn.
+            ValueError: If noise of this scale cannot be drawn.
         """
         if not (multiple > 0.0 and multiple * _LEAST_STEPS < LARGEST_SCALE / 2):
             raise ValueError(

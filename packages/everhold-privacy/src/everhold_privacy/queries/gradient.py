@@ -54,8 +54,8 @@ class VectorAnswer(Paid):
             are not cut to the clipping length, so that their noise is on average 0.
         lows: Lower ends of the intervals of the coordinates; None if refused.
         highs: Upper ends; None if refused.
-        within: Euclidean distance from the population's clipped mean vector, at most. It holds together with the
-            intervals and with all other answers. None if refused.
+        within: Euclidean distance from the population's clipped mean vector, at most. This bound holds together with
+            the intervals and all other answers. None if refused.
         clip: Euclidean length to which the vector of every row was clipped.
     """
 

@@ -357,7 +357,7 @@ def _named_by_content(path: Path, what: str) -> Path:
     """Rename an uploaded file by its content to end in .csv or .parquet, and return the new path.
 
     Raises:
-        HoldoutRejected: If it is packed, too large, or cannot be looked at. Nothing was created.
+        HoldoutRejected: If the file is packed, too large or unreadable. Nothing was created.
     """
     with path.open("rb") as file:
         head = file.read(8)

@@ -103,7 +103,8 @@ class CaseTools:
     ) -> SuiteOutput:  # fmt: skip
         """Challenge the champion with a finished version, and get the first cases to run.
 
-        It costs a query, another at the verdict, and a surprise if promoted. Under the same name it goes on.
+        It costs a query, another at the verdict, and a surprise if promoted. With the same name, the same challenge
+        continues.
         """
         found = self._gate(gate)
         usual = math.ceil(len(found.suite.ids) / _PARTS)

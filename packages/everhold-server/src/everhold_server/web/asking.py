@@ -217,7 +217,7 @@ def _both_written(fields: Fields, tables: Any) -> dict[str, Any]:
     """Return the JSON form of the query that compares the two models of a form.
 
     Raises:
-        QueryRejected: If one is missing, or there is no such score. Nothing is charged.
+        QueryRejected: If one of the two is missing, or the score does not exist. Nothing is charged.
     """
     metric = fields.text("metric")
     if metric not in METRICS or METRICS[metric].two == "none":

@@ -61,10 +61,10 @@ def page(request: Request, template: str, *, status: int = 200, **facts: Any) ->
     """Return the response with a page, or with a part of one, made from a template.
 
     Args:
-        request: Request for the page. Its sender decides what the page's head shows.
+        request: Request for the page. The sender's rights decide what the page's head shows.
         template: A file in ``templates``.
         status: HTTP status of the response.
-        facts: What the template shows; every one that it names has to be there.
+        facts: Values for the template. Every name in the template must have one.
     """
     state = request.state
     known = {

@@ -137,7 +137,7 @@ class View:
 
     @cached_property
     def budget(self) -> Budget:
-        """The budget; an analyst's is that of the allotment."""
+        """The budget, which is the allotment for an analyst."""
         alone = self.principal.role is Role.ANALYST and self.mine is None
         return Budget(self.status, None if alone else (self.mine or self.whole).promise.budget)
 
@@ -185,7 +185,7 @@ class View:
     def gates(self) -> list[dict[str, Any]]:
         """Public facts and promotions of every gate, empty for a competition.
 
-        ``name_of`` names its models: as they were proposed, where this principal may know that, or by their entry.
+        ``name_of`` names its models: as they were proposed if this principal may know it, else by their ledger entry.
         """
         if self.competition:
             return []

@@ -30,7 +30,8 @@ class HoldoutAccessor:
     Args:
         executor: Executor of the open holdout, for the steward or for an analyst.
         folder: The private folder of its rows.
-        recorded: Recorded settings with which the holdout was created. None if it was created without them.
+        recorded: Recorded settings with which the holdout was created. None if the holdout was created without such
+            settings.
     """
 
     settings: ClassVar[type[ExtensionSettings] | None] = None

@@ -315,7 +315,10 @@ def check_repeated(session: HoldoutSession | None, name: str, creation: Creation
 
 
 def _differing(configuration: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
-    """Return the names of the settings that differ. For the mechanism they are those of its parameters."""
+    """Return the names of the settings that differ.
+
+    For the mechanism, these are the names of its differing parameters.
+    """
     found = []
     for name in sorted({*configuration, *made} - _OF_EACH):
         old, new = configuration.get(name), made.get(name)

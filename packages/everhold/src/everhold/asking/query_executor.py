@@ -459,7 +459,9 @@ def check_open(accounts: Accounts, *, new: int, pricing: Pricing) -> None:
 
 
 def affordable(state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing) -> int:
-    """Return how many of ``count`` new queries the budget certainly covers. If it returns 0, the next one is refused.
+    """Return how many of ``count`` new queries the budget certainly covers.
+
+    If the result is 0, the next query is refused.
 
     The number follows from public state, so a refusal reveals nothing about the sealed rows.
     """
@@ -628,7 +630,10 @@ class DescribedTexts:
 
 
 class _Categories(dict[str, tuple[Any, ...]]):
-    """Categories of columns by name. Those of a column are read from training rows when first needed."""
+    """Categories of columns by name.
+
+    The categories of a column are read from the training rows when they are first needed.
+    """
 
     def __init__(self, compiler: QueryCompiler) -> None:
         super().__init__()

@@ -203,8 +203,8 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
 
     The newest head has the numbers of answered queries and of charges, so the mechanism continues as if it had answered
     the lost queries. If that file is lost, too, nobody knows, and all that is left counts as spent. What was left of
-    allotments is taken back, because nobody knows on whose behalf it was spent. If the study was unsealed in what was
-    lost, it stays closed.
+    allotments is taken back, because nobody knows on whose behalf it was spent. If the lost part of the ledger
+    contained the unsealing, the study stays closed.
 
     Raises:
         IntegrityError: If the database was altered or diverged, or if the mechanism cannot continue.

@@ -66,7 +66,7 @@ def portrait_of(model: DependenceModel) -> Portrait | None:
     The chart is drawn from the model alone, which is public: certificates hold the model.
 
     Returns:
-        None if the model has none of the three.
+        None if the model has no such picture.
     """
     if _reach(model):
         return Portrait(

@@ -155,7 +155,7 @@ def _built(name: str, called: str) -> Any:
     """The command that a member of the registry makes.
 
     Raises:
-        ExtensionError: If it makes none of this name.
+        ExtensionError: If the distribution makes no command of this name.
     """
     member = _COMMANDS[name]
     if isinstance(member, typer.Typer):

@@ -648,7 +648,7 @@ def read_document(path: Path) -> dict[str, Any]:
     """Read the object that a JSON file holds.
 
     Raises:
-        QueryRejected: If it holds none.
+        QueryRejected: If the file does not hold a JSON object.
     """
     if path.stat().st_size > _MOST_BYTES:
         raise _rejected(f"{path.name} is too large", f"Pass a file of at most {_MOST_BYTES:,} bytes")

@@ -60,7 +60,7 @@ class ModelOptions:
         """Check that there is either a file or a rule.
 
         Raises:
-            Misuse: If there is none of them, or both.
+            Misuse: If the model is missing, or given twice.
         """
         if (self.file is None) == (self.rule is None):
             found = "neither" if self.rule is None else "both"
@@ -117,7 +117,7 @@ class TermOptions:
     challenges: Annotated[int | None, "Most challenges of this gate. By default no limit but the budget."] = None
 
     def measure(self) -> str | Callable[..., Any]:
-        """The metric, with its loss where it is a risk."""
+        """Return the metric, with its loss for the metric ``risk``."""
         known = METRICS.get(self.metric)
         if self.metric != "risk" and (known is None or known.gain == "none"):
             from everhold.gates.candidates import why_no_gain
@@ -547,7 +547,7 @@ def _decide(
 ) -> None:  # fmt: skip
     """Ask a gate about a file, print the verdict, append it to the summary, and leave with its exit code.
 
-    Where there is no verdict, whatever the fault, the summary says why and the exit code is that of an error.
+    If there is no verdict for any reason, the summary gives the reason, and the exit code is that of an error.
     """
     from everhold.gates.checks import markdown_of, write_fault, write_summary
     from everhold.gates.results import counted

@@ -41,7 +41,8 @@ class BlockVarianceTest:
     Attributes:
         p_values: Chance, over all block lengths together, of a variance as large as this if rows are worth what is
             promised; 1 if nothing can be said, as for very rare outcomes. Shape (outcomes,).
-        design_effects: Rows that are worth one, where this is clearest. Shape (outcomes,).
+        design_effects: Number of rows that count as one independent row, for the clearest block length. Shape
+            (outcomes,).
         at_most: Upper ends for the design effect, shape (outcomes,). The longest blocks count as well: groups of that
             many consecutive rows promise no more than these rows are worth.
     """

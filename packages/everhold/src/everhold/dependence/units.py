@@ -23,7 +23,7 @@ class RowUnits(DependenceModel):
     """Base of models whose rows form units, given by a column or by their sizes.
 
     Attributes:
-        unit: What a unit is called in messages.
+        unit: Word for one unit in messages, such as "group".
         column: Name of the column; None if only sizes were given.
         counts: Pairs (size, number of units of that size), by size; empty until the sizes are known.
     """

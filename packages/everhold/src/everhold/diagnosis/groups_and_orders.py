@@ -153,7 +153,7 @@ class _Compared:
     `between_neighbours`.
 
     Attributes:
-        units: The declared group of each row; None if there are none.
+        units: The declared group of each row; None without declared groups.
         crossing: Rows of different units with the same value.
         pairs: Rows of different units with the same value or the one beside it.
         weights: What each row counts in the difference of such a pair of values; shape (rows,).

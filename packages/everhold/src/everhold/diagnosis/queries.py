@@ -84,7 +84,7 @@ class DependenceMonitor:
         sizes: Rows of each block.
         groups: Columns whose equal values make groups that are not declared, with what these have in common.
         units: Declared group of each training row; None if no column names them.
-        orders: The declared order, or that of the file, and those of other columns.
+        orders: The declared order, or else the order of the file, and the orders by other columns.
         tested: Total and finding of expressions, by fingerprint, plan and bet: each is tested once for each holdout.
     """
 
@@ -118,7 +118,7 @@ class DependenceMonitor:
             others: Block of each row in other orders, by their columns.
             groups: Group of each row in other columns, -1 for none.
             units: Declared group of each row; None if no column names them.
-            own: Block of each row in the declared order, or that of the file.
+            own: Block of each row in the declared order, or else in the order of the file.
         """
         crossings = ((name, Crossing(codes, units)) for name, codes in groups.items())
         orders = tuple(
@@ -203,8 +203,8 @@ class DependenceMonitor:
         """Test the values of one query on all training rows, and return the clearest finding or None.
 
         Args:
-            values: Row values of shape (rows,), in [0, 1]. For a ratio whose interval is bet on, what is left of the
-                numerator.
+            values: Row values of shape (rows,), in [0, 1]. For a ratio with an interval by bets, these are the
+                residuals of the numerator.
             plan: Number of planned queries.
             bets: True if the interval procedure of the query measures the spread of its values. False if it takes rows
                 to spread as truth values do, and to be worth the worst case of what is declared.

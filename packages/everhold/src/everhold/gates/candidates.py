@@ -388,7 +388,7 @@ def procedure_for_gain(
 
     Args:
         challenger: The candidate that challenges the champion.
-        champion: The champion; of it only what is public is used.
+        champion: The champion, of which only public facts are used.
         public: The champion as a candidate, where it is an array of predictions; else None.
         compiler: The compiler of the holdout.
     """

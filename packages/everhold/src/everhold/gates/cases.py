@@ -81,7 +81,7 @@ class OpenCases:
 
     @classmethod
     def of(cls, folder: Path, key: bytes) -> OpenCases:
-        """Read the open cases of a suite from its folder. There are none if all cases are sealed.
+        """Read the open cases of a suite from its folder. The result has no cases if all cases are sealed.
 
         Args:
             folder: Private folder of the suite.

@@ -239,7 +239,7 @@ def read_case_file(
         missing: The gate's rule for crashed runs, as for `outcomes`.
 
     Raises:
-        QueryRejected: If the file is of none of these kinds. Nothing was charged.
+        QueryRejected: If the file is of another kind. Nothing was charged.
         CaseRejected: If a run has no outcome or is there twice, as `outcomes` says. Nothing was charged.
         ExtensionError: If the reader for this kind of file is not installed.
     """

@@ -96,7 +96,7 @@ class Gate(SeesArrivals):
             training: Predictions for the training rows, where the candidate is a table or an array; they make the test
                 sharper.
             challenger: Name of a version with results, such as a commit. The same name against the same champion has
-                the same verdict and is free, whatever the results. Without one, it is a new challenger each time.
+                the same verdict and is free, whatever the results. Without a name, each call has a new challenger.
             champion: New results of the champion, run after the challenger was finished. They take the place of the
                 stored ones, which makers of challengers must not know (see docs/theory/gates.md, known runs).
             baseline: New results of the baseline; needed with ``champion`` if the gate has guards.

@@ -105,7 +105,8 @@ class OpenChallenge:
     def next_cases(self) -> list[Any]:
         """Return the ids of the cases to run next.
 
-        The ids stay the same until results on these cases are reported. After the end of the challenge there are none.
+        The ids stay the same until results on these cases are reported. The list is empty after the end of the
+        challenge.
         """
         opened = self._opened(self._executor.ledger.head())
         if opened is None:

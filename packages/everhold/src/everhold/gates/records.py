@@ -302,7 +302,7 @@ class Opened:
         analyst: Name of the analyst who opened it; None for the steward.
         futility: True if a look may also end the challenge with the champion kept. Such an end is charged as a
             promotion is.
-        results: Keyed digest of what was reported at each look so far.
+        results: Keyed digest of the results reported at each look so far.
     """
 
     gate: str

@@ -242,7 +242,7 @@ class LedgerDatabase(ABC):
 
         Raises:
             HoldoutNotFound: If there are no tables yet and `create` is false: it belongs to another program.
-            EverholdError: If the tables are those of another version.
+            EverholdError: If another version of everhold wrote the tables.
         """
         revision = self.revision()
         if revision == CURRENT_REVISION:
@@ -561,7 +561,7 @@ def _unknown() -> Unavailable:
 
 
 def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
-    """Return the error for an SQLSTATE of PostgreSQL. Without one, the connection failed or was lost.
+    """Return the error for an SQLSTATE of PostgreSQL. Without an error code, the connection failed or was lost.
 
     `committing` says whether a commit was under way. If so, a lost connection leaves open whether it was committed.
     """

@@ -54,7 +54,7 @@ class Transaction:
     Attributes:
         state: The mechanism's state: before, and once something is recorded, after (secret).
         new: Positions of the queries that are to be answered.
-        taken: What was recorded, by position.
+        taken: Recorded entries by position.
         committed: One for each query in the order asked, None where it was left out; there when the block was left.
         earlier: Reads all entries up to here, inside a transaction that is shared with nobody.
     """
@@ -357,7 +357,7 @@ class _Appended:
     Attributes:
         ledger: The ledger to which the entries are appended.
         found: Head of the ledger before these entries.
-        reached: What the head file said before these entries.
+        reached: State of the head file before these entries.
         asked: All queries before these entries.
         head: Head of the ledger after these entries.
         state: State after these entries, as canonical JSON. Secret.
@@ -472,7 +472,7 @@ def sealed(numbers: Numbers, *, key: bytes, holdout: str, query: str) -> str:
     """Encrypt sealed numbers into an envelope: nonce, ciphertext and tag in base 64, always equally long.
 
     Args:
-        numbers: What it holds.
+        numbers: The numbers to seal.
         key: The steward's key of the ledger's seals; the envelopes' own key is derived from it.
         holdout: Identifier of the holdout.
         query: Fingerprint of the query.

@@ -52,8 +52,8 @@ class Outcome:
     Attributes:
         answer: The exact answer, plain JSON data.
         charged: Charge for the entry, an integer >= 0 in the mechanism's own unit.
-        sealed: What is told of it only when the study is unsealed; None where there is nothing of the kind. Secret:
-            the ledger keeps it in an envelope.
+        sealed: Numbers that are revealed only when the study is unsealed; None without such numbers. Secret: the ledger
+            keeps it in an envelope.
     """
 
     answer: dict[str, Any] = field(repr=False)

@@ -307,7 +307,7 @@ def _read(field: str) -> dict[str, Any]:
     """Return a JSON object from a text field of the database.
 
     Raises:
-        IntegrityError: If it holds something else.
+        IntegrityError: If the field does not hold such JSON.
     """
     try:
         value = json.loads(field)

@@ -158,11 +158,11 @@ class Checked:
 def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: bytes) -> Checked:
     """Check that all entries up to a head are unaltered, before the head is signed.
 
-    Of more than `READ_AGAIN` entries only those after the latest checkpoint are read, with the queries of all. What
-    they add up to is then that of the entries which were written, also if somebody has altered some of them since.
+    Of more than `READ_AGAIN` entries only those after the latest checkpoint are read, with the queries of all. Their
+    sums are then the sums of the entries as they were written, even if some entries were altered since.
 
     Raises:
-        IntegrityError: If anything is not as it was written.
+        IntegrityError: If anything was altered or is damaged.
     """
     with store.snapshot(name) as snapshot:
         walk, since = _Walk.of(snapshot, seal_key), None

@@ -268,7 +268,10 @@ class Mechanism(ABC):
         return {}
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
-        """Return the interval procedure to use at this guess and level. Here it is that of `in_force`."""
+        """Return the interval procedure to use at this guess and level.
+
+        By default this is the procedure of `in_force`.
+        """
         return self.in_force(procedure)
 
     def in_force(self, procedure: Procedure) -> Procedure:

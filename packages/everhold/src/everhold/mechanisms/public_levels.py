@@ -464,7 +464,8 @@ class GuessQuotes:
         Args:
             state: State before the query.
             guess: Guess in units of a mean over [0, 1].
-            procedure: Interval procedure of the query. The default is that of any mean of values in [0, 1].
+            procedure: Interval procedure of the query. By default the procedure for any mean of values in [0, 1] is
+                used.
             described: The level and the procedure that it has by its description, if it has one.
         """
         mechanism, rounding = self.mechanism, self.mechanism.rounding

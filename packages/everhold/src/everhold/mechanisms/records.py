@@ -205,7 +205,7 @@ class Evaluations:
         yes_no: Shape (queries,): whether every row value is 0 or 1 by type, so that totals are whole numbers of rows;
             None if this is known of no query.
         failing: For each query, the evaluation of the share of rows on which its model fails (S16), or None. None for
-        all if no query has such a share.
+            all if no query has such a share.
         described: For each query, the level and procedure that its description gives it, or None. None for all if no
             query has them.
     """

@@ -22,7 +22,7 @@ class Traits:
         leakage: Its statement is S1, which looks at what answers tell about a row and not at the rows' concentration.
             It is the function that says how much, as ``"module:function"``, of the model, loss, delta and rows.
         sources: Sources of its answers, as the ledger names them.
-        charged_in: Unit of what it charges.
+        charged_in: Unit of its charges, such as surprises.
         most_charged: The most that one new query costs, at the planned price.
         sells_tolerances: Whether it is a `everhold.queries.query.SellsTolerances`.
         statistics: "package.module:function" that prepares a statistic of all rows with a price; empty for none.

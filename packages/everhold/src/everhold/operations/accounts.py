@@ -66,7 +66,7 @@ class ListAllotments(
         return allotments_of(session.executor)
 
     def remark(self, result: Allotments) -> str:
-        """What is left beyond all allotments."""
+        """Return a sentence on the budget that no allotment covers."""
         return "not allotted: " + " and ".join(f"{count:,} {what}" for what, count in result.not_allotted.items())
 
 

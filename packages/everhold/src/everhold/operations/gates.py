@@ -74,7 +74,7 @@ def _at(session: HoldoutSession, name: str, *, cases: bool | None = None) -> Gat
 
 
 def _opened(session: HoldoutSession, gate: str, challenger: str) -> OpenChallenge:
-    """A challenge that is open, or was; none is opened here."""
+    """Return a challenge that is open or has ended, without opening one."""
     found = _at(session, gate, cases=True).find_open(challenger)
     if found is None:
         raise QueryRejected(f"The challenger {challenger!r} has no open challenge. Open one first.")
@@ -339,8 +339,8 @@ class StartChallenge(
     """Open a challenge that ends as early as is proved; it costs two queries, and a surprise if it is promoted.
 
     The analyst's allotment pays for all of that now, and gets the surprise back unless it is charged. Only this analyst
-    and the steward read the challenge, report for it or withdraw it. Opened again under the same name, it goes on where
-    it is. The status of the gate names the open challenge.
+    and the steward read the challenge, report for it or withdraw it. A second call with the same name continues the
+    same challenge. The status of the gate names the open challenge.
     """
 
     gate: _Gate

@@ -36,7 +36,7 @@ class ReadStatus(HoldoutOperation["Facts"], verb="status", role=Role.VIEWER, rou
 class ReadRemaining(
     HoldoutOperation[dict[str, int]], verb="remaining", role=Role.VIEWER, route="GET ", part="remaining"
 ):
-    """Remaining budget, by name; for an analyst, that of the allotment."""
+    """Remaining budget by name; for an analyst, the rest of the allotment."""
 
     def perform(self, session: HoldoutSession) -> dict[str, int]:
         """Count."""

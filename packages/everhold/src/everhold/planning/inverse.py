@@ -126,7 +126,7 @@ def by_mechanism(plan: Callable[[str], Planned]) -> dict[str, Planned]:
 def radius_of(name: str, request: PlanRequest, *, at: float | None = None) -> float:
     """Return the radius of a mechanism for a request, or the expected one at a value. Infinite if it cannot serve.
 
-    The parameters are those of the smallest worst case either way.
+    In both cases the parameters are tuned for the smallest worst case.
     """
     tuned = tuned_for(name, request)
     if isinstance(tuned, str):

@@ -66,9 +66,9 @@ class PlanTerms(StudyTerms, total=False):
     Attributes:
         slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
             Mechanisms without guesses ignore it; by default 0.
-        alike: With groups, the expected correlation of two rows of one group, in [0, 1]; by default they are all
-            alike, which is the worst case. What is expected rests on it, and no promise does. Sizes alone are planned
-            as if a column names the groups when rows are sealed.
+        alike: With groups, the expected correlation of two rows of one group, in [0, 1]; by default they are all alike,
+            which is the worst case. Expected widths depend on it, but no promise does. Sizes alone are planned as if a
+            column names the groups when rows are sealed.
     """
 
     slack: float

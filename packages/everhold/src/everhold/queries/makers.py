@@ -67,8 +67,8 @@ def mean(
             that the function reads while it runs are not looked at: take another name when they change.
         assisted_by: What a judge says, such as ``"judge"``, where few rows have a human label and a pool of many more
             has the judge's: a condition, a number or a text, as the pool was recorded with. The better the judge, the
-            narrower the answer; what it gets wrong only costs width. One that is worth nothing is left out, as training
-            rows say.
+            narrower the answer; what it gets wrong only costs width. A judge that does not help, according to the
+            training rows, is left out.
         pool: Rows that were judged and have no human label, or the name of a recorded pool. The pool has to be recorded
             by `eh.pool`, drawn from the same population, and not used to tune the judge.
 

@@ -230,7 +230,7 @@ def _is_ours(member: tarfile.TarInfo) -> bool:
 def _check(copy: LedgerStore, record: HoldoutRecord, rows: Path, *, head_file: bool) -> None:
     """Raise IntegrityError if a restored holdout differs from its recorded seals, settings or rows.
 
-    `head_file` says whether the file of the newest head must agree, too.
+    `head_file` says whether the file of the newest head must agree as well.
     """
     check_settings(record.configuration)
     folder = rows / record.configuration["folder"]

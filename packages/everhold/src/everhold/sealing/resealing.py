@@ -98,7 +98,7 @@ class Content:
         digest: Keyed digest of all rows, each as often as it occurs; of their order, too, where another sample of the
             same population could well hold the same rows.
         sketch: The least of the keyed hashes of all different rows; none of a long table in an engine.
-        table: Keyed digest of what an engine says of its table's contents; None of a file.
+        table: Keyed digest of the engine's own facts about the contents of its table; None for a file.
     """
 
     key: str

@@ -35,9 +35,9 @@ class MissingRule:
     """The rule of one column for rows that have no value in this column.
 
     Attributes:
-        how: ``"refuse"``: queries that read the column are refused, unless they say themselves what counts.
-            ``"drop"``: means are about the rows that have a value. ``"bounds"``: intervals of means hold whatever the
-            missing values are. ``"value"``: rows without one have this one.
+        how: ``"refuse"``: queries that read the column are refused, unless they say themselves what counts. ``"drop"``:
+            means are about the rows that have a value. ``"bounds"``: intervals of means hold whatever the missing
+            values are. ``"value"``: rows without a value count with this value.
         value: The value that replaces a missing one; None for other rules.
     """
 

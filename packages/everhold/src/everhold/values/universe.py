@@ -261,7 +261,10 @@ class Universe:
         return np.ravel_multi_index(tuple(codes), self.shape).astype(np.int64)
 
     def histogram(self, rows: Any) -> NDArray[np.int64]:
-        """Return the number of rows in each cell, shape (cells,). Arguments and errors are those of `cells_of`."""
+        """Return the number of rows in each cell, shape (cells,).
+
+        It takes the arguments of `cells_of`, and raises the same errors.
+        """
         return np.bincount(self.cells_of(rows), minlength=self.cells).astype(np.int64)
 
     def decode(self, cells: ArrayLike) -> dict[str, list[Value]]:

@@ -276,7 +276,7 @@ class Growth:
         """Check that appended rows in an engine's table are unaltered. Rows in files are checked when read.
 
         Raises:
-            IntegrityError: If they are not those that were sealed.
+            IntegrityError: If the rows are not those that were sealed.
         """
         if table_of_rows(self.first) is not None:
             for number, part in enumerate(self.rows.parts[1:], 1):

@@ -292,7 +292,7 @@ def ends_of_segments(
 def least_product(ones: NDArray[np.float64], zeros: NDArray[np.float64]) -> float:
     """Return a lower bound of the log capital of all pairs of bets together, over all segments.
 
-    The sum of both least log capitals is a bound for each segment. It is sharpened where it is least.
+    The sum of both least log capitals is a bound for each segment. The bound is refined where it is smallest.
     """
     bound = log_of_sum(np.minimum(*ones), axis=0) + log_of_sum(np.minimum(*zeros), axis=0)
     order = np.argpartition(bound, _EXACT)

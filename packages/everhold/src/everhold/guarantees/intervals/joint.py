@@ -291,8 +291,8 @@ def first_excluded(
     """Return the excluded value nearest to ``inside``, rounded outwards, or ``outside`` if no value is excluded.
 
     Secant steps inside a bracket, each a little beyond the expected root, so that both ends of the bracket close in,
-    then halvings, as the least capital of many cells may have steps. What is returned was tried and its capital is
-    enough.
+    then halvings, as the least capital of many cells may have steps. The returned value was tried, and its capital
+    reaches the level.
 
     Args:
         capital: Function from a value to the log capital against it, which grows on the way outwards.

@@ -190,7 +190,7 @@ class ShareQuery(DerivedQuery):
         nested: True if the numerator is known to be no larger than the denominator, so that the denominator may have
             values other than 0 and 1.
         name: Name of the kind of parameter, with its article.
-        shown: The query as people read it; None for that of its parts.
+        shown: The query as people read it; None to build this text from the parts.
         left_out: Note about rows without a value; None if the steward leaves no rows out.
     """
 
@@ -297,7 +297,7 @@ class ShareQuery(DerivedQuery):
         return self.part if self.nested else WithinQuery(self.part, self.whole)
 
     def check_texts(self, schema: Schema) -> None:
-        """Raise QueryRejected if texts cannot be numerator or denominator. By default none is refused."""
+        """Raise QueryRejected if texts cannot be numerator or denominator. By default no text is refused."""
 
     def _check(self, whole: BoundQuery) -> None:
         """Raise QueryRejected if the denominator is not 0 or 1 in every row and could be less than the numerator."""

@@ -597,7 +597,7 @@ def estimate_between(value: float, low: float, high: float, *, least: float, mos
     """Build an estimate whose ends are moved outwards by the rounding error, within the possible range.
 
     Args:
-        value: The estimate; moved into the interval where it is outside.
+        value: The estimate, which is moved to the nearest end if it is outside the interval.
         low: Lower end of the interval before rounding.
         high: Upper end; ends that contradict each other give the whole range.
         least: Smallest possible value of the parameter.

@@ -83,8 +83,8 @@ class _Above(Paid):
 class FirstAbove(_Above):
     """The first candidate above a threshold on the sealed rows.
 
-    The population value of this candidate is at least `low`. That of each candidate before it is at most `high`; if no
-    candidate was found, that of every candidate is.
+    The population value of this candidate is at least `low`. The mean of each candidate before it is at most `high`. If
+    no candidate was found, the means of all candidates are.
 
     Attributes:
         index: Position of the candidate found; None if none was found or the query was refused.

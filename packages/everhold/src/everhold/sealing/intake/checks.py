@@ -154,7 +154,7 @@ def check_same_columns(
 
     Args:
         holdout: Kinds of the columns of the rows to seal.
-        training: Kinds of those of the training rows.
+        training: Kinds of the columns of the training rows.
         cell_of: From a column that is text on one side alone to words that name its first cell without a number.
 
     Raises:
@@ -249,9 +249,9 @@ def _classes_of(
 ) -> tuple[str | float, ...] | None:
     """Return the classes that a prediction may name, from public facts alone, or None where any may be named.
 
-    They are those that were declared; otherwise those of the training labels, where these are so few that they are
-    classes. Of the sealed labels nothing is told. Without either, labels that are numbers have no known class: they may
-    be measurements, and a query that needs classes is refused.
+    These are the declared classes. Without a declaration they are the training labels, if there are few enough
+    different ones to be classes. Of the sealed labels nothing is told. Without either, labels that are numbers have no
+    known class: they may be measurements, and a query that needs classes is refused.
 
     Raises:
         HoldoutRejected: If labels are not among the declared classes, or labels are texts whose classes are unknown.

@@ -141,7 +141,7 @@ def copy_rows(connection: duckdb.DuckDBPyConnection, query: str, path: Path, *, 
     An existing file keeps its permissions.
 
     Args:
-        connection: Knows what the query reads.
+        connection: Connection in which the tables of the query exist.
         query: A SELECT statement.
         path: The new file.
         metadata: Further keys of the file, as DuckDB writes a struct, such as ``{salt: 'ab'}``; none by default.

@@ -69,7 +69,7 @@ def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
 
     Args:
         folder: Folder for the Parquet files.
-        request: The rows, which are no table that stays where it is. Holdout and training rows may share no row id.
+        request: The rows, as files or tables that can be copied. Holdout and training rows may share no row id.
 
     Raises:
         HoldoutRejected: If the rows cannot be sealed as they stand.

@@ -148,7 +148,7 @@ def collected(source: RowSource, most_rows: int, *, what: str) -> RowSource:
     Other sources are returned as they are.
 
     Raises:
-        HoldoutRejected: If it cannot be collected. The message quotes no cell, as that of Polars does.
+        HoldoutRejected: If it cannot be collected. Unlike the message of Polars, this message quotes no cell.
     """
     kind = type(source)
     if kind.__name__ != "LazyFrame" or not kind.__module__.startswith("polars"):

@@ -26,9 +26,9 @@ class Rows:
         row_id: Column that names rows, each once; no row may be in both sets. Predictions are joined by it. Row ids are
             public: those who submit predictions have to know them, and no query may read them.
         classes: The classes of the label, which are public from now on: a prediction of any other class is refused, and
-            nothing is charged. By default those of the training labels, where there are at least ten training rows for
-            each. Needed where these do not say it, if labels are texts or classes are numbers other than 0 and 1;
-            ``"open"`` if labels are free texts, so that no prediction can be checked.
+            nothing is charged. By default the classes of the training labels, if there are at least ten training rows
+            for each class. Needed where these do not say it, if labels are texts or classes are numbers other than 0
+            and 1; ``"open"`` if labels are free texts, so that no prediction can be checked.
         features: ``"sealed"``: nobody who asks sees any column of the sealed rows; expressions and estimators are about
             the population that they come from, predictions as arrays about labels drawn anew on these rows.
             ``"public"``: everybody may see all columns but the label, as in a competition; every answer is about labels
@@ -39,16 +39,16 @@ class Rows:
             does not warn about them, and names them in the promise and the certificate as an assumption of yours, with
             what the training rows are worth if it is wrong.
         categories: Columns that estimators meet as categories, in files that do not say it, such as CSV. The categories
-            are the different training values in order. A sealed value that is none of them counts as missing.
+            are the different training values in order. A sealed value outside these categories counts as missing.
         stratified: Column by whose values the table was split, so that both parts have them in the same shares, as
             ``everhold split --stratify`` or ``train_test_split(stratify=...)`` do. Training rows then tell how often
             each value is sealed, so answers are for rows with the values in these shares. Needs independent rows.
         most_rows: The most rows that either table may have; a larger one is refused before it is read. Tables that stay
             in an engine may have any number.
         missing: What counts for rows that have no value in a column that a query reads. ``"refuse"``: such a query is
-            refused, unless it says so itself. ``"drop"``: a mean, a share or a comparison of arms is about the rows
-            that have a value. ``"bounds"``: the interval of a share or a mean runs from that with all missing values
-            at their lowest to that with all at their highest, and so it does in each arm of a
+            refused, unless the query itself says what counts. ``"drop"``: a mean, a share or a comparison of arms is
+            about the rows that have a value. ``"bounds"``: the interval of a share or a mean runs from that with all
+            missing values at their lowest to that with all at their highest, and so it does in each arm of a
             comparison. A value: it counts for missing ones in columns that can hold it. Or one of these by column, as
             in ``{"bp": "drop", "visits": 0}``.
         equal_rows: Whether equal rows in both sets are allowed, because they are no copies: the design repeats its
@@ -80,9 +80,9 @@ class Planning:
             Intervals then become narrower, and the budget does not change. Needs guess_and_check without a slack. With
             ``declared=`` all rows have one tree, and the intervals of members hold at all numbers of rows at once, if
             the rows that arrive have the same population values (S14).
-        largest_group: With ``declared=``, ``grows=True`` and rows in groups: no group has more rows, of those that are
-            sealed and of those that will arrive. A batch with a larger one is refused. Intervals of members are as wide
-            as this says, so name no more than will come.
+        largest_group: With ``declared=``, ``grows=True`` and rows in groups: largest number of rows in one group,
+            sealed or arriving later. A batch with a larger group is refused. Intervals of members are as wide as this
+            says, so name no more than will come.
     """
 
     slack: float = 0.0
@@ -164,7 +164,7 @@ def place_of(name: str) -> str:
 def divided(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keywords of `Holdout.create` from the flat settings of a request or a command line.
 
-    Those of extensions stay as they are; see `everhold.asking.creation.settings_from`.
+    Settings of extensions are not divided; see `everhold.asking.creation.settings_from`.
 
     Raises:
         TypeError: If a setting is there both flat and in its object.
@@ -209,7 +209,7 @@ class SealRequest:
     """Tables to seal, with the facts that the steward declares about them.
 
     Attributes:
-        holdout: The rows to seal, or a table that stays where it is.
+        holdout: The rows to seal, or a table of an engine that keeps the rows.
         training: Open rows of the same columns; beside a table that stays, another table of its engine may be given.
         label: Column with the true values, for metrics such as accuracy.
         rows: Additional declarations about the rows.

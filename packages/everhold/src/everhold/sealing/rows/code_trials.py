@@ -170,7 +170,7 @@ def public_values(function: RowFunction, table: Table, rows: int, *, of: object 
         function: Function from a table to the values of its rows.
         table: The public rows.
         rows: Number of rows of the table.
-        of: Store that these rows come from, as for `sealed_values`. None if there is none.
+        of: Store that these rows come from, as for `sealed_values`. None without a store.
 
     Raises:
         QueryRejected: If the function fails or gives another number of values. Nothing is charged.
@@ -587,7 +587,7 @@ def used_alone(when: str) -> Iterator[None]:
     """Return a context that runs a declared model on public rows, and rejects a model that uses outside resources.
 
     Args:
-        when: What the model does there, in words.
+        when: Words for what the model does in this context, such as "is fitted" or "predicts".
 
     Raises:
         QueryRejected: If the model used anything outside of itself. Nothing is charged.

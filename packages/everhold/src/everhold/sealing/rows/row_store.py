@@ -165,7 +165,7 @@ def table_at(url: str, table: str) -> SealableTable:
     """Return the table of a name at the address of an engine.
 
     Args:
-        url: The address, with a password where it takes one.
+        url: The address, with a password if it needs one.
         table: Name of the table, as the engine has it.
 
     Raises:

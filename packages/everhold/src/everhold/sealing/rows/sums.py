@@ -222,7 +222,7 @@ def apart_of(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
 
 
 def named(group_by: str | None) -> str:
-    """Return the group column that an interval procedure needs. It raises if none is declared.
+    """Return the group column that an interval procedure needs. ValueError is raised without a declared column.
 
     Raises:
         ValueError: If no group column is declared.

@@ -75,7 +75,7 @@ class StoredRows(EvaluatedRows):
         self._orders: dict[tuple[str, ...], NDArray[np.int64] | None] = {}
 
     def close(self) -> None:
-        """Close the engine, also that of all rows. They open again when needed."""
+        """Close the engine, and the engine that reads the rows of all arrivals. They open again when needed."""
         self.engine.close()
         self._embedded.close()
         if self.whole is not None:
