@@ -179,7 +179,7 @@ WRONG = [
     ("challenge", {"rule": "x > 0", "gate": "other"}, "no gate named 'other'"),
     ("challenge", {"rule": "x > 0", "gate": " "}, "no gate named ' '"),
     ("challenge", {}, "exactly one of rule"),
-    ("challenge", {"rule": "x > 0", "file": "a.csv"}, "given as rule and file"),
+    ("challenge", {"rule": "x > 0", "file": "a.csv"}, "The call has rule and file"),
 ]
 
 
