@@ -1,4 +1,4 @@
-"""From noisy answers to the population: how far they stray (r of S1), the transfer theorem (S1) and its form S2."""
+"""From noisy answers to the population: their distance from sealed averages (r), the transfer theorem (S1), and S2."""
 
 from __future__ import annotations
 

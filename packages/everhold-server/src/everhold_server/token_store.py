@@ -1,4 +1,4 @@
-"""Tokens and login links: each says who is let in, as whom, to which holdouts, and for how long.
+"""Tokens and login links: each says who may log in, under which name, to which holdouts, and for how long.
 
 A token is ``eh_<id>_<secret>``. The secret has 32 random bytes and is told once; its SHA-256 is kept, which nobody
 inverts, as there is no shorter list of secrets than all of them. A login link opens one browser session of a token,

@@ -1,4 +1,4 @@
-"""Simulated attributes of rows, some of which lean towards the label, and holdouts that are asked about them.
+"""Simulated attributes of rows, some correlated with the label, and holdouts that are asked about them.
 
 An analyst who correlates attributes with the label and lets them vote looks at nothing but the products ``x_j y`` of
 attribute and label. With y uniform on {-1, 1} and ``x_j = shift_j y + N(0, 1)`` all products are independent and

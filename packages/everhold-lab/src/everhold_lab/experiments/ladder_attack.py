@@ -1,4 +1,4 @@
-"""Attacks on leaderboards by boosting, hill climbing and a crowd, with votes that know nothing."""
+"""Attacks on leaderboards by boosting, hill climbing and a crowd, with votes of random labellings."""
 
 from __future__ import annotations
 

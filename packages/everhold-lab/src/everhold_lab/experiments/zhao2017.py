@@ -1,4 +1,4 @@
-"""Figures 2 and 3 of Zhao 2017: how reuse wears out a holdout of dependent rows, and what protects it.
+"""Figures 2 and 3 of Zhao 2017: how wrong a reused holdout of dependent rows becomes, and what protects it.
 
 The paper does not say how its rows depend on each other. Here they copy: in a chain each row repeats the record of the
 row before with some probability and is drawn anew otherwise; in groups all rows of a group carry one record. Training

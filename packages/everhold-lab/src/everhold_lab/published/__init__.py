@@ -1,4 +1,4 @@
-"""Published statements that promise something about a whole session, each in its own place and both directions.
+"""Published statements about a whole session, each with functions from rows to radius and from radius to rows.
 
 All of them are for independent rows unless their docstring says otherwise. Statements that nothing of the product
 evaluates are in the laboratory.

@@ -1,4 +1,4 @@
-"""Who may come in, and what they did: ``/me``, the tokens that stewards make and take back, and the log of acts."""
+"""Who may log in, and what they did: ``/me``, the tokens that stewards make and take back, and the log of acts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Model Context Protocol server: an agent asks a sealed holdout, and can neither read nor climb it.
+"""A Model Context Protocol server: an agent asks a sealed holdout, and can neither read it nor overfit to it.
 
 `make_server` makes the server for an open holdout, on the official SDK; the command ``everhold mcp`` runs it. Needs the
 extra ``everhold[mcp]``.

@@ -1,1 +1,1 @@
-"""Strangers' files: a worker process with hard limits reads each of them; its form is told by its content."""
+"""Strangers' files: a worker process with hard limits reads each of them; its format is recognized by its content."""

@@ -1,4 +1,4 @@
-"""The planner: how wide answers will be, before anybody owns a row."""
+"""The planner: how wide answers will be, before there are rows."""
 
 from __future__ import annotations
 

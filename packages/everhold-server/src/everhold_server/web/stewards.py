@@ -1,4 +1,4 @@
-"""Pages for stewards: who may come in and spend what, what was done, what everybody sees, the end of a study."""
+"""Pages for stewards: who may log in, allotments, the log of acts, the public page, the end of a study."""
 
 from __future__ import annotations
 

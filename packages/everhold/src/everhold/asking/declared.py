@@ -1,4 +1,4 @@
-"""Declaring families of queries, at creation or later, and the levels of their members (S10)."""
+"""Declaring families of queries, at creation or later, and the error probabilities of these queries (S10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program `everhold`: its story, its options, and where each command comes from."""
+"""The program `everhold`: its introduction, its options, and where each command comes from."""
 
 from __future__ import annotations
 

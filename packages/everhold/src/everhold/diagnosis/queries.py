@@ -1,4 +1,4 @@
-"""Test, before any charge, whether rows are worth as much for a query as is promised, by its training values."""
+"""Tests of a query's training values before any charge: is the effective number of rows as large as promised?"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Declared families: queries that are described before anybody asks, and pay by their description alone (S10)."""
+"""Declared families: sets of queries that are fixed before anybody asks, so that their answers are free (S10)."""

@@ -1,4 +1,4 @@
-"""The protocol of declared families: weights of members, which sum to at most 1 and never depend on sealed rows."""
+"""The protocol of declared families: weights of their queries, with sum at most 1, which no sealed row affects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Levels that expressions have by the length of their description, if these are larger than those of the tree (S10).
+"""Error probabilities of expressions by the length of their text, if larger than by their place in the tree (S10).
 
 An expression takes a place of the tree like any other query. Its interval has the level of the place or that of its
 description. Public facts decide which. Levels of descriptions are no part of the weights of the tree.

@@ -1,4 +1,4 @@
-"""Prices of labels that are always told: which candidate is the best, and where its interval lies (S9).
+"""Prices of results that are always revealed: which candidate is the best, and its rounded interval (S9).
 
 A label has a public prior, and every later query pays ``ln(1 / prior)`` for it. Priors follow from training rows and
 from what was told before, and never from sealed rows. Each one here sums to at most 1 over all labels, so a prior that

@@ -1,4 +1,4 @@
-"""Queries that are asked together and all released: a label of each sealed interval, for which later queries pay (S9).
+"""Queries that are asked together and all released as rounded intervals, for which later queries pay (S9).
 
 Each query takes one planned query, and none of them is a surprise. The label of all answers together has one label for
 each query. Its prior is the product of their priors, so the priors sum to at most 1.

@@ -1,4 +1,4 @@
-"""Guess and check: confirms or corrects a guess without noise, and charges surprises when they happen (S8)."""
+"""Guess and check: confirms or corrects a guess without noise, and charges a surprise for a correction (S8)."""
 
 from __future__ import annotations
 

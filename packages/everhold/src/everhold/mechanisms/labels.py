@@ -1,4 +1,4 @@
-"""Labels of surprises: every later query pays for a label's probability under a public prior (S8)."""
+"""Labels, the rounded intervals that surprises reveal: later queries pay for a label's prior probability (S8)."""
 
 from __future__ import annotations
 

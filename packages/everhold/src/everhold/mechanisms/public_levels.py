@@ -1,4 +1,4 @@
-"""Base of mechanisms with public levels: the tree of queries, the tolerance's room, and expected intervals (S8).
+"""Base of mechanisms whose error probabilities follow from public facts: tree of queries, tolerance, widths (S8).
 
 All of them are public: they are decided before the sealed rows are looked at, or told.
 """

@@ -1,4 +1,4 @@
-"""Trees of suffixes, so that rows that arrive have a budget of their own (S13).
+"""Budgets of arriving rows: each is a tree of queries about all rows since one arrival, a suffix (S13).
 
 Tree 1 is about all rows. Tree k, which opens at an arrival, is about the rows from that arrival on. It has the part
 ``1 / (k (k + 1))`` of the probability of failure, and counts queries, surprises and labels since it opened. Every open

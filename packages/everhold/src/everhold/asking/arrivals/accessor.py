@@ -1,4 +1,4 @@
-"""`holdout.arrivals`: the rows that were appended, and how much their trees can still answer."""
+"""`holdout.arrivals`: the rows that were appended, and how many queries about them can still be answered."""
 
 from __future__ import annotations
 

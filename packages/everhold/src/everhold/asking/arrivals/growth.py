@@ -1,4 +1,4 @@
-"""A holdout whose rows arrived at several times, at work: one query executor for each tree of suffixes (S13).
+"""Query executors of a holdout to which rows were appended: one for each tree, the rows since one arrival (S13).
 
 The choice of the tree follows from public facts alone. All executors share the files of the rows and the ledger.
 """

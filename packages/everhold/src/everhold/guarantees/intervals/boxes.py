@@ -1,4 +1,4 @@
-"""The least and the largest score, or gain in a score, over a box of its parts (Statement C1).
+"""The least and the largest score, or gain in a score, if each of its parts lies in an interval (Statement C1).
 
 Each function takes lower and upper ends of the parts, shape (parts,), and returns two numbers. Where both ends are
 equal, both numbers are the score of these parts. Extremes of scores are exact, by monotony or in closed form. Parts of

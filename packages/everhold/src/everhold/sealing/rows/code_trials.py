@@ -1,4 +1,4 @@
-"""Trials of Python functions on public rows, before they meet sealed rows, where faults go unreported."""
+"""Tests of Python functions on public rows before they run on sealed rows, where faults must not be reported."""
 
 from __future__ import annotations
 
