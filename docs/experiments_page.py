@@ -32,7 +32,8 @@ HEAD = """# Experiments
 
 Published and new experiments, as `everhold lab run all` runs them, with the defaults of every experiment and
 seed {seed}. Made by `make experiments` on {date} with everhold {version}: {machine}. Each finding is computed from
-the measured rows, and says whether it is kept. [The lab](guides/lab.md) explains how to run and add experiments.
+the measured rows. It is an expectation that was written down before the run: *kept* means that the rows meet it.
+[The lab](guides/lab.md) explains how to run and add experiments.
 """
 
 

@@ -362,10 +362,11 @@ class Competition(Display):
         return (self if planned is None else replace(self, surprises_per_team=self.share(planned))).to_dict()
 
     def adjust(self, mechanism: Mechanism) -> Mechanism:
-        """Check the mechanism for this metric, and return it with the final scores planned before comparisons.
+        """Check the mechanism for this metric, and return one whose first answers are planned for the final scores.
 
         Raises:
-            HoldoutRejected: If nothing is promised of the metric for rows that depend on each other so.
+            HoldoutRejected: If nothing is promised of the metric under the declared dependence of the rows, or if the
+                rows for the final board are too few.
         """
         from everhold_competitions.metric_checks import check_mechanism
 

@@ -52,7 +52,7 @@ ABSENT = "spark"
 
 
 class Quiet(contextlib.AbstractContextManager[None]):
-    """Context in which PySpark logs no failed statement, around another context that replaces errors."""
+    """Context in which PySpark logs no failed statement. It enters `errors` too, a context that replaces errors."""
 
     _here = threading.local()
 

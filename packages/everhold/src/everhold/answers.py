@@ -89,7 +89,7 @@ class FailingRows(Display):
 
     @classmethod
     def kept(cls, answer: Mapping[str, Any], tried: str = "") -> FailingRows:
-        """Build the share from an answer as the ledger stores it."""
+        """Build the share from an answer as the ledger stores it, and from what the training rows say, in words."""
         return cls(tried, *answer.get(FAILING, ()))
 
     def __bool__(self) -> bool:

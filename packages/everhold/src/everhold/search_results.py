@@ -145,7 +145,7 @@ class Refitted:
 
 
 def checked_index(index: Any, count: int) -> int:
-    """Check the index that a function of the table chose, and return it."""
+    """Return the row of the table that the caller's function chose, if it is a whole number from 0 to `count` - 1."""
     if not isinstance(index, int | np.integer) or isinstance(index, bool) or not 0 <= index < count:
         raise ValueError(
             f"refit returns {brief(index)} as the best configuration. Return a whole number from 0 to {count - 1}."

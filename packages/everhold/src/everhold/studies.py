@@ -177,7 +177,7 @@ def parts_for_studies(name: str, studies: Any, request: SealRequest, study: Stud
 
 
 def dealt_parts(store: LedgerStore, name: str) -> DealtTransport | None:
-    """Return access to the dealt holdout of a name, or None if there is none."""
+    """Return the holdout of this name that was dealt into parts, for its operations, or None if there is none."""
     parts = [each for each in store.records() if each.configuration.get(DEALT, {}).get("of") == name]
     parts.sort(key=lambda part: int(part.configuration[DEALT]["part"]))
     return DealtTransport(store, name, parts) if parts else None

@@ -302,7 +302,10 @@ def _constant(node: Node) -> tuple[float, int]:
 
 
 def _with_constant(operation: Operation, constant: float, place: int) -> str:
-    """Return SQL for a product or quotient with a literal, guarded where the result leaves the doubles."""
+    """Return SQL for a product or quotient with a literal, infinite or 0 where the result is out of a double's range.
+
+    `place` is the operand, 0 or 1, that is not the literal.
+    """
     if (abs(constant) > 1.0) is (operation is Operation.MULTIPLY):
         limit = _last(lambda number: math.isfinite(_result(operation, number, constant)), LARGEST)
         sign = "" if constant > 0 else "-"

@@ -317,9 +317,10 @@ def _within(left: NDArray[np.float64], right: NDArray[np.float64], *, rows: int,
 
 
 def _one_sided(pairs: NDArray[np.float64], *, others: int, epsilon: float, before: bool) -> list[_FoundQuilt]:
-    """Return the best quilt of one row on one side of a row, with all ``others`` rows on the other side nearby.
+    """Return the quilt of one row, on one side of the protected row, that needs the least noise.
 
-    `before` says whether the quilt's row precedes the protected row. If False, it follows.
+    All `others` rows on the other side are nearby. `pairs[k]` holds the influences on a quilt at distance k + 1, for
+    each pair of values of the protected row. `before` says whether the quilt's row precedes the protected row.
     """
     if not pairs.size:
         return []

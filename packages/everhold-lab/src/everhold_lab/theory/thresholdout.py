@@ -62,7 +62,7 @@ def dwork_lemma_23_approximate(rows: int, *, surprises: int, scale: float, delta
     if top * math.sqrt(surprises) > math.sqrt(8.0 * math.log(2.0 / delta)):
         raise ValueError(
             f"scale is {scale:.6g}, too small for advanced composition of {surprises} "
-            "surprises. Use the pure form, a larger scale or more rows."
+            "surprises. Use dwork_lemma_23_pure, a larger scale or more rows."
         )
     return math.sqrt(32.0 * surprises * math.log(2.0 / delta)) / (scale * rows)
 

@@ -345,7 +345,11 @@ def open_challenge(
 
 
 def _open(evidence: CaseEvidence, version: Version, looks: int, head: Head, *, futility: bool) -> bool:
-    """Record the opening of a challenge. Return False if the ledger changed since its level was computed."""
+    """Record the opening of a challenge, with at most so many looks at it.
+
+    `head` is the end of the ledger from which the level of the challenge was computed. Returns False if the ledger
+    changed since then. `futility` says whether it may end early because a promotion has become unlikely.
+    """
     executor = evidence.executor
     opened = _checked(evidence, version, looks, head)
     public = {

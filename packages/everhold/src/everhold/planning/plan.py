@@ -76,7 +76,8 @@ class Plan(Display):
             rows.
         at: Population value of a yes-or-no query, in [0, 1], at which lines are compared by the half-width that can be
             expected.
-        ways: The three ways to ask, beside usual intervals; None if guess-and-check cannot serve the request.
+        ways: Half-widths of declared, silent and told answers, beside usual intervals; None if guess-and-check cannot
+        serve the request.
         widths: Half-widths of guess-and-check by true value or spread; None if guess-and-check cannot serve the
             request.
         steps: Least gains that a gate can prove; None if no disagreement was given, or rows depend on each other.

@@ -133,8 +133,11 @@ class QueryCompiler(CompileContext):
             queries: The queries to prepare, as objects or as texts.
             guesses: One guess, or None, for each query.
             together: True if the queries are the parts of one query; False if each is a query of its own.
-            alone_each: True if each query is asked on its own, so that the steward's rules for missing values may leave
-                rows out.
+            alone_each: True if each query is asked by a call of its own. Only then may the steward's rules for missing
+                values leave rows out, because the parts of a list need the same rows.
+
+        Returns:
+            The prepared queries, in order.
 
         Raises:
             QueryRejected: If one of the queries cannot be asked of this holdout. Nothing is charged.

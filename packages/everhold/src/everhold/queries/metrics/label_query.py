@@ -606,7 +606,7 @@ def rule_is_right(text: str, schema: Schema) -> RowValue:
         if rule.kind is not label.kind:
             raise QueryRejected(
                 f"The rule {brief(text)} gives a {rule.kind.value}, and the labels are {label.kind.value}s. Write a "
-                "condition."
+                f"rule that gives a {label.kind.value}."
             )
         return RowValue(Expression(Node.of(Operation.EQUAL, rule, label)))
     boolean = label.kind is ColumnKind.BOOLEAN

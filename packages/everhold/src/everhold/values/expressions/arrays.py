@@ -91,8 +91,8 @@ class ArrayProgram:
 
     Args:
         values: The expressions to compute for each row, with their ranges.
-        words: The words of each text column.
-        unit: Grid steps between 0 and 1, less than 2^54.
+        words: The texts that the codes of each text column stand for.
+        unit: Number of grid steps from 0 to 1, less than 2^54. Numbers are rounded to these steps.
 
     Examples:
         >>> from everhold.values.expressions import parse
