@@ -188,7 +188,7 @@ def test_tuned_guess_and_check__overfit_beyond_the_threshold__is_corrected(rows:
 
 @pytest.mark.parametrize("counts", [(0, 30, 20), (0, 20, 20), (0, 10), (20,)])
 def test_counts__unordered_or_incomplete__refused(counts: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="that include 0 and informative, 20"):
+    with pytest.raises(ValueError, match="among them 0 and 20, the value of informative"):
         Dwork2015(counts=counts)
 
 

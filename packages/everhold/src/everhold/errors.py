@@ -179,7 +179,7 @@ class BudgetWarning(EverholdWarning):
 
 
 class ClippingWarning(EverholdWarning):
-    """So many rows lie beyond a clip that the number is another one than its name says."""
+    """Many rows lie beyond a clip, so the mean of the clipped values may differ much from the mean of the values."""
 
 
 class DependenceWarning(EverholdWarning):

@@ -72,7 +72,7 @@ _METRIC = "accuracy"
 
 
 def _refitted_has(name: str) -> Callable[[SealedSearchCV], bool]:
-    """Return a check for whether the best estimator, or before the search its kind, has a method."""
+    """Return a check for a method of the best estimator, or before the search of the given estimator."""
 
     def check(search: SealedSearchCV) -> bool:
         if not search.refit:

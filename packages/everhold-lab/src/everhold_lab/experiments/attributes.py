@@ -310,7 +310,7 @@ _MOST_ROWS = 1 << 24  # whole numbers below are exact in a float32
 
 @dataclass(frozen=True)
 class AttributeSample:
-    """Rows given by the different records that they carry. Analysts with equal queries share the answers.
+    """Rows, stored as their different records and the number of rows with each. Equal queries are computed once.
 
     Attributes:
         agreements: Whether each attribute of each record equals the label, shape (attributes, records), 0 or 1.

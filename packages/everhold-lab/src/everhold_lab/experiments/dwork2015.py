@@ -212,7 +212,8 @@ class Dwork2015(Experiment):
     def __post_init__(self) -> None:
         if list(self.counts) != sorted(set(self.counts)) or not {0, self.informative} <= set(self.counts):
             raise ValueError(
-                f"counts is {self.counts}. Pass increasing numbers that include 0 and informative, {self.informative}."
+                f"counts is {self.counts}. Pass increasing numbers, among them 0 and {self.informative}, the value "
+                "of informative."
             )
 
     def settings(self) -> Sequence[Setting]:

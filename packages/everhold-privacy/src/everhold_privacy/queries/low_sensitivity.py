@@ -157,14 +157,14 @@ def low_sensitivity(
 ) -> LowSensitivityQuery:
     """Return a query for a statistic of the whole table, given how much one replaced row can change it.
 
-    The interval is for the expected value of the statistic on a fresh sample of as many rows; for a biased statistic
-    that is not its limit. Rows have to be independent; on a holdout that confirms guesses groups of them may be. The
-    claimed sensitivity is tried on pairs of public data sets that differ in one row, and refused if one of them speaks
-    against it; that none does proves nothing, and the promise holds only if the claim is true of all possible rows. If
-    it is false the interval was too narrow, or the noise too small, and what that told counts against the promise of
-    *all* answers of the holdout. On sealed rows a value outside the range is clipped, and nan or a fault counts as
-    ``low``; the answer names the range, and everhold warns where the value on the training rows lies beyond. A function
-    that fails on some data sets may break its own sensitivity.
+    The interval is for the expected value of the statistic on a fresh sample with the same number of rows. For a biased
+    statistic this is not the value for infinitely many rows. Rows must be independent, or in independent groups if the
+    holdout checks guesses. The claimed sensitivity is tested on pairs of public data sets that differ in one row, and
+    refused if a pair contradicts it. If no pair does, the claim is not proved, and the promise holds only if the claim
+    is true of all possible rows. A false claim makes the interval too narrow, or the noise too small, and breaks the
+    promise of *all* answers of the holdout. On sealed rows a value outside the range is clipped, and nan or an
+    exception counts as ``low``. The answer names the range, and everhold warns if the value on the training rows is
+    outside. A function that fails on some data sets may break its own sensitivity.
 
     Args:
         function: Function from a table (columns by name, NumPy arrays) to a number.

@@ -426,7 +426,7 @@ class Execution:
 def _asked_of_tree(ledger: Ledger, query: str, member: str) -> bool:
     """Return whether the ledger has an answer to a query that was not answered as a member of a declared family.
 
-    After the unsealing a silent entry does not count, unless the member has an answer of its own.
+    After the unsealing, a silent answer does not count unless the member has its own answer.
     """
     entry = ledger.find(query)
     if entry is None or entry.answer["source"] == "declared":

@@ -68,7 +68,7 @@ class AnswerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerOptions(AnswerRequest):
-    """The same, and where a table is written."""
+    """The analyst's guess, the requested width, and the file for a synthetic table."""
 
     output: Annotated[
         Path | None,

@@ -110,7 +110,7 @@ class OpenFile:
     def first(self, most: int, kinds: Collection[Kind] = get_args(Kind)) -> OpenRows:
         """Read columns of some kinds in the first rows of the file, at most `most` rows.
 
-        The span of a column is scaled to that number of rows.
+        The span (maximum minus minimum) of a column is multiplied by the share of rows that were read.
         """
         where = f"{POSITION} < {most}"
         times = self._like_times(where)

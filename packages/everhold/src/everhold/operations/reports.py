@@ -114,10 +114,10 @@ _SHORTEST_HASH = 8  # digits; a shorter number is that of an entry
 
 
 def answers_in(written: Sequence[str]) -> dict[str, str | int] | None:
-    """Return the answers of a certificate's first page by their names, from texts ID=NAME. None for no text.
+    """Return the answers of a certificate's first page by their names, from texts ID=NAME. None without texts.
 
     Raises:
-        ValueError: If one is no such text, or two have the same name.
+        ValueError: If a text has another form, or two have the same name.
     """
     found: dict[str, str | int] = {}
     for given in written:

@@ -76,7 +76,7 @@ class AssistedMean(Query[Answer]):
             QueryRejected: If ``text`` or ``judge`` is not a text, or the pool cannot be read. Nothing is charged.
         """
         if not isinstance(text, str) or not isinstance(judge, str):
-            raise QueryRejected(f"The mean of {brief(text)} is assisted by {brief(judge)}. Pass both as texts.")
+            raise QueryRejected(f"The mean is of {brief(text)} and assisted_by is {brief(judge)}. Pass both as texts.")
         if not isinstance(pool, str):
             with tempfile.TemporaryDirectory() as folder, spilling_into(Path(folder)) as connection:
                 pool = content_of(connection, read_pool(connection, pool))
