@@ -91,6 +91,32 @@ def test_declared_and_silent_differences_are_narrower(create):
     assert both.high - both.low < 0.6 * sum(answer.high - answer.low for answer in each)
 
 
+class Above:
+    """A model that predicts 1 for all rows above a number."""
+
+    feature_names_in_ = ("x",)
+
+    def __init__(self, cut):
+        self.cut = cut
+
+    def predict(self, rows):
+        return (np.ravel(rows) > self.cut).astype(int)
+
+
+@pytest.mark.parametrize("dependence", [eh.Groups("g"), eh.Independent()], ids=["groups", "rows"])
+def test_two_models_are_compared_without_training_rows(create, dependence):
+    asked = {name: eh.difference(*(eh.metric(name, Above(cut)) for cut in (0.5, 0.9))) for name in SCORES}
+    holdout = create(
+        training=None, dependence=dependence, declared=[eh.listed(list(asked.values()))], share=0.99, mechanism=None
+    )
+    for name, query in asked.items():
+        answer = holdout.ask(query)
+        said = [(SEALED["x"] > cut).astype(int) for cut in (0.5, 0.9)]
+        truth = SCORES[name](SEALED["y"], said[0]) - SCORES[name](SEALED["y"], said[1])
+        assert answer.source == "declared"
+        assert answer.low < truth < answer.high < answer.low + 0.5
+
+
 def test_f1_of_functions_is_the_same_query(create):
     holdout = create()
     query = eh.difference(*(eh.f1(SEALED[each], training=TRAINED[each]) for each in ("one", "other")))

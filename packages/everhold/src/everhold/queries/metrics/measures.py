@@ -492,6 +492,15 @@ def made_up(
     return (likely or _USUAL[outputs])(RowsWanted(metric, setting, at, labels, rng))
 
 
+def shuffled_within(labels: NDArray[np.float64], outputs: NDArray[Any]) -> NDArray[Any]:
+    """Return predictions exchanged at random among rows of the same label, as of another model with the same score."""
+    found = outputs.copy()
+    found[np.argsort(labels, kind="stable")] = outputs[
+        np.lexsort((np.random.default_rng(1).random(len(labels)), labels))
+    ]
+    return found
+
+
 def exchanged(kept: Callable[[NDArray[np.float64], NDArray[np.float64]], float] | None) -> Likely:
     """Return a maker of predicted classes, correct except for some that are exchanged at random.
 

@@ -22,7 +22,7 @@ from everhold.queries.means.combined import SUBJECT, ShareQuery, WithinQuery
 from everhold.queries.means.mean import MeanQuery, among, condition, is_condition, rows_that_meet, share_that_meets
 from everhold.queries.means.plans import OneMean
 from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by, shares_of_classes
-from everhold.queries.metrics.measures import likely_labels, made_up, measure_of
+from everhold.queries.metrics.measures import likely_labels, made_up, measure_of, shuffled_within
 from everhold.queries.metrics.registry import LOG_CLIP, REASONS, Metric
 from everhold.queries.metrics.row_scores import BoundRows, OutcomeQuery, ScoredRows, codes_of
 from everhold.queries.metrics.score_parts import Judged, Setting, Sized
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _MEANS = "everhold.queries.metrics.row_scores"
 _WEIGHTS = 2**20  # steps of a weight, from 0 to its cap
+_LIKELY_SCORE = 0.75  # of two models, where no public row shows how far they differ
 _WIDEST = 1e150  # range of labels, so that squares of losses are finite
 
 
@@ -617,11 +618,9 @@ class ModelsReader:
         if found is not None:
             return tuple(replace(rows, counting=None) for rows in found)
         told = [model.public() for model in self.models]
-        if told[0] is None or told[1] is None:
-            raise QueryRejected(
-                "The two predictions cannot be compared on the same rows. Pass two models, two arrays, or arrays with "
-                "training=..."
-            )
+        if told[0] is None or told[1] is None:  # no public row has both predictions
+            first = made_up(self.metric, self.setting, _LIKELY_SCORE, coded, measure.likely)
+            return first, replace(first, outputs=shuffled_within(first.labels, first.outputs))
         return tuple(
             self._in_groups(Judged(each, likely_labels(self.metric, told[0], told[1], coded)), compiler)
             for each in told if each is not None
