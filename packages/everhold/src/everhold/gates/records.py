@@ -23,7 +23,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 from everhold.errors import EverholdError, IntegrityError
-from everhold.ledger.acts import CHECK, GATE, KEPT, OPENED, PROMOTED, VERDICTS
+from everhold.ledger.acts import CHECK, GATE, KEPT, MOST, OPENED, PROMOTED, VERDICTS, is_count
 from everhold.ledger.chain import canonical
 from everhold.ledger.extension import LedgerExtension
 from everhold.sealing.configuration import GROWS, schema_from
@@ -45,7 +45,7 @@ COMPLETED = "completed"
 """Source of the "answer" of an entry by which a champion has values for rows that arrived."""
 
 LONGEST_GATE = 100
-MOST_CHALLENGES = 10**15
+MOST_CHALLENGES = MOST
 """The largest limit of a gate's own."""
 
 _HEX = frozenset("0123456789abcdef")
@@ -91,8 +91,8 @@ class GateAccount:
         sound = (
             isinstance(self.name, str) and 1 <= len(self.name) <= LONGEST_GATE and self.name.isprintable()
             and isinstance(self.metric, dict) and type(self.margin) is float and 0.0 <= self.margin < 1.0
-            and (self.limit is None or (_is_count(self.limit) and self.limit >= 1))
-            and all(map(_is_digest, digests)) and all(map(_is_count, counts))
+            and (self.limit is None or (is_count(self.limit) and self.limit >= 1))
+            and all(map(_is_digest, digests)) and all(map(is_count, counts))
             and self.promotions + self.checks <= self.challenges and self.marks <= self.checks and self.left >= 0
         )  # fmt: skip
         if not sound:
@@ -268,17 +268,13 @@ def _arrived_in(description: Mapping[str, Any]) -> int:
         ValueError: If the entry's number of the arrival is not a possible number.
     """
     arrived = description.get("arrived", 0)
-    if not _is_count(arrived):
+    if not is_count(arrived):
         raise ValueError("an entry of a gate has an impossible number of an arrival")
     return arrived
 
 
 def _is_digest(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and len(value) == 64 and _HEX.issuperset(value)
-
-
-def _is_count(value: object) -> TypeGuard[int]:
-    return type(value) is int and 0 <= value <= MOST_CHALLENGES
 
 
 LOOKED = "looked"

@@ -259,7 +259,7 @@ class Accounts:
             found.closed, found.unsealings = _UNSEALED in stored, stored.get(_UNSEALED, 0)
             counts = (found.acts, *astuple(found.lost), found.unsealings)
             sound = len(found.parts) == len(parts) and found._stored() == stored and all(map(_is_sound, parts))
-            sound = sound and all(map(_is_count, counts))
+            sound = sound and all(map(is_count, counts))
         except (AttributeError, KeyError, TypeError):
             sound = False
         if not sound:
@@ -359,8 +359,8 @@ class Accounts:
         try:
             if source == RECOVERY:
                 generation = description.get("generation")
-                sound = _is_count(queries) and _is_count(charges) and charges == charged
-                if not (sound and _is_count(generation) and generation > self.lost.generation):
+                sound = is_count(queries) and is_count(charges) and charges == charged
+                if not (sound and is_count(generation) and generation > self.lost.generation):
                     self.lost = replace(self.lost, recoveries=self.lost.recoveries + 1)
                     return "what was lost is malformed"
                 lost_unsealing = description.get(CLOSED) is True
@@ -373,7 +373,7 @@ class Accounts:
                 self.acts += source == ACT
                 return "it was written after the study had been unsealed, and nothing may be asked or allotted then"
             elif source == ACT:
-                if not (_is_name(name) and _is_count(queries) and _is_count(charges)) or charged:
+                if not (_is_name(name) and is_count(queries) and is_count(charges)) or charged:
                     self.acts += 1
                     return "the allotment is malformed"
                 self.allot(name, queries, charges)
@@ -437,7 +437,7 @@ def _is_sound(part: Allotment) -> bool:
     counts = (part.queries, part.charges, part.asked, part.charged)
     return (
         _is_name(part.analyst)
-        and all(map(_is_count, counts))
+        and all(map(is_count, counts))
         and part.asked <= part.queries
         and part.charged <= part.charges
     )
@@ -448,7 +448,7 @@ def _is_disclosed(lines: object) -> bool:
     if not isinstance(lines, list) or not all(isinstance(line, list) and len(line) == 4 for line in lines):
         return False
     sequences = [line[0] for line in lines]
-    ordered = all(map(_is_count, sequences)) and all(before < after for before, after in pairwise(sequences))
+    ordered = all(map(is_count, sequences)) and all(before < after for before, after in pairwise(sequences))
     return ordered and all(type(number) is float and 0.0 <= number <= 1.0 for line in lines for number in line[1:])
 
 
@@ -456,7 +456,8 @@ def _is_name(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and 1 <= len(value) <= LONGEST_NAME and value.isprintable()
 
 
-def _is_count(value: object) -> TypeGuard[int]:
+def is_count(value: object) -> TypeGuard[int]:
+    """Return whether a value is a whole number that the ledger can hold as a count or a limit."""
     return type(value) is int and 0 <= value <= MOST
 
 

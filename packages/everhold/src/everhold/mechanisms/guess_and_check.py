@@ -305,7 +305,7 @@ class BatchStep:
         if queries.margins is None:  # those of challenges are as they are
             guesses = queries.guesses / mechanism.steps
             at = zip(procedures, guesses.tolist(), nats.tolist(), strict=False)
-            procedures = [mechanism.procedure_at(*each) for each in at]
+            procedures = [each[0] if isinstance(each[0], OfMeans) else mechanism.procedure_at(*each) for each in at]
         if queries.described is not None:
             procedures, nats = all_narrower(procedures, nats, queries.described)
         run = cls(

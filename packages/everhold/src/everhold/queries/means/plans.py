@@ -272,10 +272,10 @@ class Means(QueryPlan[Result]):
         one_law, made, narrower = self.mechanism.traits.one_law, "", ""
         by_description = mean.described is not None and kept.get("node", {}).get("nats") == mean.described.nats
         statement = "S10" if kept["source"] == DECLARED or by_description else result.statement
-        by, procedure = kept.get("node", {}).get("by"), None
-        if mean.procedure is not None:  # the one that made the stored interval, if it is still known
-            candidates = [mean.procedure, self.mechanism.in_force(mean.procedure), self.mechanism.procedure]
-            procedure = next((each for each in candidates if by in (None, each.name)), None)
+        by, procedure = kept.get("node", {}).get("by"), mean.procedure
+        if procedure is not None and by not in (None, procedure.name):  # then another one made the stored interval
+            others = (self.mechanism.in_force(procedure), self.mechanism.procedure)
+            procedure = next((each for each in others if each.name == by), None)
         if procedure is not None:
             made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows)
             narrower = what_narrows(procedure, self.mechanism, kept["source"])

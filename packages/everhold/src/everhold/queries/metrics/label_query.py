@@ -25,7 +25,6 @@ from everhold.queries.predictions.arrays import (
     check_classes,
     check_lengths,
     first_of,
-    is_mixed,
     known_classes,
     prediction_table,
     probabilities,
@@ -389,7 +388,8 @@ class LabelQuery(RowwiseQuery):
         if isinstance(predictions, PredictionTable):
             raise TypeError("The table of predictions was not put in the order of the rows.")
         missing = int(np.count_nonzero(np.ma.getmaskarray(predictions))) if np.ma.isMaskedArray(predictions) else 0
-        if missing or is_mixed(predictions):
+        texts = sum(isinstance(item, str) for item in predictions) if isinstance(predictions, (list, tuple)) else 0
+        if missing or 0 < texts < len(predictions):  # NumPy would turn all of them into texts
             fault = f"{what} lack {missing:,} rows" if missing else f"{what} mix texts with other values"
             raise QueryRejected(f"{fault}. Pass one prediction for each row, all of one type.")
         array = _plain(same_length(predictions, rows, what=what))

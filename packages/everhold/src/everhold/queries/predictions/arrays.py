@@ -431,14 +431,6 @@ def probabilities(estimator: Any, features: Any, positive: Any = None) -> NDArra
     return np.asarray(found[:, 1])
 
 
-def is_mixed(predictions: object) -> bool:
-    """Return whether a list holds some texts and other values, which NumPy would turn into text."""
-    if not isinstance(predictions, (list, tuple)):
-        return False
-    texts = sum(isinstance(item, str) for item in predictions)
-    return 0 < texts < len(predictions)
-
-
 # Rows of a query among all sealed rows, where rows arrived: predictions for all of them are cut to those of the query.
 #
 # The tree that answers follows from public facts and may be about the latest rows alone (S13). An analyst has
