@@ -159,7 +159,10 @@ class SparkConnection(EngineConnection):
                 self.opened, self.is_mine = None, False
 
     def hidden(self, table: str, *, missing: bool = False) -> contextlib.AbstractContextManager[None]:
-        """Return a context that replaces Spark's errors by everhold's errors and silences PySpark's log."""
+        """Return a context that replaces Spark's errors by everhold's errors and silences PySpark's log.
+
+        `missing` says whether an error may mean that the table does not exist.
+        """
         return Quiet(super().hidden(table, missing=missing))
 
     def session(self) -> Any:

@@ -364,7 +364,10 @@ class RemoteGate:
         self, candidate: Any, *, training: Any = None, challenger: str | None = None, champion: Any = None,
         baseline: Any = None, strict: bool = False,
     ) -> Verdict:  # fmt: skip
-        """Challenge the champion with a rule, predictions or results of cases, as in `Gate.challenge`."""
+        """Challenge the champion with a rule, predictions or results of cases, as in `Gate.challenge`.
+
+        With `strict`, a spent budget raises `BudgetExhausted`.
+        """
         if not self.about_cases:
             return self._transport.perform(
                 ChallengeChampion(gate=self.name, candidate=candidate, training=training, strict=strict)

@@ -449,7 +449,10 @@ class Attributes:
     def _block_function(
         self, wave: NDArray[np.complex128], plus: int, minus: int, *, knowing: bool
     ) -> NDArray[np.complex128]:
-        """Return the characteristic function of a block of attributes that vote with weights 1 and -1."""
+        """Return the characteristic function of a block of attributes that vote with weights 1 and -1.
+
+        `knowing` says whether the attributes of the block have a signal.
+        """
         agreement = self.agreement if knowing else 0.5
         total = np.zeros_like(wave)
         for coin, share in ((1.0, agreement), (0.0, 1.0 - agreement)):

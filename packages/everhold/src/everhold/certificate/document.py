@@ -252,7 +252,10 @@ def digest(section: Any) -> str:
 
 
 def _promise_facts(mechanism: Mechanism, *, simulation: bool) -> dict[str, dict[str, Any]]:
-    """Return the sections about promise, assumptions, mechanism, theorem and privacy, from the mechanism alone."""
+    """Return the sections about promise, assumptions, mechanism, theorem and privacy, from the mechanism alone.
+
+    `simulation` says whether noise has a known seed, so that no privacy is promised.
+    """
     promise, described = mechanism.promise(), mechanism.to_dict()
     return {
         "promise": {

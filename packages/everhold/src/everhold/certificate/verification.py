@@ -192,7 +192,10 @@ def _time_findings(document: Mapping[str, Any], roots: Sequence[Root] | None) ->
 
 
 def _of_another_version(document: Mapping[str, Any], misworded: Sequence[str], *, signed: bool) -> str:
-    """Return the sentence on the texts of a page that are from another version and could not be checked."""
+    """Return the sentence on the texts of a page that are from another version and could not be checked.
+
+    `signed` says whether the certificate has no other finding, so that signature and numbers hold.
+    """
     version = document["issue"]["version"][:_LONGEST_VERSION]
     held = "the signature and the numbers hold, but " if signed else ""
     return (
@@ -213,7 +216,10 @@ def _section_at(page: str, expected: str) -> str:
 
 
 def _notes(certificate: Certificate, public_key: str | None, *, time_trusted: bool) -> Iterator[str]:
-    """Yield notes for the reader of a certificate without faults, such as that it is a simulation."""
+    """Yield notes for the reader of a certificate without faults, such as that it is a simulation.
+
+    `time_trusted` says whether the trusted time was checked against root certificates.
+    """
     document, time = certificate.to_dict(), certificate.claimed_time
     if document["issue"]["simulation"]:
         yield f"this is a simulation: {simulated(document)}"

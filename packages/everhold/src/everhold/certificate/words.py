@@ -366,7 +366,10 @@ def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
 
 
 def _theorem(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, depend: bool) -> str:
-    """Return sentences on the proof of the promise."""
+    """Return sentences on the proof of the promise.
+
+    `depend` says whether rows are declared to depend on each other.
+    """
     said = [kind.presentation.theorem]
     if depend:
         said.append(_TRANSFER_OF_DEPENDENT_ROWS if kind.traits.leakage else _CONCENTRATION_OF_DEPENDENT_ROWS)
@@ -401,7 +404,10 @@ def _explained(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism]) ->
 
 
 def _source(statement: str, page: str, by_description: bool) -> str:
-    """Return a sentence on where the proof of a statement is published."""
+    """Return a sentence on where the proof of a statement is published.
+
+    `by_description` says whether queries may also have levels by their description (S10).
+    """
     if by_description:
         return (
             f"Statement {statement}, and statement S10 for declared families and short texts, derived, with their "
@@ -417,7 +423,10 @@ def _source(statement: str, page: str, by_description: bool) -> str:
 
 
 def _privacy(privacy: Mapping[str, Any], kind: type[Mechanism], *, depend: bool, simulation: bool) -> list[str]:
-    """Return sentences on how much the answers reveal about single rows."""
+    """Return sentences on how much the answers reveal about single rows.
+
+    `depend` says whether rows are declared to depend on each other, and `simulation` whether noise has a known seed.
+    """
     epsilon, delta = privacy["epsilon"], privacy["delta"]
     if simulation and kind.traits.adds_noise:
         return ["No privacy of single rows is promised: the noise can be predicted from the seed of the simulation."]

@@ -231,7 +231,10 @@ def _mechanisms() -> dict[str, tuple[str, list[int]]]:
 
 
 def _worth(rows: int, ratio: float, *, own: bool) -> list[alt.Chart]:
-    """Return a vertical rule and its label, at the correlation for which rows are worth ``rows / ratio`` rows."""
+    """Return a vertical rule and its label, at the correlation for which rows are worth ``rows / ratio`` rows.
+
+    `own` says whether these are the reader's own rows, for the label.
+    """
     import altair as alt
 
     at = max((ratio - 1.0) / (ratio + 1.0), 0.0)

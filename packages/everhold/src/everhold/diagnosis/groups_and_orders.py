@@ -189,7 +189,11 @@ class _Compared:
 def _as_groups(
     compared: _Compared, outcome: ExaminedOutcome, inputs: CheckInputs, in_file: bool, apart: bool
 ) -> Finding | None:
-    """Return the finding on the correlation of rows with equal values of a column in an outcome, or None."""
+    """Return the finding on the correlation of rows with equal values of a column in an outcome, or None.
+
+    `in_file` says whether rows with equal values are mostly adjacent in the file, and `apart` whether no value of the
+    column is in both files.
+    """
     column = compared.column
     if outcome.column == column.name:
         return None
@@ -237,7 +241,10 @@ def _as_groups(
 def _of_promised(
     effect: float, column: ExaminedColumn, outcome: ExaminedOutcome, promised: float, paired: bool
 ) -> float:
-    """Return the p-value of a design effect under the hypothesis that the promised one holds."""
+    """Return the p-value of a design effect under the hypothesis that the promised one holds.
+
+    `paired` says whether neighbouring values were compared as well, which halves the degrees of freedom.
+    """
     sizes = _sizes(column.ranks)
     rows, squares = len(column.ranks), sum(size * size * number for size, number in sizes)
     heavy = promised * max(float(np.mean(outcome.values**4)) - 3.0, 0.0) * rows / squares

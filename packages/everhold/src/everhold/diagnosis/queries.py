@@ -222,7 +222,11 @@ class DependenceMonitor:
     def _in_orders(
         self, scaled: NDArray[np.float64], level: float, bets: bool, skip: Collection[str] | None
     ) -> Iterator[QueryWorth]:
-        """Yield findings from blocks of rows, or of whole declared groups, in each order."""
+        """Yield findings from blocks of rows, or of whole declared groups, in each order.
+
+        `bets` says whether the query's interval procedure measures the spread of its values. Columns in `skip` are not
+        tested. If it is None, no column is tested.
+        """
         totals = None if self.units is None else np.asarray(np.bincount(self.units, weights=scaled), dtype=np.float64)
         for order in self.orders:
             if order.column is not None and (skip is None or order.column in skip):
@@ -243,7 +247,11 @@ class DependenceMonitor:
     def _in_groups(
         self, scaled: NDArray[np.float64], level: float, bets: bool, skip: Collection[str] | None
     ) -> Iterator[QueryWorth]:
-        """Yield findings on the correlation of query values within groups of columns that are not declared."""
+        """Yield findings on the correlation of query values within groups of columns that are not declared.
+
+        `bets` says whether the query's interval procedure measures the spread of its values. Columns in `skip` are not
+        tested. If it is None, no column is tested.
+        """
         for column, crossing in self.groups:
             if (
                 skip is not None
@@ -253,7 +261,10 @@ class DependenceMonitor:
                 yield replace(told, groups=column)
 
     def _finding(self, shared: Shared, level: float, bets: bool) -> QueryWorth | None:
-        """Return the finding on variance that units share, or None if chance or the interval procedure explains it."""
+        """Return the finding on variance that units share, or None if chance or the interval procedure explains it.
+
+        `bets` says whether the query's interval procedure measures the spread of its values.
+        """
         measured = bets and self.units is not None
         promised = shared.claimed / self.rows if measured else self.rows_for_one or 1.0
         effect = (shared.claimed + shared.added) / self.rows

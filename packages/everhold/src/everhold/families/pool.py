@@ -383,7 +383,10 @@ def _marks(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: str | N
 
 
 def _shared(rows: KnownRows, pool: KnownRows, *, named: bool) -> int:
-    """Return how many rows are in a pool if one is by its id or group, or more are equal than by chance, else 0."""
+    """Return how many rows are in a pool if one is by its id or group, or more are equal than by chance, else 0.
+
+    `named` says whether rows are recognized by ids or groups, so that a single common row counts.
+    """
     shared = rows.found_in(pool)
     if not shared or named:
         return shared

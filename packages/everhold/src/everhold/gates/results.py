@@ -74,7 +74,10 @@ class CaseSuite:
         return successes + guards + fixed
 
     def _claim(self, name: str, floor: float, *, guard: bool = False) -> GateClaim:
-        """Return a claim, with its floor in units of the metric's range or, for a ratio, of the ratio."""
+        """Return a claim, with its floor in units of the metric's range or, for a ratio, of the ratio.
+
+        `guard` says whether the claim is a guard and not a success.
+        """
         if name in self.ratios:
             return GateClaim(name, floor, guard=guard, ratio=True)
         return GateClaim(name, floor / self.metric(name).width, guard=guard)
@@ -502,7 +505,10 @@ def limits_for(
 
 
 def _metric(name: str, ranges: Mapping[str, Any], *, lower: bool) -> CaseMetric:
-    """Return the metric of a column, or of a difference of two columns."""
+    """Return the metric of a column, or of a difference of two columns.
+
+    `lower` says whether a lower value is better.
+    """
     if _DIFFERENCE not in name:
         low, high = ranges.get(name, (0.0, 1.0))
         return CaseMetric(name, float(low), float(high), lower=lower)

@@ -151,7 +151,10 @@ class UnitPlan:
         return self.suite.tail and not (claim.guard or claim.ratio) and self.suite.metric(claim.metric).yes_no
 
     def _best(self, claim: GateClaim, *, looks: bool = False) -> ClaimUnits:
-        """Return the values of a claim if the challenger is always right and the other version never."""
+        """Return the values of a claim if the challenger is always right and the other version never.
+
+        `looks` says whether the claim is tested at several looks, and not once with all results.
+        """
         sizes = np.ones(self.all_at_once) if self.suite.population == NEW_RUNS else self.sizes
         signs, tail = not looks and self.by_signs(claim), self.by_tail(claim)
         return ClaimUnits(sizes, sizes, float(sizes.max()), signs=signs, tail=tail)

@@ -73,13 +73,19 @@ class GuessAccounting(Accounting[PublicLevels]):
     def leaves_capacity(
         self, state: State, silent: int, procedures: Sequence[Procedure] | None, *, failing: bool = False
     ) -> bool:
-        """Return whether ``silent`` queries fit after the next one, whether it is a surprise or not."""
+        """Return whether ``silent`` queries fit after the next one, whether it is a surprise or not.
+
+        `failing` says whether the next query may also be a surprise about its share of failing rows (S16).
+        """
         surprises, labels = np.array([0, 1]), np.array([0, self._label_of(procedures, failing=failing)])
         nats = self.mechanism.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)
         return bool(np.all(self.mechanism.margin.answers(nats)))
 
     def labels_of(self, surprises: int, *, forced: int = 0, failing: bool = True) -> tuple[int, float]:
-        """Return the least and the most that labels of surprises can cost, in millionths of a nat."""
+        """Return the least and the most that labels of surprises can cost, in millionths of a nat.
+
+        `failing` says whether surprises may include labels of shares of failing rows (S16).
+        """
         dearest = self.dearest_label if failing else self._dearest_of_one
         most = math.inf if forced else surprises * dearest
         return surprises * min(self.mechanism.cells.cost, in_millionths(CHEAPEST)), most
@@ -112,7 +118,10 @@ class GuessAccounting(Accounting[PublicLevels]):
         return in_millionths(max(math.log(self.mechanism.grid), DEAREST))
 
     def _label_of(self, procedures: Sequence[Procedure] | None, *, failing: bool) -> int:
-        """Return the largest cost of a label for these procedures, in millionths of a nat; 0 for a challenge."""
+        """Return the largest cost of a label for these procedures, in millionths of a nat; 0 for a challenge.
+
+        `failing` says whether to add the cost of the share of failing rows (S16).
+        """
         if procedures is None:  # a promotion tells no interval
             return 0
         in_force = [self.mechanism.in_force(each) for each in procedures]

@@ -317,7 +317,10 @@ def plan(
 def _steps(
     request: PlanRequest, lines: tuple[PlanLine, ...], disagreement: float | None, *, with_rows: bool
 ) -> Steps | None:
-    """Return the smallest gains that a gate can prove with the rows of the request, or None if they are not defined."""
+    """Return the smallest gains that a gate can prove with the rows of the request, or None if they are not defined.
+
+    `with_rows` says whether the request names a number of rows. If not, the rows of the first line are used.
+    """
     tuned = [line.tuned for line in lines if has_public_levels(line.tuned)]
     if disagreement is None or not request.dependence.independent or not tuned:
         return None
@@ -425,7 +428,10 @@ def line_of(name: str, request: PlanRequest, radius: float | None, *, at: float,
 
 
 def _with_inverse(line: PlanLine, request: PlanRequest, radius: float, *, at: float, with_rows: bool) -> PlanLine:
-    """Return a line with rows and queries for the requested radius, in the worst case and as expected."""
+    """Return a line with rows and queries for the requested radius, in the worst case and as expected.
+
+    `with_rows` says whether the request names a number of rows, without which no number of queries is computed.
+    """
     name, many = line.mechanism, request.with_queries(MOST_QUERIES)
     needed = rows_needed_by(name, request, radius)
     allowed = queries_allowed_by(name, many, radius) if with_rows else None

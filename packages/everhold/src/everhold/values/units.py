@@ -163,7 +163,10 @@ def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_
 
 
 def _of_gain(row: Mapping[str, Any], width: float, *, unbounded: bool) -> dict[str, Any]:
-    """Convert a challenge's numbers in a row from gains in [0, 1] to the units of its metric."""
+    """Convert a challenge's numbers in a row from gains in [0, 1] to the units of its metric.
+
+    `unbounded` says whether gains beyond the range are possible, so that ends at the range become infinite.
+    """
     read = dict(row)
     for names in (_TOLD, _SEALED):
         numbers = [None if row.get(name) is None else width * row[name] for name in names]

@@ -498,7 +498,10 @@ def _product(block: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArra
 
 
 def _exact_product(block: NDArray[Any], counts: NDArray[np.float64], *, halves: bool) -> NDArray[np.int64]:
-    """Return the exact integer product ``block @ counts`` in grid units, computed in doubles."""
+    """Return the exact integer product ``block @ counts`` in grid units, computed in doubles.
+
+    `halves` says whether the product needs two parts, because it may exceed the exact integers of a double.
+    """
     if block.dtype.kind == "b":
         return _product(block.astype(np.float64), counts).astype(np.int64) * UNIT
     if not halves:

@@ -79,7 +79,10 @@ class Bets(Procedure):
         )
 
     def _stake(self, nats: float, *, upper: bool) -> float:
-        """Return the stake of the bet that makes one end, computed from public facts."""
+        """Return the stake of the bet that makes one end, computed from public facts.
+
+        `upper` says whether it is the upper end.
+        """
         if self.fixed_stakes:
             return NO_STAKE
         if (nats, upper) not in self._chosen:

@@ -151,7 +151,10 @@ class ChoiceQuery(Query[Choice]):
 
 
 def _outwards(low: float, high: float, *, turned: bool) -> tuple[float, float]:
-    """Convert ends of a value for which larger is better to ends of a mean of row values."""
+    """Convert ends of a value for which larger is better to ends of a mean of row values.
+
+    `turned` says whether a smaller mean is better, so that both ends are exchanged.
+    """
     return (1.0 - high, 1.0 - low) if turned else (low, high)
 
 
@@ -471,7 +474,10 @@ def _differences_of_metrics(compiler: CompileContext, queries: Sequence[MetricQu
 
 
 def _better(bound: BoundQuery, low: float, high: float, *, lowest: bool) -> float:
-    """Return the most by which the other candidate is better, as a share of the candidates' range."""
+    """Return the most by which the other candidate is better, as a share of the candidates' range.
+
+    `lowest` says whether the lowest mean is the best.
+    """
     ends = [bound.at_zero + (bound.at_one - bound.at_zero) * end for end in (low, high)]
     width = abs(bound.at_one - bound.at_zero) / 2.0
     return (-min(ends) if lowest else max(ends)) / width

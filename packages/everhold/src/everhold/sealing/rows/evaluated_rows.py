@@ -385,7 +385,10 @@ def _summary(
 
 
 def across_of(rows: EvaluatedRows, need: Needs, yes_no: bool, group_by: str | None, unit: int) -> int:
-    """Return the number of bins along each axis of the histogram of units, or 0 if each unit has its own bin."""
+    """Return the number of bins along each axis of the histogram of units, or 0 if each unit has its own bin.
+
+    `yes_no` says whether all row values are 0 or 1.
+    """
     if need in ("cells", "total"):
         return 0
     sizes, counts = np.ones(1, dtype=np.int64), np.full(1, rows.rows)

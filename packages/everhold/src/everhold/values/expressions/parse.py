@@ -501,7 +501,10 @@ def _column_named(token: Token, word: str, previous: str, following: str, column
 
 
 def _differing_in_case(name: str, columns: Columns, *, compared: bool) -> str:
-    """Return the only column whose name differs in letter case alone, else raise with a suggestion."""
+    """Return the only column whose name differs in letter case alone, else raise with a suggestion.
+
+    `compared` says whether the name follows a comparison, so that a text without quotes may be meant.
+    """
     same = _names_of(name, columns)
     if len(same) == 1:
         return same[0]
