@@ -239,7 +239,10 @@ def html_record(record: Mapping[str, Any]) -> str:
 
 
 def html_bar(name: str, left: int, whole: int) -> str:
-    """Return the remaining budget as HTML: a small bar and words."""
+    """Return the remaining budget as HTML: a small bar and words.
+
+    `left` of `whole` units of the budget `name` remain.
+    """
     said = escaped(left_in_words({name: left}, {name: whole}))
     return f'<p><progress value="{left}" max="{max(whole, 1)}"></progress> {said} left</p>'
 

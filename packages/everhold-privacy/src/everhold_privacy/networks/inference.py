@@ -482,7 +482,10 @@ def junction(model: FactorModel) -> Junction:
 def _messages(
     scopes: dict[int, tuple[int, ...]], own: list[list[Table]], below: list[list[int]], states: Sequence[int]
 ) -> tuple[dict[int, Table], dict[int, Table]]:
-    """Compute the messages of the junction tree, upwards in the order of elimination and then downwards."""
+    """Compute the messages of the junction tree, upwards in the order of elimination and then downwards.
+
+    `own` holds the tables assigned to each node, and `below` the children of each node.
+    """
     upward: dict[int, Table] = {}
     for node, scope in scopes.items():
         held = [*own[node], *(upward[child] for child in below[node])]

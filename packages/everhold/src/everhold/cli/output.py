@@ -145,7 +145,10 @@ def fits(columns: Sequence[str], lines: Sequence[Sequence[str]], *, width: int) 
 
 
 def _natural(columns: Sequence[str], lines: Sequence[Sequence[str]], place: int) -> int:
-    """Width of a column if nothing is folded."""
+    """Width of a column if nothing is folded.
+
+    `place` is the index of the column.
+    """
     return max(len(text) for text in (columns[place], *(line[place] for line in lines)))
 
 

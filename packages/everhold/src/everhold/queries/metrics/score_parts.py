@@ -183,7 +183,10 @@ def loss(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
 
 
 def losses_of(rows: Judged, setting: Setting, *, of: str) -> Floats:
-    """Return each row's loss without clipping, which is infinite where there is no prediction."""
+    """Return each row's loss without clipping, which is infinite where there is no prediction.
+
+    `of` names the loss: log, relative, squared or absolute.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         if of == "log":
             return largest_losses(-np.log(_of_what_happened(rows)))

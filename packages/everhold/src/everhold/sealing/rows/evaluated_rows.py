@@ -407,7 +407,10 @@ def _grouped(
 
 
 def ratio_of_sums(rows: int, part: int, whole: int, unit: int) -> int:
-    """Return a ratio of two sums, scaled to a sum over all rows and rounded down, or 0 if the denominator is 0."""
+    """Return a ratio of two sums, scaled to a sum over all rows and rounded down, or 0 if the denominator is 0.
+
+    `part` is the numerator, and `whole` the denominator.
+    """
     return part * rows * unit // whole if whole else 0
 
 

@@ -67,6 +67,8 @@ def cells_of(grid: NDArray[np.int64], *, unit: int) -> Cells:
 def exact_sums(values: NDArray[np.int64], places: NDArray[np.int64], size: int, *, unit: int) -> NDArray[np.int64]:
     """Return exact sums of integers from 0 to ``unit`` by index, shape (size,).
 
+    `places` holds, for each value, the index of the sum it belongs to.
+
     Doubles add them up exactly below 2^53; larger ones are added up in two pieces.
     """
     rows = max(len(values), 1)
