@@ -618,9 +618,14 @@ class ModelsReader:
         if found is not None:
             return tuple(replace(rows, counting=None) for rows in found)
         told = [model.public() for model in self.models]
-        if told[0] is None or told[1] is None:  # no public row has both predictions
+        if told[0] is None and told[1] is None:
             first = made_up(self.metric, self.setting, _LIKELY_SCORE, coded, measure.likely)
             return first, replace(first, outputs=shuffled_within(first.labels, first.outputs))
+        if told[0] is None or told[1] is None:
+            raise QueryRejected(
+                "The two predictions cannot be compared on the same rows. Pass two models, two arrays, or arrays with "
+                "training=..."
+            )
         return tuple(
             self._in_groups(Judged(each, likely_labels(self.metric, told[0], told[1], coded)), compiler)
             for each in told if each is not None
