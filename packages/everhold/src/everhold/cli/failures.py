@@ -77,7 +77,7 @@ class CommandGroup(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **named: Any) -> Any:  # type: ignore[override]  # all callers name the others
         """Run the command, report an error, and leave the process with the exit code."""
         given = list(sys.argv[1:] if args is None else args)
-        pairs = zip(given, [*given[1:], ""], strict=True)  # known even where the arguments cannot be read
+        pairs = zip(given, [*given[1:], ""], strict=False)  # known even where the arguments cannot be read
         wants_json = any(pair == ("--format", "json") or pair[0] == "--format=json" for pair in pairs)
         with warnings.catch_warnings():
             warnings.simplefilter("always", EverholdWarning)

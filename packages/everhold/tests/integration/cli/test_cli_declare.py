@@ -56,7 +56,7 @@ WRONG = {
     "an unknown column": ('[families.b]\nlisted = ["height > 3"]', "height"),
     "duplicates": ('[families.b]\nlisted = ["delay > 15", "delay>15"]', "listed twice"),
     "weights above 1": ('[families.b]\nlisted = ["delay > 15", "delay > 16"]\nweights = [0.9, 0.9]', "at most 1"),
-    "members alone": ("[families.b]\nmembers = 30", "not which"),
+    "members alone": ("[families.b]\nmembers = 30", "not for a declaration"),
 }
 
 
