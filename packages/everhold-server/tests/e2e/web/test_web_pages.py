@@ -235,7 +235,7 @@ def test_a_token_may_come_with_a_part_of_the_budget_and_says_where_it_lets_in(se
     wanted = {"name": "kay", "role": "analyst", "holdouts": "flights", "queries": "6", "charges": "2"}
     assert f"{ADDRESS}/login" in send("/tokens", wanted).text
     assert re.search(r"0 of 2|2 <span class=\"soft\">of 2", see("/holdouts/flights", Role.ANALYST, "kay").text)
-    assert "no queries" in send("/tokens", {**wanted, "queries": ""}).text
+    assert "its queries are empty" in send("/tokens", {**wanted, "queries": ""}).text
 
 
 def test_files_of_analysts_are_refused_where_features_are_sealed(send, tmp_path):
@@ -391,9 +391,9 @@ HELD = {**TERMS, "feedback": "none", "teams": "3", "submissions": "3", "features
         ({"teams": "1"}, "'most teams' is 1. Pass a whole number from 2"),
         ({"submissions": "many"}, "'submissions per team' is 'many'. Pass a number."),
         ({"feedback": "score", "public": "80"}, "'public rows, in percent' is 80. Pass a number above 0 and of at"),
-        ({"low": "0"}, "'lowest label' is 0, and accuracy has none. Leave it empty."),
+        ({"low": "0"}, "'lowest label' is 0, and the metric accuracy has no such setting. Leave the field empty."),
         ({"deadline": "soon"}, "'deadline' is 'soon'. Pass a time"),
-        ({"largest_group": "3"}, "'most rows of one group' is only for holdouts with grows=True"),
+        ({"largest_group": "3"}, "'most rows of one group' is only for holdouts with 'Rows will be appended later'"),
         ({"name": "a/b"}, "The name 'a/b' cannot be used. Pass up to 64 letters"),
         ({"confidence": "120"}, "'probability, in %' is 120."),
     ],

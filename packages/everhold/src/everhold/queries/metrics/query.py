@@ -374,7 +374,7 @@ def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArra
         raise QueryRejected(f"The range of {name} is [{low}, {high}], which is too wide to square. Use other units.")
     if low is None or high is None or not low < high:
         raise QueryRejected(
-            f"low of {name} is {low} and high is {high}. Pass the range of the labels, the smaller number as low."
+            f"{name} got low {low} and high {high}. Pass low=... and high=..., the range of the labels."
         )
     return float(low), float(high)
 
