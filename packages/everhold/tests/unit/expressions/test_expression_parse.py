@@ -111,6 +111,7 @@ REFUSED = {
     "case when a then 1 end": "applied to a number",
     "sqrt(a)": "not a known function",
     "sum(a)": "not a known function",
+    "max_drawdown(a)": "whole path and is no mean over rows",
     '"abs"(a)': "not a known function",
     "abs(a, b)": "",
     "abs()": "",

@@ -491,6 +491,11 @@ def _column_named(token: Token, word: str, previous: str, following: str, column
     if token.token_type is not TokenType.IDENTIFIER and not word.isidentifier():
         raise rejected(f"{shown_text(word)} is no word of the query language", SEE)
     if following == "(":
+        if "drawdown" in word:
+            raise rejected(
+                "A drawdown belongs to the whole path and is no mean over rows, so nothing is promised of it",
+                "ask for a mean loss, or for the share of bad days, such as momentum < -0.02",
+            )
         known = f"{', '.join(_FUNCTIONS[:-1])} or {_FUNCTIONS[-1]}"
         raise rejected(f"{shown_text(word)} is not a known function", f"use {known}")
     if token.text in columns:
