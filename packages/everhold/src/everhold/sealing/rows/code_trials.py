@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -618,23 +618,23 @@ def calling_code() -> Iterator[None]:
 @cache
 def _add_hook() -> None:
     """Install Python's audit hook that refuses outside resources to declared models. It cannot be removed."""
-    sys.addaudithook(_refuse)
+    sys.addaudithook(partial(_refuse, _WATCH))  # at exit this module's names are gone before the hook is
 
 
-def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+def _refuse(watch: _Watch, event: str, arguments: tuple[Any, ...]) -> None:
     """Audit hook that refuses files, network and the like to a declared model while its code runs."""
-    refused = _WATCH.refused
-    if refused is None or not _WATCH.calling or event not in _OUTSIDE:
+    refused = watch.refused
+    if refused is None or not watch.calling or event not in _OUTSIDE:
         return
     subject = arguments[0] if arguments else ""
-    _WATCH.calling = False  # what is looked up here is everhold's own
+    watch.calling = False  # what is looked up here is everhold's own
     try:
         if event == "open" and _is_installed(subject):
             return
         named = os.fsdecode(subject) if isinstance(subject, str | bytes | os.PathLike) else type(subject).__name__
         refused.append(f"{event} {named!r}")
     finally:
-        _WATCH.calling = True
+        watch.calling = True
     raise PermissionError("code of a declared model cannot use files, programs or the network")
 
 
