@@ -1,6 +1,8 @@
 """A model that is declared, promoted or given away stays what it was, whatever becomes of objects and files outside."""
 
 import copy
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +110,31 @@ def test_a_declared_space_uses_no_files(tmp_path, at_fit, when):
     (tmp_path / "note.txt").write_text("1")
     with create(tmp_path) as holdout, pytest.raises(eh.QueryRejected, match=f"uses open .*note.txt.* when it {when}"):
         holdout.declare("models", eh.grid(Reads(str(tmp_path / "note.txt"), at_fit=at_fit), {"at_fit": [at_fit]}))
+
+
+IN_A_NEW_PROCESS = """
+import sys, numpy as np, everhold as eh
+
+class Sign:
+    feature_names_in_, classes_ = np.array(["x"]), np.array([0, 1])
+    def predict(self, rows):
+        return (np.asarray(rows["x"]) > 0.0).astype(int)
+
+rng = np.random.default_rng(0)
+sealed, open_rows = ({"x": rng.normal(size=200), "y": np.arange(200) % 2} for _ in range(2))
+assert "pandas" not in sys.modules
+with eh.Holdout.create("s.db", "s", holdout=sealed, training=open_rows, label="y", queries=5,
+                       declared={"one": eh.listed([eh.metric("accuracy", Sign())])}) as holdout:
+    print(holdout.ask(eh.metric("accuracy", Sign())).source)
+"""
+
+
+def test_packages_that_are_imported_when_a_listed_model_predicts_may_be_read(tmp_path):
+    """Pandas is imported then, and reads the time zones of the machine."""
+    (tmp_path / "asked.py").write_text(IN_A_NEW_PROCESS)
+    command = [sys.executable, "-W", "ignore", "asked.py"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert said.stdout == "declared\n", said.stderr
 
 
 def test_a_listed_model_uses_no_files(tmp_path):

@@ -557,7 +557,9 @@ _OUTSIDE = frozenset([
     "open", "sqlite3.connect", "socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.system", "os.exec",
     "os.posix_spawn",
 ])  # fmt: skip
-_OF_THE_MACHINE = ("/proc/", "/sys/", "/dev/null", "/dev/urandom")  # how many processors there are, and the like
+_OF_THE_MACHINE = (  # how many processors there are, which time zones, and the like
+    "/proc/", "/sys/", "/dev/null", "/dev/urandom", "/usr/share/zoneinfo/", "/etc/localtime", "/etc/timezone",
+)  # fmt: skip
 
 
 class _Watch(threading.local):
