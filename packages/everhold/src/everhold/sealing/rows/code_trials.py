@@ -560,6 +560,7 @@ _OUTSIDE = frozenset([
 _OF_THE_MACHINE = (  # how many processors there are, which time zones, and the like
     "/proc/", "/sys/", "/dev/null", "/dev/urandom", "/usr/share/zoneinfo/", "/etc/localtime", "/etc/timezone",
 )  # fmt: skip
+_COUNTS_CORES = frozenset(("lscpu", "sysctl"))  # programs that joblib runs once in a process
 
 
 class _Watch(threading.local):
@@ -631,7 +632,7 @@ def _refuse(watch: _Watch, event: str, arguments: tuple[Any, ...]) -> None:
     subject = arguments[0] if arguments else ""
     watch.calling = False  # what is looked up here is everhold's own
     try:
-        if event == "open" and _is_installed(subject):
+        if (event == "open" and _is_installed(subject)) or (event == "subprocess.Popen" and subject in _COUNTS_CORES):
             return
         named = os.fsdecode(subject) if isinstance(subject, str | bytes | os.PathLike) else type(subject).__name__
         refused.append(f"{event} {named!r}")
