@@ -192,7 +192,7 @@ def test_sealed_rows_meet_no_function_that_mlflow_may_trace(run, registered, tra
 def test_a_wrong_setting_is_named_and_free(run, registered, trained, rows, wrong):
     holdout, settings = trained
     before = holdout.status()
-    with pytest.raises(QueryRejected, match="evaluator_config may have storage, holdout"):
+    with pytest.raises(QueryRejected, match=r"Unknown .* in evaluator_config\. Its settings are storage, holdout"):
         evaluated(fitted(LogisticRegression(), rows[0]), rows[2], {**settings, **wrong})
     assert holdout.status() == before
 

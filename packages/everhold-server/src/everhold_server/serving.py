@@ -131,6 +131,7 @@ def listen(
         try:
             server.run(sockets=[taken])
         finally:
+            gc.unfreeze()
             server.should_exit = True
             for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
                 signal.signal(number, handler)
