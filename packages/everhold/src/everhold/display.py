@@ -421,7 +421,7 @@ def cell_text(value: Any, name: str = "") -> str:
 
     Numbers have four significant digits, and ends of intervals are rounded outwards.
     """
-    if value is None or value in ([], (), {}):
+    if value is None or (isinstance(value, (list, tuple, dict)) and not value):
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -4,10 +4,11 @@ import json
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from everhold.answers import Answer, QuotedPrice, Transcript
-from everhold.display import Facts, html_bar, text_table
+from everhold.display import Facts, cell_text, html_bar, text_table
 
 ANSWER = Answer(0.5, 0.4, 0.6, "training", 0, {"queries": 9, "surprises": 2}, "ab" * 32, False, "S3", 0.95)
 QUOTE = QuotedPrice(None, 0.1, 0.2, 0, 1, False, False, {"queries": 9})
@@ -65,6 +66,12 @@ def test_what_rounding_left_of_0_is_shown_as_0_and_no_end_moves_inwards():
 def test_ends_of_intervals_in_tables_are_rounded_outwards():
     table = text_table([{"low": 0.123449, "high": 0.123441, "value": 0.123441}])
     assert table.splitlines()[1].split() == ["0.1234", "0.1235", "0.1234"]
+
+
+def test_numbers_of_numpy_and_empty_collections_are_shown_in_tables():
+    table = text_table([{"value": np.float64(0.25), "count": np.int64(7), "none": []}])
+    assert table.splitlines()[1].split()[:2] == ["0.25", "7"]
+    assert [cell_text(value) for value in (np.float64(0.25), [], (), {}, None)] == ["0.25", "-", "-", "-", "-"]
 
 
 HOSTILE = """</td><script>alert(1)</script>" onload='x\u202ea\nb\x1b[2J"""
