@@ -207,7 +207,7 @@ def test_every_row_counts_with_its_best_quilt():
 @pytest.mark.parametrize("rows", [[], [[]], [[(-1, 0.0)]], [[(0, -0.1)]], [[(0, math.nan)]]])
 def test_options_that_make_no_sense_are_refused(rows):
     for function in (privacy_for, leakage_from):
-        with pytest.raises(ValueError, match="Pass pairs"):
+        with pytest.raises(ValueError, match="Pass at least one pair"):
             function(1.0, rows)
 
 

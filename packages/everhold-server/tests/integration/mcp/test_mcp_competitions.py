@@ -80,9 +80,9 @@ def test_a_team_has_the_board_and_none_of_the_hosts_tools(contest, tmp_path):
 
 def test_a_refused_act_says_why_and_changes_nothing(contest):
     wrong = [
-        ("disqualify", {"team": "gulls", "reason": "none"}, "There is no team 'gulls' that submitted."),
+        ("disqualify", {"team": "gulls", "reason": "none"}, "No team named 'gulls' has submitted."),
         ("disqualify", {"team": "owls", "reason": " "}, "Give one line of at most 1,000 characters."),
-        ("move_deadline", {"deadline": "2020-01-01T00:00:00+00:00"}, "is over. Use a time to come."),
+        ("move_deadline", {"deadline": "2020-01-01T00:00:00+00:00"}, "has passed. Pass a later time."),
         ("move_deadline", {"deadline": "tomorrow"}, "Pass a time with its offset from UTC"),
         ("register_teams", {"teams": ["wrens"]}, "There is no tool 'register_teams'"),  # a service has tokens
     ]
