@@ -36,7 +36,8 @@ class Format(StrEnum):
 
 
 def note(text: str) -> None:
-    """Tell people something beside the result, on stderr."""
+    """Tell people something beside the result, on stderr, after what was printed before it."""
+    sys.stdout.flush()
     sys.stderr.write(printable(text) + "\n")
 
 
