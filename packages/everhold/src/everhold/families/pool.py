@@ -265,7 +265,8 @@ class BoundPool(BoundFamily):
                 limit_memory(connection, len(known_by))
                 view_files(connection, "rows", arriving)
                 new = KnownRows.of_view(connection, "rows", mark)
-            if shared := _shared(new, pool, named=_names_rows(known_by, schema, group_by)):
+                shared = _shared(connection, new, pool, named=_names_rows(known_by, schema, group_by))
+            if shared:
                 raise HoldoutRejected(
                     f"{shared:,} of the new rows are in a recorded pool, whose rows analysts know. Append only rows "
                     "that are in no pool.",
@@ -382,7 +383,7 @@ def _marks(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: str | N
     return [f"md5_number_lower(concat_ws(chr(31), {each}))" for each in texts]
 
 
-def _shared(rows: KnownRows, pool: KnownRows, *, named: bool) -> int:
+def _shared(connection: duckdb.DuckDBPyConnection, rows: KnownRows, pool: KnownRows, *, named: bool) -> int:
     """Return how many rows are in a pool if one is by its id or group, or more are equal than by chance, else 0.
 
     `named` says whether rows are recognized by ids or groups, so that a single common row counts.
@@ -390,10 +391,9 @@ def _shared(rows: KnownRows, pool: KnownRows, *, named: bool) -> int:
     shared = rows.found_in(pool)
     if not shared or named:
         return shared
-    with duckdb.connect() as connection:
-        for view, side in (("holdout", rows), ("training", pool)):
-            connection.register(view, {"mark": side.sorted_hashes})
-        return shared if excess_by_chance(repetitions(connection, "mark")) < BY_CHANCE else 0
+    for view, side in (("holdout", rows), ("training", pool)):
+        connection.register(view, {"mark": side.sorted_hashes})
+    return shared if excess_by_chance(repetitions(connection, "mark")) < BY_CHANCE else 0
 
 
 def _check_unsealed(
@@ -413,7 +413,7 @@ def _check_unsealed(
         connection.register("sealed", dict(sealed.table([*known_by])))
     for mark, hashes in zip(_marks(known_by, schema, group_by), pool, strict=True):
         rows = KnownRows.of_view(connection, "sealed", mark)
-        if _shared(rows, hashes, named=named):
+        if _shared(connection, rows, hashes, named=named):
             place = int(np.isin(hashes.hashes, rows.sorted_hashes).argmax())
             value = connection.execute(f"SELECT {quoted(name)} FROM pool LIMIT 1 OFFSET {place}").fetchall()[0][0]
             raise QueryRejected(

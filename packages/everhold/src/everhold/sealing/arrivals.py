@@ -405,7 +405,7 @@ def _arriving_groups(
             try:
                 with _beside(earlier, paths[what], side.rows, files) as structure:
                     shared = structure.shared_groups(column)
-                    sizes = structure.group_sizes(column) if what == "holdout" else sizes
+                    sizes = structure.group_sizes(column) if what == "holdout" and not sizes else sizes
             except DependenceError as error:
                 raise HoldoutRejected(f"The groups of the new {what} rows cannot be told apart. {error}") from None
             if shared and (what, said) != ("training", "training rows"):
