@@ -20,6 +20,7 @@ _SPARK = {
     "spark.driver.memory": "1g", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1", "spark.sql.session.timeZone": "America/New_York",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }  # fmt: skip
 
 
