@@ -25,6 +25,34 @@ def test_a_surprise_about_skewed_values_is_told_near_their_mean(tmp_path):
     assert "need not be equal" in told.explain()
 
 
+@pytest.mark.parametrize("known", [False, True])  # whether open predictions say which errors to expect
+def test_a_surprise_about_good_predictions_is_told_near_their_score(tmp_path, known):
+    from sklearn import metrics
+
+    rng = np.random.default_rng(0)
+
+    def predicted(right):
+        labels = rng.integers(0, 2, 4_000)
+        return labels, np.where(rng.random(4_000) < right, labels, 1 - labels)
+
+    scores = {
+        "recall": metrics.recall_score,
+        "precision": metrics.precision_score,
+        "f1": metrics.f1_score,
+        "balanced_accuracy": metrics.balanced_accuracy_score,
+        "matthews_corrcoef": metrics.matthews_corrcoef,
+    }
+    (sealed, good), (training, worse) = predicted(0.95), predicted(0.85)
+    given, guess = ({"training": worse}, None) if known else ({}, 0.5)
+    with eh.Holdout.create(
+        tmp_path / "s.db", "x", label="y", holdout={"y": sealed}, training={"y": training}, queries=20, surprises=9
+    ) as holdout:
+        for name, score in scores.items():
+            told = holdout.ask(eh.metric(name, good, **given), guess=guess)
+            assert told.source == "holdout"
+            assert abs(told.value - score(sealed, good)) < 0.15 * (told.high - told.low), name
+
+
 @pytest.mark.filterwarnings("ignore::everhold.errors.DependenceWarning")  # of two series that are independent
 def test_a_declared_share_of_a_series_is_exact(tmp_path):
     def days(seed):
