@@ -162,7 +162,18 @@ class Competition(Display):
         if known is not None and (mean := known.as_mean) is not None:
             object.__setattr__(self, "metric", mean if isinstance(mean, str) else dict(mean))
         metric = self.metric
-        _check_known(metric)
+        given = dict(metric) if isinstance(metric, Mapping) else {"score": metric}
+        for end in ("low", "high", "clip"):
+            if end in given and not _is_number(given[end]):
+                raise ValueError(
+                    f"{end} of the metric is {brief(given[end])}, and its square is not a "
+                    "finite number. Use other units, or leave it out."
+                )
+        name = given.get("score")
+        if isinstance(name, str) and name in REFUSED:
+            numbers = "neg_mean_absolute_error" if name.startswith(("neg_", "max_error", "explained", "d2_abs")) else ""
+            near = numbers or REFUSED[name].split(" of ")[0]
+            raise ValueError(f"{name!r} has no guarantee, so it cannot rank submissions. Rank by {near}.")
         named = isinstance(metric, str) and metric in METRICS and METRICS[metric].mean
         of_risk = (
             isinstance(metric, Mapping)
@@ -368,7 +379,7 @@ class Competition(Display):
             HoldoutRejected: If nothing is promised of the metric under the declared dependence of the rows, or if the
                 rows for the final board are too few.
         """
-        from everhold_competitions.metric_checks import check_mechanism
+        from everhold_competitions.scoring import check_mechanism
 
         check_mechanism(self.score, mechanism)
         planned = mechanism.with_first(self.teams)
@@ -439,7 +450,7 @@ class PublicTerms:
 
     def adjust(self, mechanism: Mechanism) -> Mechanism:
         """Return a Ladder mechanism with one ladder for each team and steps of about a standard error."""
-        from everhold_competitions.metric_checks import check_mechanism
+        from everhold_competitions.scoring import check_mechanism
 
         score = self.terms.score
         plain = score is not None and not {"low", "clip"} & {*METRICS[score[0]].settings}
@@ -477,22 +488,6 @@ def checked_deadline(deadline: Any) -> str | None:
             f"deadline is {brief(deadline)}. Pass a time with its offset from UTC, such as '2026-12-01T12:00:00+00:00'."
         )
     return ends.astimezone(UTC).isoformat(timespec="seconds")
-
-
-def _check_known(metric: object) -> None:
-    """Raise ValueError with a specific message for common mistakes in a metric."""
-    given = dict(metric) if isinstance(metric, Mapping) else {"score": metric}
-    for end in ("low", "high", "clip"):
-        if end in given and not _is_number(given[end]):
-            raise ValueError(
-                f"{end} of the metric is {brief(given[end])}, and its square is not a "
-                "finite number. Use other units, or leave it out."
-            )
-    name = given.get("score")
-    if isinstance(name, str) and name in REFUSED:
-        numbers = "neg_mean_absolute_error" if name.startswith(("neg_", "max_error", "explained", "d2_abs")) else ""
-        near = numbers or REFUSED[name].split(" of ")[0]
-        raise ValueError(f"{name!r} has no guarantee, so it cannot rank submissions. Rank by {near}.")
 
 
 def _meant(metric: object) -> str:

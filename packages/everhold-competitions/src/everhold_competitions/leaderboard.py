@@ -257,11 +257,14 @@ class Leaderboard(Display):
         """Return the complete HTML page, which loads no other file. The same leaderboard always gives the same text."""
         board = self.for_people()
         state = "final leaderboard" if board.final else "leaderboard"
+        deadline = "" if board.deadline is None else f"<p>Deadline: {moment_in_words(board.deadline)}</p>\n"
+        lines = "" if board.rules is None else html.escape(printable_lines(board.rules))
+        rules = f'<h2>Rules</h2>\n<p class="rules">{lines}</p>\n' if lines else ""
         body = (
             f'<main>\n<header>\n<p class="kind">everhold · {state}</p>\n<h1>{escaped(board.holdout)}</h1>\n</header>\n'
             f"<p>{escaped(board.summary() or board.by)}</p>\n"
             f'<div class="board">{board_table(board)}</div>\n'
-            f'<p class="soft">{escaped(board.explain())}</p>\n{_rules(board)}</main>'
+            f'<p class="soft">{escaped(board.explain())}</p>\n{(deadline + rules)}</main>'
         )
         style = style_sheet("everhold_competitions", "page.css") + board_style()
         return html_document(f"{board.holdout}: {state}", style, body)
@@ -414,14 +417,6 @@ def board_style() -> str:
 def out_in_words(board: Leaderboard) -> list[str]:
     """Return a sentence on each team that is not on the board."""
     return [f"Team {name!r} is disqualified: {reason}" for name, reason in board.disqualified.items()]
-
-
-def _rules(board: Leaderboard) -> str:
-    """Return deadline and rules as HTML, empty if there are none."""
-    deadline = "" if board.deadline is None else f"<p>Deadline: {moment_in_words(board.deadline)}</p>\n"
-    lines = "" if board.rules is None else html.escape(printable_lines(board.rules))
-    rules = f'<h2>Rules</h2>\n<p class="rules">{lines}</p>\n' if lines else ""
-    return deadline + rules
 
 
 def board_table(board: Leaderboard) -> str:

@@ -23,8 +23,7 @@ from everhold_competitions.competition import Competition, PublicTerms
 from everhold_competitions.ladder import Ladder
 from everhold_competitions.scoring import Scoring, scoring_of
 from everhold_competitions.submission_result import is_score
-from everhold_competitions.team_limits import TeamLimited
-from everhold_competitions.teams import TOLD_OF
+from everhold_competitions.teams import TOLD_OF, TeamLimited
 
 if TYPE_CHECKING:
     from pathlib import Path

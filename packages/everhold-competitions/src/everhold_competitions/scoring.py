@@ -1,36 +1,43 @@
-"""Builds the queries of a competition: the score of a submission, and the comparison of two submissions."""
+"""Builds the queries of a competition: the score of a submission, and the comparison of two submissions.
+
+Before there is any submission, queries about made-up predictions check that the metric suits the rows.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, combinations, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from everhold.errors import QueryRejected
+from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.gates.candidates import Candidate, GateMetric, metric_description, metric_of, procedure_for_gain
 from everhold.gates.records import Champion
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.combined import DifferenceQuery
 from everhold.queries.means.plans import Batch, OneMean
 from everhold.queries.metrics.label_query import LabelQuery
+from everhold.queries.metrics.measures import measure_of
 from everhold.queries.metrics.registry import METRICS
+from everhold.queries.metrics.row_scores import risk
 from everhold.queries.predictions.public import set_apart
 from everhold.queries.statistic import joined
 from everhold.values.base import BoundQuery
-from everhold_competitions.metric_checks import made_up, mean_facts, named, of_gate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.mechanisms import Mechanism
     from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query import Query, QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
+    from everhold.values.base import Schema
     from everhold_competitions.competition import Competition
+
 
 _AT_ONCE, _NUMBERS_AT_ONCE = 64, 32  # means, and other scores, that are evaluated together
 
@@ -323,3 +330,85 @@ def _renamed(described: Any, names: Mapping[str, str]) -> Any:
     if isinstance(described, (list, tuple)):
         return [_renamed(value, names) for value in described]
     return names.get(described, described) if isinstance(described, str) else described
+
+
+Score = tuple[str, dict[str, float]]
+"""A score by its name, with its settings."""
+
+
+def check_metric(metric: str | Mapping[str, Any], score: Score | None, schema: Schema) -> None:
+    """Check that submissions can be scored by the metric, and raise HoldoutRejected if not.
+
+    Raises:
+        HoldoutRejected: If the metric does not suit the labels, or a range is missing. Nothing was created.
+    """
+    if isinstance(metric, Mapping) and metric.get("loss") == "log" and schema.label_kind != "binary":
+        raise HoldoutRejected(
+            "A logarithmic loss ranks a board of labels 0 and 1 alone. Rank by another metric of classes"
+        )
+    try:
+        if score is None:
+            mean_facts(metric, schema)
+        else:
+            from everhold.queries.metrics.query import check_ordered
+
+            asked = named(score, made_up(METRICS[score[0]].outputs, schema, last=False), None)
+            check_ordered(asked.metric)
+            asked.check_labels(schema)
+            asked.setting(schema, None)
+            if measure_of(asked.metric).by_rank:
+                from everhold.queries.metrics.label_query import check_split
+
+                check_split(asked.metric.title or asked.metric.name, schema, by_rank=True)
+    except QueryRejected as reason:
+        raise HoldoutRejected(reason.message) from None
+
+
+def check_mechanism(score: Score | None, mechanism: Mechanism) -> None:
+    """Check that a mechanism can answer queries about a score, given the dependence of the rows.
+
+    Raises:
+        HoldoutRejected: If nothing is promised of this metric for such rows. Nothing was created.
+    """
+    if score is None:
+        return
+    from everhold.queries.metrics.query import check_kind
+
+    try:
+        check_kind(METRICS[score[0]], mechanism)
+    except QueryRejected as reason:
+        raise HoldoutRejected(reason.message) from None
+
+
+def of_gate(metric: str | Mapping[str, Any]) -> str | Callable[..., LabelQuery]:
+    """Return the metric in the form that gates accept: its name, or a loss function with its settings."""
+    return partial(risk, **metric) if isinstance(metric, Mapping) else metric
+
+
+def mean_facts(metric: str | Mapping[str, Any], schema: Schema) -> BoundQuery:
+    """Return the query about made-up predictions, which has the units and description that all submissions share."""
+    made: LabelQuery = metric_of(of_gate(metric)).make(made_up("classes", schema, last=False), None)
+    return made.bind(schema)
+
+
+def named(score: Score, predictions: Any, training: Any) -> MetricQuery:
+    """Return the query about a score, from its name and settings and a submission's predictions."""
+    from everhold.queries.metrics.query import MetricQuery
+
+    name, settings = score
+    return MetricQuery.of(METRICS[name], predictions, training, settings)
+
+
+def made_up(outputs: str, schema: Schema, *, last: bool) -> NDArray[Any]:
+    """Return made-up predictions that are valid for a score, shape (rows,).
+
+    With `last` they differ from those without it.
+    """
+    if outputs == "scores":
+        return np.arange(schema.rows)[:: -1 if last else 1].astype(np.float64)
+    if outputs in ("probability", "numbers"):
+        return np.full(schema.rows, 1.0 if last else 0.0)
+    classes = schema.label_classes
+    place: Literal[-1, 0] = -1 if last else 0
+    value = classes[place] if classes else str(last) if schema.label_kind == "string" else float(last)
+    return np.full(schema.rows, value)

@@ -30,7 +30,6 @@ from everhold_competitions.competition import LEADER, NOTHING, SCORE, Competitio
 from everhold_competitions.public_scores import PublicScores
 from everhold_competitions.scoring import Entered, MeanScoring, Scoring, scoring_of
 from everhold_competitions.submission_result import FormatReport, Submission, without_guess
-from everhold_competitions.team_limits import TeamLimited, surprises_left
 from everhold_competitions.teams import (
     CHOICE,
     CLOSING,
@@ -40,7 +39,9 @@ from everhold_competitions.teams import (
     SUBMISSION,
     Submissions,
     Team,
+    TeamLimited,
     received,
+    surprises_left,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from everhold.gates.gate import Gate
     from everhold.gates.records import GateAccount, ModelStore
     from everhold.queries.query import QueryPlan
-    from everhold_competitions.submission_store import SubmissionStore
+    from everhold_competitions.submissions import SubmissionStore
 
 _MOST_CLASSES = 10  # that a report of a file's format lists
 _RECEIVED_ONLY = "The submission was received and counts at the end. Submit it again to be told about it."
@@ -318,7 +319,26 @@ class CompetitionSession:
             )
         entered = self._entered(predictions, training)
         with self.files.one_at_a_time():  # so that teams are told in the order in which they are received
-            return self._submitted(entered, team, predictions, guess, training)
+            predicted = entered.digest
+            receiving, feedback = Receiving(self), TeamFeedback(self)
+            before = receiving.capacity_for(self.accounts(), team, predicted, entered.public_digest)
+            self.files.keep(predicted, entered.predictions)  # of a repeated one, too: its file may be lost
+            if guess is None and before is not None and self.public is None and self.competition.feedback == SCORE:
+                guess = feedback.last_feedback(before)
+            # what is wrong with it is refused here
+            answering = feedback.answering(entered, team, predictions, guess, training)
+            repeated = not receiving.receive(team, predicted, entered.public_digest)
+            try:
+                told = answering()
+            except EverholdError as fault:
+                raise type(fault)(f"{fault.message.removesuffix('.')}. {_RECEIVED_ONLY}", **fault.data) from None
+            accounts = self.accounts()
+            now = accounts.of(Submissions).teams[team]
+            return Submission(
+                team=team, feedback=self.competition.feedback, number=now.received, left=self.left(now),
+                final=now.final == predicted, repeated=repeated, predictions=predicted,
+                surprises_left=surprises_left(accounts, team, self.share), **told,
+            )  # fmt: skip
 
     def choose(self, team: str, predicted: str) -> None:
         """Make a recorded submission the team's final one.
@@ -404,30 +424,6 @@ class CompetitionSession:
 
         (entry,) = self.executor.ledger.commit([act], step)
         return entry is not None
-
-    def _submitted(
-        self, entered: Entered, team: str, predictions: Any, guess: float | None, training: Any
-    ) -> Submission:
-        predicted = entered.digest
-        receiving, feedback = Receiving(self), TeamFeedback(self)
-        before = receiving.capacity_for(self.accounts(), team, predicted, entered.public_digest)
-        self.files.keep(predicted, entered.predictions)  # of a repeated one, too: its file may be lost
-        if guess is None and before is not None and self.public is None and self.competition.feedback == SCORE:
-            guess = feedback.last_feedback(before)
-        # what is wrong with it is refused here
-        answering = feedback.answering(entered, team, predictions, guess, training)
-        repeated = not receiving.receive(team, predicted, entered.public_digest)
-        try:
-            told = answering()
-        except EverholdError as fault:
-            raise type(fault)(f"{fault.message.removesuffix('.')}. {_RECEIVED_ONLY}", **fault.data) from None
-        accounts = self.accounts()
-        now = accounts.of(Submissions).teams[team]
-        return Submission(
-            team=team, feedback=self.competition.feedback, number=now.received, left=self.left(now),
-            final=now.final == predicted, repeated=repeated, predictions=predicted,
-            surprises_left=surprises_left(accounts, team, self.share), **told,
-        )  # fmt: skip
 
     def accounts(self) -> Accounts:
         """Return the current teams, allotments and gates from the ledger."""

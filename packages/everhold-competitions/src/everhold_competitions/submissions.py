@@ -1,17 +1,20 @@
 """The competition of a holdout as its users see it: submit, check, choose, rank and close.
 
-A submission is kept and received as an act in the ledger, in the one transaction that decides whether there is room for
-it. Only then is it told anything, by a query like any other: a challenge of the leader, an ordinary answer, or
-nothing, and then the sealed labels are not even looked at. At the end no submission
-is taken any more; then each team's final one, and each pair of them, is asked about silently, and the study is
-unsealed. So every place of the final leaderboard rests on a paired difference that is covered by the promise.
+The predictions of a submission are written to a private file first, under their SHA-256. Then the ledger receives the
+submission, in the one transaction that decides whether there is room for it. Only then is the team told anything, by a
+query like any other: a challenge of the leader, an ordinary answer, or nothing, in which case the sealed labels are not
+read. At the end no submission is received any more. Then each team's final submission, and each pair of them, is asked
+about silently, and the study is unsealed. So every place of the final leaderboard rests on a paired difference that the
+promise covers.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
@@ -21,20 +24,23 @@ from everhold.errors import NotFound, QueryRejected
 from everhold.gates.rows import model_store_of
 from everhold.ledger.acts import Accounts
 from everhold.ledger.store import all_entries
+from everhold.private_files import keep_others_out
+from everhold.sealing.sealed_files import ArrayFiles
 from everhold_competitions.competition import Competition, PublicTerms, checked_deadline
-from everhold_competitions.metric_checks import check_metric
 from everhold_competitions.public_scores import PublicScores
+from everhold_competitions.scoring import check_metric
 from everhold_competitions.session import CompetitionSession
 from everhold_competitions.submission_result import FormatReport, Submission, TeamList, is_score
-from everhold_competitions.submission_store import SubmissionStore
-from everhold_competitions.team_limits import surprises_left
-from everhold_competitions.teams import LONGEST_REASON, Submissions, is_reason, received
+from everhold_competitions.teams import LONGEST_REASON, Submissions, is_reason, received, surprises_left
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from everhold.ledger import Entry, Head
     from everhold.ledger.acts import EntryCounts
     from everhold.values.base import Schema
     from everhold_competitions.leaderboard import Leaderboard
+
 
 _OF = "of"  # of public rows: the holdout with those of the final board
 _MANY = 10  # final submissions, whose pairs may take seconds
@@ -337,3 +343,35 @@ class HoldoutCompetition(HoldoutAccessor):
         executor = replace(executor, analyst=None)
         public = None if competition.public is None else PublicScores.of(executor, self._folder, competition)
         return CompetitionSession(executor, competition, files, models, public)
+
+
+_LOCK = "submissions.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionStore(ArrayFiles):
+    """Private files with the predictions of one holdout's submissions."""
+
+    purpose: ClassVar[bytes] = b"everhold submissions"
+    prefix: ClassVar[str] = "submission"
+    array: ClassVar[str] = "predictions"
+    whose: ClassVar[str] = "a submission"
+    called: ClassVar[str] = "the submission"
+    remedy: ClassVar[str] = "submit again"
+
+    @contextmanager
+    def one_at_a_time(self) -> Iterator[None]:
+        """Return a context that admits one submission at a time, across processes and threads.
+
+        Raises:
+            EverholdError: If that cannot be made sure.
+        """
+        try:
+            descriptor = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as fault:
+            raise self.not_kept(fault) from None
+        try:
+            keep_others_out(descriptor)
+            yield
+        finally:
+            os.close(descriptor)

@@ -9,8 +9,7 @@ from everhold.ledger.acts import Accounts
 from everhold.mechanisms.guess_and_check import GuessAccounting
 from everhold.sealing.rows.table import StoredRows
 from everhold_competitions.competition import Competition
-from everhold_competitions.team_limits import TeamLimited
-from everhold_competitions.teams import SUBMISSION, TOLD_OF, Submissions
+from everhold_competitions.teams import SUBMISSION, TOLD_OF, Submissions, TeamLimited
 
 A = "a" * 64
 

@@ -139,17 +139,17 @@ class _JUnit:
             elif name in ("skipped", "disabled", "ignored", "notrun", "not-run", "pending"):
                 self._faults.append(("skipped", (attributes.get("message") or f"as <{name}> says")[:80]))
         elif name == "property" and parent == "properties" and self._case is not None:
-            self._property(attributes.get("name", ""), attributes.get("value", ""))
-
-    def _property(self, name: str, value: str) -> None:
-        """Record a property of a test as a score or as the number of the run. Other texts are ignored."""
-        if name == RUN:
-            self._run = value
-        elif _NUMBER.fullmatch(value):
-            if name in (*self._scores, "passed", "duration"):
-                line = f"Line {self.parser.CurrentLineNumber} of the file"
-                raise QueryRejected(f"{line} has {brief(name)} of one test twice. Give this property another name.")
-            self._scores[name] = float(value)
+            named = attributes.get("name", "")
+            value = attributes.get("value", "")
+            if named == RUN:
+                self._run = value
+            elif _NUMBER.fullmatch(value):
+                if named in (*self._scores, "passed", "duration"):
+                    line = f"Line {self.parser.CurrentLineNumber} of the file"
+                    raise QueryRejected(
+                        f"{line} has {brief(named)} of one test twice. Give this property another name."
+                    )
+                self._scores[named] = float(value)
 
     def characters(self, text: str) -> None:
         """Collect the text of a failure. Of a long text, only the beginning and the end are kept."""
@@ -167,30 +167,28 @@ class _JUnit:
             if found is not None:
                 self._faults.append(("crashed", f"its failure is {brief(found)} and no assertion"))
         elif name == "testcase":
-            self._finish(self._case or {})
+            attributes = self._case or {}
+            parts = [*self._suites, attributes.get("classname", ""), attributes["name"]]
+            case = "::".join(part for place, part in enumerate(parts) if part and part not in parts[:place])
+            passed = 0 if self._failures else 1
+            for kind in ("status", "result", "outcome"):
+                word = attributes.get(kind, "").strip().lower()
+                if word not in _WORDS:
+                    self._faults.append((NOT_RUN.get(word, "skipped"), f"its {kind} is {brief(attributes[kind])}"))
+                elif _WORDS[word] == 0:
+                    passed = 0
+                elif _WORDS[word] == 1 and self._failures:
+                    self._faults.append(("retried", f"its {kind} is {brief(attributes[kind])} beside a failure"))
+            for kind in _TRIED_AGAIN:
+                if attributes.get(kind, "").strip().lower() not in (*SAYS_NO, *(("1",) if kind == "attempts" else ())):
+                    self._faults.append(("retried", f"its {kind} is {brief(attributes[kind])}"))
+            for kind, no in (("skipped", SAYS_NO), ("disabled", SAYS_NO), ("executed", ("true", "1", "yes", ""))):
+                if attributes.get(kind, "").strip().lower() not in no:
+                    self._faults.append(("skipped", f"its {kind} is {brief(attributes[kind])}"))
+            fault, why = self._faults[0] if self._faults else (None, "")
+            metrics = {"passed": passed, "duration": _duration(attributes.get("time")), **self._scores}
+            self.runs.append(CaseRun(case, f"line {self._line}", metrics, self._run, fault, why))
             self._case = None
-
-    def _finish(self, attributes: Mapping[str, str]) -> None:
-        parts = [*self._suites, attributes.get("classname", ""), attributes["name"]]
-        case = "::".join(part for place, part in enumerate(parts) if part and part not in parts[:place])
-        passed = 0 if self._failures else 1
-        for name in ("status", "result", "outcome"):
-            word = attributes.get(name, "").strip().lower()
-            if word not in _WORDS:
-                self._faults.append((NOT_RUN.get(word, "skipped"), f"its {name} is {brief(attributes[name])}"))
-            elif _WORDS[word] == 0:
-                passed = 0
-            elif _WORDS[word] == 1 and self._failures:
-                self._faults.append(("retried", f"its {name} is {brief(attributes[name])} beside a failure"))
-        for name in _TRIED_AGAIN:
-            if attributes.get(name, "").strip().lower() not in (*SAYS_NO, *(("1",) if name == "attempts" else ())):
-                self._faults.append(("retried", f"its {name} is {brief(attributes[name])}"))
-        for name, no in (("skipped", SAYS_NO), ("disabled", SAYS_NO), ("executed", ("true", "1", "yes", ""))):
-            if attributes.get(name, "").strip().lower() not in no:
-                self._faults.append(("skipped", f"its {name} is {brief(attributes[name])}"))
-        fault, why = self._faults[0] if self._faults else (None, "")
-        metrics = {"passed": passed, "duration": _duration(attributes.get("time")), **self._scores}
-        self.runs.append(CaseRun(case, f"line {self._line}", metrics, self._run, fault, why))
 
 
 def _duration(text: str | None) -> Any:

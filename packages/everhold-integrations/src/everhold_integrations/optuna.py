@@ -194,7 +194,16 @@ class SealedObjective:
             EverholdWarning: If other holdouts of the storage lose their promise; see `Holdout.unseal`.
         """
         self._holdout.affected_holdouts()  # refuses what cannot be unsealed
-        trials = _best(study, best)
+        answered: dict[str, FrozenTrial] = {}
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
+            if _QUERY in trial.user_attrs:
+                answered.setdefault(trial.user_attrs[_QUERY], trial)
+        if not answered or best < 1:
+            raise QueryRejected(
+                f"The study has no answered trial to release, or best={brief(best)} is below 1. {_NOTHING_HAPPENED}"
+            )
+        upwards = study.direction == StudyDirection.MAXIMIZE
+        trials = sorted(answered.values(), key=lambda trial: trial.value or 0.0, reverse=upwards)[:best]
         queries = [self._same_query(trial, query or self._objective) for trial in _watched(trials)]
         pairs = [_apart(other, queries[0]) for other in queries[1:]]
         tracked = [_tracked(study, trial) for trial in trials]
@@ -289,20 +298,6 @@ def _query_of(returned: Any) -> tuple[Query[Any] | str, float | None]:
             "of its answer, such as (accuracy(model), 0.8). Nothing was charged."
         )
     return query, guess
-
-
-def _best(study: Study, most: int) -> list[FrozenTrial]:
-    """Return the answered trials with the best values, at most one for each query."""
-    answered: dict[str, FrozenTrial] = {}
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
-        if _QUERY in trial.user_attrs:
-            answered.setdefault(trial.user_attrs[_QUERY], trial)
-    if not answered or most < 1:
-        raise QueryRejected(
-            f"The study has no answered trial to release, or best={brief(most)} is below 1. {_NOTHING_HAPPENED}"
-        )
-    upwards = study.direction == StudyDirection.MAXIMIZE
-    return sorted(answered.values(), key=lambda trial: trial.value or 0.0, reverse=upwards)[:most]
 
 
 def _watched(trials: Sequence[FrozenTrial]) -> Iterator[FrozenTrial]:

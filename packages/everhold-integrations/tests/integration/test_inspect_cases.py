@@ -9,7 +9,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import match
 
 import everhold as eh
-from everhold_integrations.inspect_cases import case_results_of
+from everhold_integrations.inspect_ai import case_results_of
 
 CASES, EPOCHS = 12, 3
 
