@@ -111,7 +111,9 @@ def _known_array(values: list[Any], otherwise: str) -> NDArray[Any]:
     if first is None:
         return np.zeros(0, dtype=otherwise)
     if isinstance(first, Decimal):
-        return _of_decimals(values, otherwise)
+        if otherwise != "float64" and all(value.is_finite() and value == value.to_integral_value() for value in values):
+            return _known_array(list(map(int, values)), otherwise)
+        return np.array(list(map(float, values)), dtype=np.float64)
     if isinstance(first, bool):
         return np.array(values, dtype=bool)
     if isinstance(first, int):
@@ -124,13 +126,6 @@ def _known_array(values: list[Any], otherwise: str) -> NDArray[Any]:
     found = np.empty(len(values), dtype=object)
     found[:] = values
     return found
-
-
-def _of_decimals(values: list[Decimal], otherwise: str) -> NDArray[Any]:
-    """Return decimals as integers if all are whole, else as floats. A column of doubles always gives floats."""
-    if otherwise != "float64" and all(value.is_finite() and value == value.to_integral_value() for value in values):
-        return _known_array(list(map(int, values)), otherwise)
-    return np.array(list(map(float, values)), dtype=np.float64)
 
 
 def _utc(value: Any) -> Any:

@@ -230,18 +230,18 @@ class ColumnCopies:
             self.connection.execute(f"DROP VIEW IF EXISTS {view}; DROP TABLE IF EXISTS {view}_staged")
             for batch in engine.batches(f"{select} {listed} FROM {source}{which}"):
                 cells = [_arrived(batch[f"c{place}"], self.columns[name]) for place, name in enumerate(names)]
-                self._add({f"c{place}": cell for place, cell in enumerate(cells)}, names, f"{view}_staged", there)
+                arrived = {f"c{place}": cell for place, cell in enumerate(cells)}
+                read_rows(self.connection, arrived, name="batch", what="holdout", most_rows=_EVERY)
+                kept = ", ".join(
+                    _alike(cell, self.columns[name], cell) for cell, name in zip(arrived, names, strict=True)
+                )
+                into = f"INSERT INTO {view}_staged" if there else f"CREATE TABLE {view}_staged AS"
+                self.connection.execute(f"{into} SELECT {kept} FROM batch")
+                self.connection.unregister("batch")
                 there = True
                 line(min(line.done + len(batch["c0"]), rows))
             shown = ", ".join(f"c{place} AS {quoted(name)}" for place, name in enumerate(names))
             self.connection.execute(f"CREATE VIEW {view} AS SELECT {shown} FROM {view}_staged")
-
-    def _add(self, batch: dict[str, NDArray[Any]], names: list[str], table: str, there: bool) -> None:
-        read_rows(self.connection, batch, name="batch", what="holdout", most_rows=_EVERY)
-        cells = ", ".join(_alike(f"c{place}", self.columns[name], f"c{place}") for place, name in enumerate(names))
-        into = f"INSERT INTO {table}" if there else f"CREATE TABLE {table} AS"
-        self.connection.execute(f"{into} SELECT {cells} FROM batch")
-        self.connection.unregister("batch")
 
 
 def share_of_values(dialect: Dialect, column: str, kind: ColumnKind, share: float) -> str:

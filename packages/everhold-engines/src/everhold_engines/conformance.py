@@ -2,17 +2,20 @@
 
 Engines disagree about nan, null, zeros, calendars, texts and sums that run over, and a wrong count is a wrong promise.
 So some hundred expressions are asked about rows that are there for being awkward, in the very statements that sealed
-rows will be asked with, and every integer is compared with what the rules give (`everhold_engines.rules`).
-The rows come as literals, so that an account that may only read is enough.
+rows will be asked with, and every integer is compared with that of `grid_integer`, a reference evaluation in Python. It
+knows nothing of SQL, of arithmetic that stands for a calendar, or of null that passes through operations by itself;
+calendar and exponents are Python's own. The rows come as literals, so an account that may only read is enough.
 """
 
 from __future__ import annotations
 
 import math
+import operator
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,8 +23,8 @@ from everhold.display import Display
 from everhold.errors import Unavailable
 from everhold.progress import progress
 from everhold.values.evaluation import UNIT
-from everhold.values.expressions import ColumnKind, RowValue, parse
-from everhold_engines.rules import grid_integer
+from everhold.values.expressions import parse
+from everhold.values.expressions.tree import LETTERS, ColumnKind, Node, Operation, RowValue
 from everhold_engines.sql.compiler import (
     cells_sql,
     group_kinds_sql,
@@ -35,6 +38,7 @@ from everhold_engines.sql.compiler import (
 if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.sql.dialects import Dialect
+
 
 Row: TypeAlias = dict[str, Any]
 
@@ -148,14 +152,17 @@ class Conformance(Display):
             for one in self.findings[:_MOST_TOLD]
         ]
         more = len(self.findings) - len(told)
-        return "\n".join([self._headline(), *told, *([f"  and {more} more"] if more else [])])
+        differing = f"{len(self.findings)} differ" if self.findings else "all as the rules say"
+        return "\n".join(
+            [
+                f"{self.engine}: {self.expressions} expressions, {self.integers:,} integers, {differing}",
+                *told,
+                *([f"  and {more} more"] if more else []),
+            ]
+        )
 
     def __str__(self) -> str:
         return self.to_text()
-
-    def _headline(self) -> str:
-        differing = f"{len(self.findings)} differ" if self.findings else "all as the rules say"
-        return f"{self.engine}: {self.expressions} expressions, {self.integers:,} integers, {differing}"
 
 
 def conformance(engine: Engine, *, source: str | None = None) -> Conformance:
@@ -260,7 +267,11 @@ class _Trial:
         values, spelled = [value for _, value in asked], self._engine.dialect
         integers = self._integers(values, UNIT)
         large = [sum(column) * _COPIES**2 for column in self._integers(values, _LARGE_UNIT)]
-        repeated = totals_sql(values, self._copied(), unit=_LARGE_UNIT, dialect=spelled)
+        numbers = literal_rows_sql({"copy": ("bigint", list(range(_COPIES)))}, self._engine.dialect)
+        twice = f"{self._source} AS r CROSS JOIN {numbers} AS one CROSS JOIN {numbers} AS other"
+        names = ", ".join(f"r.{self._engine.dialect.quoted(name)}" for name in _COLUMNS)
+        named = ", ".join(f"{name} AS {name[2:]}" for name in names.split(", "))
+        repeated = totals_sql(values, f"(SELECT {named} FROM {twice})", unit=_LARGE_UNIT, dialect=spelled)
         self._compare_all(asked, repeated, {("sum",): large}, lambda row: {("sum",): row})
         parts = {(f"part {part}",): [sum(column[part::_PARTS]) for column in integers] for part in range(_PARTS)}
         by_part = part_totals_sql(values, self._source, parts=_PARTS, position="id", dialect=spelled)
@@ -294,14 +305,6 @@ class _Trial:
 
     def _groups(self, column: Sequence[int]) -> list[list[int]]:
         return [[one for one, row in zip(column, self._rows, strict=True) if row["b"] is truth] for truth in _TRUTHS]
-
-    def _copied(self) -> str:
-        """Return SQL that repeats the rows until their sums do not fit into 64 bits."""
-        numbers = literal_rows_sql({"copy": ("bigint", list(range(_COPIES)))}, self._engine.dialect)
-        twice = f"{self._source} AS r CROSS JOIN {numbers} AS one CROSS JOIN {numbers} AS other"
-        names = ", ".join(f"r.{self._engine.dialect.quoted(name)}" for name in _COLUMNS)
-        named = ", ".join(f"{name} AS {name[2:]}" for name in names.split(", "))
-        return f"(SELECT {named} FROM {twice})"
 
     def _answers(self, statement: str) -> list[tuple[Any, ...]] | None:
         """Return the engine's result rows, or None if the statement fails. An unreachable engine raises Unavailable."""
@@ -343,3 +346,120 @@ class _Trial:
         for key in sorted({*expected, *counted}):
             text, value = asked[key[0]]
             self._compare(text, value, f"{what} {key[1:]}", expected[key], None if rows is None else counted[key])
+
+
+_EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+_DAY = 86_400
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_LAST_TERM = 25  # of the series of the logarithm
+
+
+def grid_integer(value: RowValue, row: Mapping[str, Any], *, unit: int = UNIT) -> int:
+    """Return the value of an expression in one row as a grid integer, from 0 to ``unit``.
+
+    Args:
+        value: The expression with its range.
+        row: Columns by name: numbers, texts, truth values, `datetime` in UTC without a zone, or None.
+        unit: Grid steps between 0 and 1.
+
+    Examples:
+        >>> from everhold.values.expressions import parse
+        >>> late = RowValue(parse("delay / 0 > 60 or delay > 60", {"delay": ColumnKind.NUMBER}))
+        >>> [grid_integer(late, {"delay": delay}, unit=4) for delay in (10.0, 90.0, None)]
+        [0, 4, 0]
+    """
+    found: dict[Node, Any] = {}
+    for node in value.expression.nodes:
+        found[node] = step_value(node, [found[operand] for operand in node.operands], row)
+    result = found[value.expression.root]
+    if result is None or isinstance(result, bool):
+        return unit if result else 0
+    share = (min(max(result, value.low), value.high) - value.low) / value.width
+    return math.floor(float(share * unit))
+
+
+def seconds(moment: datetime) -> float:
+    """Return the seconds since 1970 of a UTC time without a zone."""
+    return (moment - _EPOCH) // _MICROSECOND / 1e6
+
+
+def step_value(node: Node, inputs: list[Any], row: Mapping[str, Any]) -> Any:
+    """Return the value of one node, given the values of its operands, with None in place of nan."""
+    value = _value(node, inputs, row)
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _value(node: Node, inputs: list[Any], row: Mapping[str, Any]) -> Any:
+    match node.operation:
+        case Operation.COLUMN:
+            value = row[str(node.value)]
+            if value is None or node.kind in (ColumnKind.STRING, ColumnKind.BOOLEAN):
+                return value
+            return seconds(value) if node.kind is ColumnKind.TIME else float(value)
+        case Operation.NULL:
+            return None
+        case Operation.AND:
+            return False if False in inputs else None if None in inputs else True
+        case Operation.OR:
+            return True if True in inputs else None if None in inputs else False
+        case Operation.IS_NULL:
+            return inputs[0] is None
+        case Operation.CASE:
+            chosen = (result for test, result in zip(inputs[:-1:2], inputs[1::2], strict=True) if test)
+            return next(chosen, inputs[-1])
+    if not inputs:
+        return node.value
+    if None in inputs:
+        return None
+    if node.operation is Operation.LIKE:
+        pattern = re.escape(str(node.value)).replace("%", ".*").replace("_", ".")
+        return re.fullmatch(pattern, inputs[0], re.DOTALL) is not None
+    return _RULES[node.operation](*inputs)
+
+
+def _logarithm(number: float) -> float | None:
+    if not 0.0 < number < math.inf:
+        return None
+    mantissa, exponent = math.frexp(number)
+    if mantissa < math.sqrt(0.5):
+        mantissa, exponent = 2.0 * mantissa, exponent - 1
+    share, series = (mantissa - 1.0) / (mantissa + 1.0), 1.0 / _LAST_TERM
+    for odd in range(_LAST_TERM - 2, 0, -2):
+        series = series * (share * share) + 1.0 / odd
+    return exponent * _LN2_HIGH + (share * 2.0 * series + exponent * _LN2_LOW)
+
+
+def _moment(time: float) -> datetime:
+    return _EPOCH + timedelta(seconds=math.floor(time))
+
+
+def _changed(letters: Operation) -> Callable[[str], str]:
+    table = str.maketrans(*LETTERS[letters])
+    return lambda text: text.translate(table)
+
+
+_RULES: dict[Operation, Callable[..., Any]] = {
+    Operation.NEGATE: operator.neg,
+    Operation.ABSOLUTE: abs,
+    Operation.ADD: operator.add,
+    Operation.SUBTRACT: operator.sub,
+    Operation.MULTIPLY: operator.mul,
+    Operation.DIVIDE: lambda one, other: one / other if other else None,
+    Operation.FLOOR: lambda number: float(math.floor(number)) if math.isfinite(number) else number,
+    Operation.LOGARITHM: _logarithm,
+    Operation.DAYS: lambda one, other: (one - other) / _DAY,
+    Operation.YEAR: lambda time: float(_moment(time).year),
+    Operation.MONTH: lambda time: float(_moment(time).month),
+    Operation.DAY: lambda time: float(_moment(time).day),
+    Operation.HOUR: lambda time: float(_moment(time).hour),
+    Operation.DAY_OF_WEEK: lambda time: float(_moment(time).isoweekday()),
+    Operation.LEAST: lambda *values: min(values),
+    Operation.GREATEST: lambda *values: max(values),
+    Operation.EQUAL: operator.eq,
+    Operation.LESS: operator.lt,
+    Operation.MEMBER: lambda subject, *listed: subject in listed,
+    Operation.NOT: operator.not_,
+    Operation.LOWER: _changed(Operation.LOWER),
+    Operation.UPPER: _changed(Operation.UPPER),
+}

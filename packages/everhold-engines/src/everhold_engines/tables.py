@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence.base import SeriesFacts
     from everhold.sealing.intake.checks import Side
-    from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.intake.request import SealRequest
     from everhold.sealing.rows.row_store import SealableTable
     from everhold.sealing.storage import StewardKey
@@ -171,7 +170,12 @@ def rows_copied(training: TableSide, sealed: Engine, declared: DependenceModel |
     model = Independent() if declared is None else declared
     columns = [name for name in model.sorting_columns if name in training.columns]
     if model.group_column is None and len(columns) == 1:
-        return _nearest(training, sealed, columns[0])
+        of = training.engine.dialect
+        name = of.column(columns[0])
+        last = f"(SELECT max({name}) FROM {training.engine.source} AS {of.rows})"
+        first = f"(SELECT min({name}) FROM {sealed.source} AS {of.rows})"
+        ((before,),) = training.engine.rows(f"SELECT CASE WHEN {last} < {first} THEN 1 ELSE 0 END AS told")
+        return f" ORDER BY {name} {'DESC' if before else 'ASC'} LIMIT {MOST_COPIED}"
     share = MOST_COPIED / training.rows
     some = (
         _whole_groups(training, columns[0], share)
@@ -193,16 +197,6 @@ def _whole_groups(training: TableSide, column: str, share: float) -> str:
             f"{MOST_COPIED:,} rows are whole groups. Pass some training rows as a file."
         )
     return some
-
-
-def _nearest(training: TableSide, sealed: Engine, column: str) -> str:
-    """Return SQL that orders and limits a series to the rows nearest to the sealed rows."""
-    of = training.engine.dialect
-    name = of.column(column)
-    last = f"(SELECT max({name}) FROM {training.engine.source} AS {of.rows})"
-    first = f"(SELECT min({name}) FROM {sealed.source} AS {of.rows})"
-    ((before,),) = training.engine.rows(f"SELECT CASE WHEN {last} < {first} THEN 1 ELSE 0 END AS told")
-    return f" ORDER BY {name} {'DESC' if before else 'ASC'} LIMIT {MOST_COPIED}"
 
 
 def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapping[str, Any]) -> Engine:
@@ -293,7 +287,13 @@ def copied_table(
     if (watermark := getattr(engine, "watermark", None)) is not None:
         watermark.check(columns)
     check_size(rows=None, columns=len(columns), most_rows=most_rows, what="holdout")
-    _check_conformance(engine)
+    tried = conformance(engine)
+    if not tried.agrees:
+        told = "; ".join(line.strip() for line in str(tried).splitlines())
+        raise HoldoutRejected(
+            f"{engine.title} computes other sums than everhold expects, so its answers could not be trusted: {told}. "
+            "Use another version or other settings of the engine."
+        )
     with progress("checking the table", 5) as line:
         pinned = keyed_fingerprint(engine, key)
         rows = int(engine.rows(f"SELECT count(*) FROM {engine.source} AS {engine.dialect.rows}")[0][0])
@@ -307,9 +307,22 @@ def copied_table(
             sides: list[Side] = [*tables]
             if is_table(training):
                 which = rows_copied(tables[1], engine, request.dependence, row_id=row_id)
-                _copy_training(folder, copies, which)
+                expected = min(copies.sides["training"].rows, MOST_COPIED)
+                copies.stream("training_source", list(copies.columns), which, rows=expected, side="training")
+                write_rows(copies.connection, "training", copies.columns, folder / TRAINING_FILE)
             elif training is not None:
-                _write_training(folder, training, columns, most_rows=most_rows)
+                with spilling_into(folder) as connection:
+                    read_rows(
+                        connection,
+                        training,
+                        name="training_source",
+                        what="training",
+                        most_rows=most_rows,
+                        kinds=columns,
+                    )
+                    check_same_columns(columns, column_kinds(connection.view("training_source")))
+                    written = write_rows(connection, "training", columns, folder / TRAINING_FILE)
+                check_size(rows=written, columns=None, most_rows=most_rows, what="training")
                 sides.append(FileSide(copies.connection, "training", columns))
             copied = 0
             if training is not None:
@@ -321,7 +334,17 @@ def copied_table(
             if row_id is not None:
                 check_row_ids(row_id, columns, sides)
             if training is not None:
-                _check_apart(copies, row_id=row_id, equal_rows=request.rows.equal_rows)
+                alike = None
+                if "training" in copies.sides and not copies.all_whole:
+                    alike = distinguishing_column(copies.connection, copies.comparable, row_id=row_id)
+                if row_id is not None:
+                    copies.bring([row_id])
+                    with reading_errors_hidden("holdout"):
+                        check_not_shared(copies.connection, row_id)
+                if not request.rows.equal_rows and copies.comparable:
+                    copies.bring_some(alike)
+                    with reading_errors_hidden("training"):
+                        check_equal_rows(copies.connection, copies.comparable, row_id=row_id)
             line(4)
             yield (
                 SealedFiles(
@@ -337,21 +360,6 @@ def copied_table(
                 ),
                 copies,
             )
-
-
-def _check_conformance(engine: Engine) -> None:
-    """Check that the engine computes the same sums for test rows as everhold.
-
-    Raises:
-        HoldoutRejected: If it counts otherwise than the rules say.
-    """
-    tried = conformance(engine)
-    if not tried.agrees:
-        told = "; ".join(line.strip() for line in str(tried).splitlines())
-        raise HoldoutRejected(
-            f"{engine.title} computes other sums than everhold expects, so its answers could not be trusted: {told}. "
-            "Use another version or other settings of the engine."
-        )
 
 
 def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
@@ -380,41 +388,6 @@ def _facts_of(training: TableSide) -> dict[str, Any]:
     """Return public facts by which the table of training rows is found again."""
     facts = training.engine.to_dict()
     return {"table": facts["table"], "snapshot": facts["snapshot"], "rows": training.rows}
-
-
-def _copy_training(folder: Path, copies: ColumnCopies, which: str) -> None:
-    expected = min(copies.sides["training"].rows, MOST_COPIED)
-    copies.stream("training_source", list(copies.columns), which, rows=expected, side="training")
-    write_rows(copies.connection, "training", copies.columns, folder / TRAINING_FILE)
-
-
-def _write_training(folder: Path, training: RowSource, columns: dict[str, ColumnKind], *, most_rows: int) -> None:
-    with spilling_into(folder) as connection:
-        read_rows(connection, training, name="training_source", what="training", most_rows=most_rows, kinds=columns)
-        check_same_columns(columns, column_kinds(connection.view("training_source")))
-        written = write_rows(connection, "training", columns, folder / TRAINING_FILE)
-    check_size(rows=written, columns=None, most_rows=most_rows, what="training")
-
-
-def _check_apart(copies: ColumnCopies, *, row_id: str | None, equal_rows: bool) -> None:
-    """Check that no sealed row is a training row, by ids and by content.
-
-    Args:
-        copies: Copies of columns of both tables.
-        row_id: Column of row ids. None if rows have no ids.
-        equal_rows: Whether equal rows are permitted. If so, contents are not compared.
-    """
-    alike = None
-    if "training" in copies.sides and not copies.all_whole:
-        alike = distinguishing_column(copies.connection, copies.comparable, row_id=row_id)
-    if row_id is not None:
-        copies.bring([row_id])
-        with reading_errors_hidden("holdout"):
-            check_not_shared(copies.connection, row_id)
-    if not equal_rows and copies.comparable:
-        copies.bring_some(alike)
-        with reading_errors_hidden("training"):
-            check_equal_rows(copies.connection, copies.comparable, row_id=row_id)
 
 
 def check_public(facts: dict[str, Any]) -> None:

@@ -6,16 +6,13 @@ Files may come from strangers. XML is read by events, and a document type or an 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.parsers import expat
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.gates.files import NOT_RUN, SAYS_NO, CaseRun
 from everhold.gates.results import RUN
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _MOST_DEPTH = 64
 _WORDS = {

@@ -103,10 +103,6 @@ class PrivacyCurve(ABC):
             return 0.0
         if self._log_delta_at_infinity() >= target:
             return self._largest_loss() if self._log_delta_at_infinity() == target else math.inf
-        return self._solve(target)
-
-    def _solve(self, target: float) -> float:
-        """Return the root of ``log_delta = target`` by bracketing. A floor keeps steps finite where delta is 0."""
 
         def excess(point: float) -> float:
             return max(self.log_delta(point) - target, -50.0)
@@ -717,7 +713,9 @@ def log_delta_pure(epsilon: Floats, level: float, times: int) -> Floats:
     inside = epsilon < times * level
     if inside.any():
         inner = epsilon[inside]
-        first = _first_index(inner, level, times)
+        first = np.floor((times + inner / level) / 2).astype(np.int64) + 1
+        first -= _loss_minus_epsilon(first - 1, inner, level, times) > 0
+        first += _loss_minus_epsilon(first, inner, level, times) <= 0
         inner_result = np.full(inner.shape, -np.inf)
         reached = first <= times
         inner_result[reached] = _sum_from(first[reached], inner[reached], level, times)
@@ -741,14 +739,6 @@ def _sum_from(first: Integers, epsilon: Floats, level: float, times: int) -> Flo
 def _split(above: Floats, beyond: Floats, gap: Floats) -> Floats:
     """Return ``A (1 - e^{-d}) + e^{-d} B``."""
     return np.asarray(-above * np.expm1(-gap) + np.exp(-gap) * beyond)
-
-
-def _first_index(epsilon: Floats, level: float, times: int) -> Integers:
-    """Return the smallest l with ``(2l-B) e0 > eps``. The rounded quotient may be one off."""
-    first = np.floor((times + epsilon / level) / 2).astype(np.int64) + 1
-    first -= _loss_minus_epsilon(first - 1, epsilon, level, times) > 0
-    first += _loss_minus_epsilon(first, epsilon, level, times) <= 0
-    return first
 
 
 def _loss_minus_epsilon(index: Integers, epsilon: Floats, level: float, times: int) -> Floats:
@@ -775,7 +765,7 @@ class _Table:
 
 @lru_cache(maxsize=256)
 def _table(level: float, times: int) -> _Table:
-    ratio_up, mode = math.exp(min(level, 700.0)), _mode(level, times)
+    ratio_up, mode = math.exp(min(level, 700.0)), min(times, int((times + 1) / (1 + math.exp(-level))))
     lower = max(0, mode - _reach(times, 60.0))
     upper = min(times, mode + _reach(times, 700.0))
     rising = np.arange(mode, upper, dtype=np.float64)
@@ -808,10 +798,6 @@ def _far_tail(first: int, gap: float, level: float, times: int) -> float:
     weights = np.append(1.0, np.cumprod((times - index) / (index + 1) * math.exp(min(level, 700.0))))
     total = float(weights @ -np.expm1(-(gap + 2 * level * np.arange(len(weights)))))
     return log_first + math.log(total) if total > 0 else -math.inf
-
-
-def _mode(level: float, times: int) -> int:
-    return min(times, int((times + 1) / (1 + math.exp(-level))))
 
 
 def _reach(times: int, decades: float) -> int:

@@ -45,9 +45,11 @@ def comparison_exceedance(
     ``B s1 e^{-x1/s1} / 2 + m s3 e^{-x2/s3} / 2`` minimised over ``x1 + x2 = x``. One-sided.
     """
     s1, s3 = threshold_scale, comparison_scale
+    first = (excess / s3 + math.log(surprises / queries)) / (1.0 / s1 + 1.0 / s3)  # where both derivatives agree
+    x1 = min(max(first, 0.0), excess)
     return min(
         queries * surprises * _pair_mean_excess(excess, s1, s3),
-        _split_mean_excess(excess, s1, s3, queries=queries, surprises=surprises),
+        surprises * s1 * math.exp(-x1 / s1) / 2.0 + queries * s3 * math.exp(-(excess - x1) / s3) / 2.0,
     )
 
 
@@ -57,13 +59,6 @@ def _pair_mean_excess(x: float, s1: float, s3: float) -> float:
         s = max(s1, s3)  # monotone in the scales, so rounding up is safe; the limit of the quotient
         return (3.0 * s + x) * math.exp(-x / s) / 4.0
     return (s1**3 * math.exp(-x / s1) - s3**3 * math.exp(-x / s3)) / (2.0 * (s1**2 - s3**2))
-
-
-def _split_mean_excess(x: float, s1: float, s3: float, *, queries: int, surprises: int) -> float:
-    """Return ``B s1 e^{-x1/s1}/2 + m s3 e^{-x2/s3}/2`` at its best split x = x1 + x2."""
-    first = (x / s3 + math.log(surprises / queries)) / (1.0 / s1 + 1.0 / s3)  # where both derivatives agree
-    x1 = min(max(first, 0.0), x)
-    return surprises * s1 * math.exp(-x1 / s1) / 2.0 + queries * s3 * math.exp(-(x - x1) / s3) / 2.0
 
 
 def laplace_pair_tail(*, excess: float, threshold_scale: float, comparison_scale: float) -> float:
@@ -179,21 +174,16 @@ def permute_and_flip_exceedance(*, alpha: float, scale: float, candidates: int) 
     most = 0.0
     for _ in range(_ROUNDS):
         edges = np.linspace(low, high, _CELLS + 1)
-        missed = _best_missed(edges, candidates)
+        p = np.exp(-edges)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            taken = -np.expm1(candidates * np.log1p(-p)) / (candidates * p)
+            exact = np.where(p > 0.0, 1.0 - taken + 4e-16, 0.0)
+        missed = np.minimum(exact, (candidates - 1) * p / 2.0)  # as 1/(1+k) >= 1 - k/2 for whole k
         upper = (edges[1:] - first) * missed[:-1]
         most = float(upper.max())
         promising = np.flatnonzero(upper >= float(((edges - first) * missed).max()))
         low, high = float(edges[promising[0]]), float(edges[promising[-1] + 1])
     return scale * most
-
-
-def _best_missed(exponent: NDArray[np.float64], candidates: int) -> NDArray[np.float64]:
-    """Return the chance ``1 - (1 - (1-p)^R) / (R p)``, ``p = e^{-exponent}``, that the best is missed, rounded up."""
-    p = np.exp(-exponent)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        taken = -np.expm1(candidates * np.log1p(-p)) / (candidates * p)
-        exact = np.where(p > 0.0, 1.0 - taken + 4e-16, 0.0)
-    return np.minimum(exact, (candidates - 1) * p / 2.0)  # as 1/(1+k) >= 1 - k/2 for whole k
 
 
 def _check(alpha: float, scale: float, candidates: int) -> None:

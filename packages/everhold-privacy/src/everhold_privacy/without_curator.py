@@ -105,20 +105,17 @@ class RandomisedResponse:
         if values.ndim != 1 or np.any((values < 0) | (values >= self.classes)):
             raise ValueError(f"A class is not a whole number from 0 to {self.classes - 1}. Number the classes from 0.")
         kept = noise.words(len(values), stream="keep") < np.uint64(self._kept)
-        others = self._below(self.classes - 1, int(np.sum(~kept)), noise)
-        reports = values.copy()
-        reports[~kept] = others + (others >= values[~kept])
-        return reports
-
-    @staticmethod
-    def _below(bound: int, size: int, noise: Noise) -> NDArray[np.int64]:
-        """Draw uniform numbers below a bound, without the bias of remainders."""
+        bound = self.classes - 1
+        size = int(np.sum(~kept))
         complete, drawn = _WORDS - _WORDS % bound, np.zeros(0, dtype=np.int64)
         while len(drawn) < size:
             words = noise.words(size - len(drawn), stream="other")
             fair = words if complete == _WORDS else words[words < np.uint64(complete)]
             drawn = np.append(drawn, (fair % np.uint64(bound)).astype(np.int64))
-        return drawn
+        others = drawn
+        reports = values.copy()
+        reports[~kept] = others + (others >= values[~kept])
+        return reports
 
     def frequencies(self, reports: ArrayLike, *, confidence: float = 0.95) -> FrequencyEstimate:
         """Estimate the frequencies of all classes in the population of independent people.

@@ -128,7 +128,12 @@ def range_of(node: Node, known: Mapping[Node, ValueRange]) -> ValueRange:
         case Operation.DIVIDE:
             return _quotient(*operands)
         case Operation.CASE:
-            return _any_of(_branches(node, known))
+            narrowed = dict(known)
+            found = []
+            for condition, result in zip(node.operands[:-1:2], node.operands[1::2], strict=False):
+                found.append(_within(result, _narrowed(condition, narrowed, holds=True)))
+                narrowed = _narrowed(condition, narrowed, holds=False)
+            return _any_of([*found, _within(node.operands[-1], narrowed)])
         case Operation.LEAST:
             return replace(_any_of(operands), high=min(one.high for one in operands), nan=False)
         case _:  # GREATEST
@@ -173,16 +178,6 @@ def _quotient(one: ValueRange, other: ValueRange) -> ValueRange:
 def _least_quotient(one: ValueRange, other: ValueRange) -> float:
     least = one.least / other.most if 0.0 < other.most < math.inf else 0.0
     return max(math.ulp(least), SMALLEST) if math.isfinite(least) else SMALLEST
-
-
-def _branches(node: Node, known: Mapping[Node, ValueRange]) -> list[ValueRange]:
-    """Return the range of values of each branch of a CASE expression, given the branch's condition."""
-    narrowed = dict(known)
-    found = []
-    for condition, result in zip(node.operands[:-1:2], node.operands[1::2], strict=False):
-        found.append(_within(result, _narrowed(condition, narrowed, holds=True)))
-        narrowed = _narrowed(condition, narrowed, holds=False)
-    return [*found, _within(node.operands[-1], narrowed)]
 
 
 def _within(result: Node, narrowed: Mapping[Node, ValueRange]) -> ValueRange:
@@ -320,12 +315,8 @@ def _result(operation: Operation, number: float, constant: float) -> float:
 
 def _last(holds: Callable[[float], bool], high: float) -> float:
     """Return the last double from 0 on for which a condition holds, by bisection."""
-    places = range(1, _place(high) + 1)
+    places = range(1, int(struct.unpack("<q", struct.pack("<d", high))[0]) + 1)
     return _double_at(bisect_left(places, True, key=lambda place: not holds(_double_at(place))))
-
-
-def _place(number: float) -> int:
-    return int(struct.unpack("<q", struct.pack("<d", number))[0])
 
 
 def _double_at(place: int) -> float:
@@ -381,16 +372,6 @@ class SqlFragments:
         written = _PLACE.split(template)
         return self._put(*(operands[int(part)] if odd % 2 else part for odd, part in enumerate(written) if part))
 
-    def _uses(self, results: Sequence[int]) -> dict[int, int]:
-        """Return how often each piece is used by the results."""
-        uses = dict.fromkeys(results, 0)
-        for parts, piece in reversed(self._pieces.items()):
-            if piece in uses:
-                for part in parts:
-                    if isinstance(part, int):
-                        uses[part] = uses.get(part, 0) + 1
-        return uses
-
 
 _SIGNS = {Operation.ADD: "+", Operation.SUBTRACT: "-", Operation.MULTIPLY: "*", Operation.DIVIDE: "/"}
 _TESTS = {Operation.EQUAL: ("=", "<>"), Operation.LESS: ("<", ">="), Operation.MEMBER: ("IN", "NOT IN")}
@@ -444,7 +425,14 @@ class SqlCompiler(SqlFragments):
             case Operation.NEGATE | Operation.ABSOLUTE | Operation.FLOOR:
                 return self._present(node, self._filled(_ALONE.get(node.operation, words["floor"]), ones[0]))
             case _:
-                return self._present(node, self._calculated(node, ones))
+                first, second = (self._ranges[operand] for operand in node.operands)
+                plain = f"({{0}} {_SIGNS[node.operation]} {{1}})"
+                if node.operation is Operation.DIVIDE and second.zero:
+                    plain = f"({{0}} / nullif({{1}}, {self.dialect.literal(0.0)}))"
+                if self.dialect.raises and leaves_doubles(node.operation, first, second):
+                    plain = safe_template(node, plain, self.dialect)
+                # one piece: a column of a sub-select would be computed for all rows
+                return self._present(node, self._filled(plain, *ones))
 
     def grid(self, value: RowValue, root: CompiledParts, unit: int) -> Part:
         """Return SQL for the integer of one row, where missing values count as the lower end.
@@ -491,7 +479,12 @@ class SqlCompiler(SqlFragments):
 
     def _layers(self, results: Sequence[int], *, flat: bool) -> tuple[dict[int, str], list[list[str]]]:
         """Return the SQL text of each fragment, and the columns of each nested SELECT that shares fragments."""
-        uses = self._uses(results)
+        uses = dict.fromkeys(results, 0)
+        for parts, piece in reversed(self._pieces.items()):
+            if piece in uses:
+                for part in parts:
+                    if isinstance(part, int):
+                        uses[part] = uses.get(part, 0) + 1
         texts: dict[int, str] = {}
         levels: dict[int, int] = {}
         layers: list[list[str]] = [[]]
@@ -591,16 +584,6 @@ class SqlCompiler(SqlFragments):
         for condition, result in zip(conditions[:-1:2], results[1::2], strict=False):
             parts += [" WHEN ", condition, " THEN ", result]
         return self._put(*parts, " ELSE ", results[-1], " END)")
-
-    def _calculated(self, node: Node, inputs: Sequence[Part]) -> Part:
-        """Return SQL for an arithmetic operation. Division by zero gives null."""
-        first, second = (self._ranges[operand] for operand in node.operands)
-        plain = f"({{0}} {_SIGNS[node.operation]} {{1}})"
-        if node.operation is Operation.DIVIDE and second.zero:
-            plain = f"({{0}} / nullif({{1}}, {self.dialect.literal(0.0)}))"
-        if self.dialect.raises and leaves_doubles(node.operation, first, second):
-            plain = safe_template(node, plain, self.dialect)
-        return self._filled(plain, *inputs)  # one piece: a column of a sub-select would be computed for all rows
 
     def _steps(self, value: RowValue, number: Part, unit: int) -> Part:
         """Return SQL for the steps of the grid above the lower end, before rounding down."""

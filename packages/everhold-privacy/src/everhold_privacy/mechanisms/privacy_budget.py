@@ -17,7 +17,7 @@ from everhold.mechanisms.presentation import Presentation
 from everhold_privacy.curves import ZeroConcentratedCurve
 from everhold_privacy.guarantees import gaussian_exceedance, gaussian_norm_allowance
 from everhold_privacy.mechanisms.additive import GaussianNoise
-from everhold_privacy.queries.vectors import SHRINKAGE
+from everhold_privacy.queries.gradient import SHRINKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -104,7 +104,11 @@ class SubsampledBitsCurve(PrivacyCurve):
     def _log_delta(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         from scipy.stats import binom  # slow to import, and needed here alone
 
-        told, log_missed = self._told()
+        rate = self.coins + (1.0 - self.coins) * self.share
+        third = -_LOG_MISSED / 3.0
+        excess = third + math.sqrt(third * third - 2.0 * _LOG_MISSED * self.draws * rate * (1.0 - rate))
+        counted = math.floor(self.draws * rate + excess) + 1
+        told, log_missed = (counted, _LOG_MISSED) if counted < self.draws else (self.draws, -math.inf)
         if self._loss == 0:
             return np.full(epsilon.shape, -np.inf)
         last = np.floor((told + epsilon / self._loss) / 2.0)  # the largest count of bits for which the loss is <= eps
@@ -126,14 +130,6 @@ class SubsampledBitsCurve(PrivacyCurve):
     def _loss(self) -> float:
         """``ln(1 + d/g)``, the loss of a bit that comes from the row in question."""
         return math.log1p(2.0 * (1.0 - self.coins) * self.share / self.coins)
-
-    def _told(self) -> tuple[int, float]:
-        """Bound on the number of informative draws, and the logarithm of the probability that there are more."""
-        rate = self.coins + (1.0 - self.coins) * self.share
-        third = -_LOG_MISSED / 3.0
-        excess = third + math.sqrt(third * third - 2.0 * _LOG_MISSED * self.draws * rate * (1.0 - rate))
-        counted = math.floor(self.draws * rate + excess) + 1
-        return (counted, _LOG_MISSED) if counted < self.draws else (self.draws, -math.inf)
 
     def group(self, rows: int) -> SubsampledBitsCurve:
         """Return the curve for a replacement of this many rows together, which receive a larger share of the draws."""
@@ -228,24 +224,15 @@ def _information_with(rows: int, coins: float, extra: float) -> float:
     told += (rows - ones) * _kl(mean, _guess(ones, rows, extra), coins)
     largest = float(told.max())
     if rows // 2 > _SCANNED:
-        largest = max(largest, (1.0 - coins) * _middle(rows, extra))
+        least, divisor = _SCANNED, rows - 1 + 2.0 * extra
+        slack = (1.0 + 2.0 / (rows - 2)) * (rows / divisor) ** 2
+        ends = max(least / (least - 1.0) / divisor, slack / rows)
+        largest = max(largest, (1.0 - coins) * (0.5 * (ends + slack * (2.0 * extra / rows + extra * extra / least))))
     return largest * (1.0 + 1e-9)
 
 
 def _guess(others: NDArray[np.float64], rows: int, extra: float) -> NDArray[np.float64]:
     return np.asarray((np.maximum(others, 0.0) + extra) / (rows - 1 + 2.0 * extra))
-
-
-def _middle(rows: int, extra: float) -> float:
-    """Return the bound for more than `_SCANNED` ones and zeros, by ``kl(p || q) <= (p-q)^2 / (2 min x(1-x))``.
-
-    With p the share of ones, at most 1/2: ``|p - q|`` is at most ``(1-p)/N`` for a one and ``(p+t)/N`` for a zero,
-    ``N = n - 1 + 2t``, ``t <= 1/2``. What comes out is linear in p, so that its ends suffice.
-    """
-    least, divisor = _SCANNED, rows - 1 + 2.0 * extra
-    slack = (1.0 + 2.0 / (rows - 2)) * (rows / divisor) ** 2
-    ends = max(least / (least - 1.0) / divisor, slack / rows)
-    return 0.5 * (ends + slack * (2.0 * extra / rows + extra * extra / least))
 
 
 def _kl(mean: NDArray[np.float64], guess: NDArray[np.float64], coins: float) -> NDArray[np.float64]:

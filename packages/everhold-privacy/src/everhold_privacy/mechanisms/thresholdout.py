@@ -401,7 +401,8 @@ class Thresholdout(ChecksGuesses, Transferred):
         totals, guesses = evaluations.totals.sum(axis=1)[:count], evaluations.guesses[:count]
         comparison = noise.laplace(self.scale_on_grid(self.comparison_scale), count, stream="comparison")
         distance = np.abs(totals - guesses) + comparison
-        margin, epsilon = self._margin_and_epsilon()
+        error = _cached_error(self)
+        margin, epsilon = self.threshold + error.total - error.leak.bias, error.leak.epsilon
         done, threshold = 0, math.floor(self.threshold * self.steps)
         while done < count and state.charged < self.surprises:
             above = distance[done:] > threshold + state.carried_noise
@@ -418,10 +419,6 @@ class Thresholdout(ChecksGuesses, Transferred):
                 state = State(state.asked + 1, state.charged + 1, self.threshold_noise(noise))
                 done += 1
         return state, replies
-
-    def _margin_and_epsilon(self) -> tuple[float, float]:
-        error = _cached_error(self)
-        return self.threshold + error.total - error.leak.bias, error.leak.epsilon
 
     def promise(self) -> Promise:
         """Return the promise of S1 about all answers and against needless spending, from the curve of all epochs."""

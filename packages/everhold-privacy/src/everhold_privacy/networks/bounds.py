@@ -143,7 +143,12 @@ def row_classes(parts: NetworkParts) -> tuple[RowClass, ...]:
     Per row: a coupling away from it if its component is a tree, otherwise the whole component; and quilts with their
     influences. Latent nodes may carry influence, but only rows are counted.
     """
-    counts = _count_grid(parts.component_rows[parts.counted])
+    sizes = parts.component_rows[parts.counted]
+    largest = int(sizes.max())
+    steps = 16 * 1.2 ** np.arange(1, 1 + max(0, math.ceil(math.log(max(largest / 16, 1.0), 1.2))))
+    different = np.unique(sizes)
+    grid = np.unique(np.concatenate([np.arange(1, 17), np.ceil(steps), different if len(different) <= 30 else []]))
+    counts = np.append(grid[grid < largest], largest).astype(np.int64)
     classes: dict[Quilts, _Class] = {}
     if len(parts.tree_nodes):
         _add_trees(parts, counts, classes)
@@ -178,18 +183,6 @@ def _law(survival: Floats, counts: NDArray[np.int64]) -> Spread:
     masses = np.append(1.0, beyond[:-1]) - beyond
     used = masses > 0
     return Spread(tuple(counts[used].tolist()), tuple(masses[used].tolist()))
-
-
-def _count_grid(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the grid of row counts for the bounds.
-
-    It has 1 to 16, steps of a fifth, the component sizes if they are few, and the largest size.
-    """
-    largest = int(sizes.max())
-    steps = 16 * 1.2 ** np.arange(1, 1 + max(0, math.ceil(math.log(max(largest / 16, 1.0), 1.2))))
-    different = np.unique(sizes)
-    grid = np.unique(np.concatenate([np.arange(1, 17), np.ceil(steps), different if len(different) <= 30 else []]))
-    return np.append(grid[grid < largest], largest).astype(np.int64)
 
 
 # Trees

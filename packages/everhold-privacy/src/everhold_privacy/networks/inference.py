@@ -79,7 +79,19 @@ def forest_law(model: FactorModel) -> ForestLaw:
         raise DependenceError(
             "The model has a cycle or a factor of three nodes. Pass a forest with factors of at most two nodes."
         )
-    levels, parent = _levels(model)
+    level = np.unique(model.graph.components(), return_index=True)[1].tolist()
+    levels = []
+    adjacency, above = model.graph.adjacency, [-1] * model.nodes
+    while level:
+        levels.append(np.array(level, dtype=np.int64))
+        below = []
+        for node in level:
+            for other in adjacency[node]:
+                if other != above[node]:
+                    above[other] = node
+                    below.append(other)
+        level = below
+    parent = np.array(above, dtype=np.int64)
     size = max(model.states)
     if model.nodes * size * size > 2**27:
         raise DependenceError(f"{model.nodes} nodes of up to {size} states are too many. Use fewer states.")
@@ -111,23 +123,6 @@ def forest_law(model: FactorModel) -> ForestLaw:
 def is_forest_model(model: FactorModel) -> bool:
     """Return whether the model has no cycle and no factor of more than two nodes, so messages are enough."""
     return all(len(factor.variables) <= 2 for factor in model.factors) and model.graph.is_forest()
-
-
-def _levels(model: FactorModel) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
-    """Return the nodes by depth below the first node of their component, and the parent of each."""
-    level = np.unique(model.graph.components(), return_index=True)[1].tolist()
-    levels = []
-    adjacency, above = model.graph.adjacency, [-1] * model.nodes
-    while level:
-        levels.append(np.array(level, dtype=np.int64))
-        below = []
-        for node in level:
-            for other in adjacency[node]:
-                if other != above[node]:
-                    above[other] = node
-                    below.append(other)
-        level = below
-    return levels, np.array(above, dtype=np.int64)
 
 
 def _potentials(model: FactorModel, parent: NDArray[np.int64], size: int) -> tuple[Logs, Logs]:
@@ -220,7 +215,9 @@ class Forest:
         kappa = self.kappa_down[:, None]
         for first, last in self._levels_from_below():
             here = slice(first, last)
-            each[here] = _nonzero(1.0 - kappa[here] + kappa[here] * factor[here] * below[here])
+            values = 1.0 - kappa[here] + kappa[here] * factor[here] * below[here]
+            values[values == 0] = 1e-290
+            each[here] = values
             above = self.above[here]
             starts = np.flatnonzero(np.r_[True, np.diff(above) != 0])  # siblings stand together
             below[above[starts]] = np.multiply.reduceat(each[here], starts, axis=0)
@@ -349,12 +346,6 @@ def _variation(kernels: Floats) -> Floats:
     return np.minimum(most, 1.0)
 
 
-def _nonzero(values: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """Return the values with a tiny number in place of exact zeros, so that they can be divisors."""
-    values[values == 0] = 1e-290
-    return values
-
-
 def forest(model: FactorModel, counted: NDArray[np.bool_]) -> Forest:
     """Return the forest of a model without cycles, given which nodes are rows.
 
@@ -430,13 +421,6 @@ class Junction:
 
     def joint(self, wanted: Sequence[int]) -> NDArray[np.float64]:
         """Return the logarithms of a multiple of P[x_wanted] for nodes of one component, shape their states."""
-        inside, top = self._subtree(wanted)
-        tables = [table for node in inside for table in self.own[node]]
-        tables += [self.upward[child] for node in inside for child in self.below[node] if child not in inside]
-        return eliminate([*tables, self.downward[top]], wanted, self.states)
-
-    def _subtree(self, wanted: Sequence[int]) -> tuple[list[int], int]:
-        """Return the buckets of the smallest subtree that contains the wanted nodes, and the root of this subtree."""
         inside = set(wanted)
         front = [(self.place[node], node) for node in inside]
         heapq.heapify(front)
@@ -445,7 +429,10 @@ class Junction:
             if up not in inside:
                 inside.add(up)
                 heapq.heappush(front, (self.place[up], up))
-        return sorted(inside), front[0][1]
+        inside, top = sorted(inside), front[0][1]
+        tables = [table for node in inside for table in self.own[node]]
+        tables += [self.upward[child] for node in inside for child in self.below[node] if child not in inside]
+        return eliminate([*tables, self.downward[top]], wanted, self.states)
 
 
 @lru_cache(maxsize=8)

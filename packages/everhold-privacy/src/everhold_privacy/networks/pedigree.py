@@ -55,29 +55,6 @@ def pedigree(
             f"allele_frequency is {allele_frequency!r} and mutation is {mutation!r}. Pass "
             "a frequency between 0 and 1, and a mutation rate from 0 to 1/2."
         )
-    _refuse_impossible(people)
-    passed = np.array([mutation, 0.5, 1.0 - mutation])  # by a parent with 0, 1, 2 copies
-    anyone = allele_frequency * (1.0 - mutation) + (1.0 - allele_frequency) * mutation
-    tables = {
-        0: _genotypes(np.array(allele_frequency), np.array(allele_frequency)),
-        1: _genotypes(passed, np.array(anyone)),
-        2: _genotypes(passed[:, None], passed),
-    }
-    nodes: dict[str, Any] = {}
-    for name, parents in people.items():
-        named = tuple(parent for parent in parents if parent is not None)
-        nodes[name] = 3, named, tables[len(named)]
-    return BayesianNetwork(nodes, **settings)
-
-
-def _genotypes(father: NDArray[np.float64], mother: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the probabilities of 0, 1 and 2 copies of an allele, from the probabilities for each parent."""
-    none, both = (1.0 - father) * (1.0 - mother), father * mother
-    one = father * (1.0 - mother) + (1.0 - father) * mother
-    return np.stack(np.broadcast_arrays(none, one, both), axis=-1)
-
-
-def _refuse_impossible(people: Mapping[str, tuple[str | None, str | None]]) -> None:
     for name, parents in people.items():
         if not isinstance(parents, (tuple, list)) or len(parents) != 2:
             raise DependenceError(
@@ -101,3 +78,22 @@ def _refuse_impossible(people: Mapping[str, tuple[str | None, str | None]]) -> N
         ).prepare()
     except CycleError as fault:
         raise DependenceError(f"{fault.args[1][0]!r} is their own ancestor. Correct the parents.") from None
+    passed = np.array([mutation, 0.5, 1.0 - mutation])  # by a parent with 0, 1, 2 copies
+    anyone = allele_frequency * (1.0 - mutation) + (1.0 - allele_frequency) * mutation
+    tables = {
+        0: _genotypes(np.array(allele_frequency), np.array(allele_frequency)),
+        1: _genotypes(passed, np.array(anyone)),
+        2: _genotypes(passed[:, None], passed),
+    }
+    nodes: dict[str, Any] = {}
+    for name, parents in people.items():
+        named = tuple(parent for parent in parents if parent is not None)
+        nodes[name] = 3, named, tables[len(named)]
+    return BayesianNetwork(nodes, **settings)
+
+
+def _genotypes(father: NDArray[np.float64], mother: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probabilities of 0, 1 and 2 copies of an allele, from the probabilities for each parent."""
+    none, both = (1.0 - father) * (1.0 - mother), father * mother
+    one = father * (1.0 - mother) + (1.0 - father) * mother
+    return np.stack(np.broadcast_arrays(none, one, both), axis=-1)

@@ -139,7 +139,13 @@ def quilts_by_distance(
     for radius, sphere in spheres(graph, row, most_nearby):
         if most_radius is not None and radius > most_radius:
             break
-        found += [sphere, _nearest_cut(graph, row, radius)]
+        ball = graph.ball(row, radius + 1)
+        names = np.array(sorted(ball))
+        place = {int(node): index for index, node in enumerate(names)}
+        edges = [(place[node], place[other]) for node in place for other in graph.adjacency[node] if other in place]
+        local = Graph(len(names), np.array(edges, dtype=np.int64).reshape(-1, 2))
+        far = [place[node] for node, distance in ball.items() if distance > radius]
+        found += [sphere, tuple(names[list(local.minimum_cut(place[row], far))].tolist())]
     return quilts_behind(graph, row, found, most_nearby)
 
 
@@ -156,17 +162,6 @@ def spheres(graph: Graph, row: int, most_nearby: int | None) -> Iterator[tuple[i
         seen |= sphere.keys()
         sphere = {other: node for node in sphere for other in graph.adjacency[node] if other not in seen}
         radius += 1
-
-
-def _nearest_cut(graph: Graph, row: int, radius: int) -> tuple[int, ...]:
-    """Return a minimum vertex cut between the row and the rows farther than the radius."""
-    ball = graph.ball(row, radius + 1)
-    names = np.array(sorted(ball))
-    place = {int(node): index for index, node in enumerate(names)}
-    edges = [(place[node], place[other]) for node in place for other in graph.adjacency[node] if other in place]
-    local = Graph(len(names), np.array(edges, dtype=np.int64).reshape(-1, 2))
-    far = [place[node] for node, distance in ball.items() if distance > radius]
-    return tuple(names[list(local.minimum_cut(place[row], far))].tolist())
 
 
 def quilts_behind(
@@ -274,18 +269,14 @@ def _exact_or_bound(
     return bound(model, row, part), False
 
 
-def _refuse_roles(model: FactorModel, row: int, targets: Collection[int], known: Collection[int]) -> None:
+def _parts(model: FactorModel, row: int, targets: Collection[int], known: Collection[int]) -> Iterator[_Part]:
+    """Yield the parts of the row's component that contain targets or known rows. A part is separated by the row."""
     roles = [row, *targets, *known]
     wrong = next((node for node in roles if not 0 <= node < model.nodes), None)
     if wrong is not None:
         raise DependenceError(f"Row {wrong} does not exist. The rows are 0 to {model.nodes - 1}.", row=wrong)
     if len(set(roles)) < len(roles):
         raise DependenceError(f"A row has two roles in an influence of row {row}. Pass each row once.", row=row)
-
-
-def _parts(model: FactorModel, row: int, targets: Collection[int], known: Collection[int]) -> Iterator[_Part]:
-    """Yield the parts of the row's component that contain targets or known rows. A part is separated by the row."""
-    _refuse_roles(model, row, targets, known)
     graph, labels = model.graph, model.graph.components()
     asked = [node for node in (*targets, *known) if labels[node] == labels[row]]
     aims, facts = frozenset(targets), frozenset(known)
@@ -381,17 +372,7 @@ def _bound_along_path(model: FactorModel, row: int, part: _Part) -> Logs:
     It holds whatever is known about rows of the part (Birkhoff).
     """
     law = forest_law(model)
-    path = _shared_path(model.graph, row, part)
-    distance = projective(law.kernel(row, path[1]))
-    for node, following in pairwise(path[1:]):
-        widest = float(projective(law.kernel(node, following)).max())
-        distance = np.minimum(distance * math.tanh(widest / 4.0), widest) if widest else np.zeros_like(distance)
-    return distance
-
-
-def _shared_path(graph: Graph, row: int, part: _Part) -> list[int]:
-    """Return the path from the row that the paths to all targets have in common."""
-    before = graph.reachable(row, ())
+    before = model.graph.reachable(row, ())
     paths = []
     for end in part.targets:
         path = [end]
@@ -399,7 +380,12 @@ def _shared_path(graph: Graph, row: int, part: _Part) -> list[int]:
             path.append(before[path[-1]])
         paths.append(path[::-1])
     together = zip(*paths, strict=False)
-    return [steps[0] for steps in takewhile(lambda steps: len(set(steps)) == 1, together)]
+    path = [steps[0] for steps in takewhile(lambda steps: len(set(steps)) == 1, together)]
+    distance = projective(law.kernel(row, path[1]))
+    for node, following in pairwise(path[1:]):
+        widest = float(projective(law.kernel(node, following)).max())
+        distance = np.minimum(distance * math.tanh(widest / 4.0), widest) if widest else np.zeros_like(distance)
+    return distance
 
 
 def _bound_of_factors(model: FactorModel, row: int, part: _Part) -> Logs:

@@ -464,7 +464,11 @@ class AboveQuery(PricedQuery[PrivateFirstAbove]):
             raise QueryRejected("queries is an iterator, which can be read only once. Pass a list.")
         queries = listed(self.queries, what="queries", most=_MOST_QUERIES)
         bound = tuple(map(compiler.bind, queries))
-        prepared = AbovePurchase(bound, price, _checked_threshold(bound, self.threshold))
+        check_same_units(bound, "queries")
+        low, high = sorted((bound[0].at_zero, bound[0].at_one))
+        if not low <= as_float(self.threshold) <= high:
+            raise QueryRejected(f"threshold is {brief(self.threshold)}. Pass a number from {low:g} to {high:g}.")
+        prepared = AbovePurchase(bound, price, float(self.threshold))
         if max(prepared.stream(mechanism).query_scale, prepared.stream(mechanism).threshold_scale) > LARGEST_SCALE:
             raise QueryRejected(f"price is {price}, which is too low for this query. Pass a higher price.")
         return prepared
@@ -594,13 +598,3 @@ def _allowance(queries: int, threshold_scale: float, query_scale: float, exceeda
         return first_above_exceedance(alpha, queries=queries, **scales) - exceedance
 
     return least_allowance(missing)
-
-
-def _checked_threshold(bound: Sequence[BoundQuery], threshold: float) -> float:
-    """Return the threshold as a float, after a check that it lies in the queries' range."""
-    check_same_units(bound, "queries")
-    low, high = sorted((bound[0].at_zero, bound[0].at_one))
-    number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
-    if not number or not low <= threshold <= high:
-        raise QueryRejected(f"threshold is {brief(threshold)}. Pass a number from {low:g} to {high:g}.")
-    return float(threshold)

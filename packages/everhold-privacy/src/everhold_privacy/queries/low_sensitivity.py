@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -19,10 +20,10 @@ from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery,
 from everhold.sealing.rows.code_trials import values_or_none, varied_rows
 from everhold.values.base import Clip, clips_in_words
 from everhold_privacy.mechanisms.privacy_budget import largest_scale, release
-from everhold_privacy.queries.neighbours import counterexample
 from everhold_privacy.queries.priced import MechanismResult, Price, PricedQuery, Purchase, checked_function_name, paying
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from typing import Unpack
 
     from numpy.typing import NDArray
@@ -69,12 +70,18 @@ class LowSensitivityQuery(StatisticQuery):
         names, schema = compiler.columns_read(self.columns), compiler.schema
         check_label_is_read(names, schema)
         grid = StatisticGrid(float(self.low), float(self.high), float(self.sensitivity), compiler.mechanism.unit)
+        public = self._public(compiler)
+        if compiler.training is None:
+            public = varied_rows({name: compiler.schema.columns[name] for name in public})
+        parts = ({name: column[part::_PARTS] for name, column in public.items()} for part in range(_PARTS))
+        # on all public rows and on subsets of them the values of the statistic identify it
+        identifying = [public, *(part for part in parts if len(next(iter(part.values()))))]
         described: dict[str, Any] = {
             "kind": "statistic", "low": grid.low, "high": grid.high, "sensitivity": grid.sensitivity,
             "columns": None if self.columns is None else list(names),
             **({"token": self._token} if self.name is None else {"name": self.name}),
             "content": content_digest(self.function) or self._token,
-            "on_public_rows": behaviour_digest(map(self._value, self._samples(compiler, self._public(compiler)))),
+            "on_public_rows": behaviour_digest(map(self._value, identifying)),
         }  # fmt: skip
         return Statistic(
             grid, lambda sealed: self._value(sealed.table(names)), described,
@@ -97,20 +104,23 @@ class LowSensitivityQuery(StatisticQuery):
         table = training.table(names)
         return lambda places: self._value({name: column[places] for name, column in table.items()})
 
-    def _samples(self, compiler: CompileContext, public: Table) -> list[Table]:
-        """Return tables of public rows, all rows and subsets, on which the values of the statistic identify it."""
-        if compiler.training is None:
-            public = varied_rows({name: compiler.schema.columns[name] for name in public})
-        parts = ({name: column[part::_PARTS] for name, column in public.items()} for part in range(_PARTS))
-        return [public, *(part for part in parts if len(next(iter(part.values()))))]
-
     def _value(self, table: Table) -> float:
         """Return the statistic's value for a table, nan if the function fails."""
         value = values_or_none(self.function, table, ())
         return math.nan if value is None else float(value)
 
     def _try(self, table: Table, *, rows: int, label: str | None) -> None:
-        self._try_once(table)
+        try:
+            value = np.asarray(self.function(dict(table)))
+        except (Exception, SystemExit) as fault:
+            raise QueryRejected(
+                f"The function fails on public rows with {type(fault).__name__}: {fault}. It should return one "
+                f"number for a table with the columns {', '.join(table)}."
+            ) from fault
+        if value.shape != () or value.dtype.kind not in "biuf" or not np.isfinite(value):
+            shape = f"an array of shape {value.shape}"
+            what = shape if value.shape else f"a value of type {value.dtype} that is not finite"
+            raise QueryRejected(f"The function returns {what} on public rows. Return one finite number.")
         grid = StatisticGrid(float(self.low), float(self.high), float(self.sensitivity))
         found = counterexample(
             lambda rows_of: grid.position(self._value(rows_of)), table, rows=rows, allowed=grid.unit, label=label
@@ -124,20 +134,6 @@ class LowSensitivityQuery(StatisticQuery):
                 difference=found.difference * float(grid.step),
                 sensitivity=grid.sensitivity,
             )
-
-    def _try_once(self, table: Table) -> None:
-        """Call the function on public rows, and reject the query if it fails or returns no finite number."""
-        try:
-            value = np.asarray(self.function(dict(table)))
-        except (Exception, SystemExit) as fault:
-            raise QueryRejected(
-                f"The function fails on public rows with {type(fault).__name__}: {fault}. It should return one "
-                f"number for a table with the columns {', '.join(table)}."
-            ) from fault
-        if value.shape != () or value.dtype.kind not in "biuf" or not np.isfinite(value):
-            shape = f"an array of shape {value.shape}"
-            what = shape if value.shape else f"a value of type {value.dtype} that is not finite"
-            raise QueryRejected(f"The function returns {what} on public rows. Return one finite number.")
 
 
 class _Terms(TypedDict, total=False):
@@ -283,3 +279,157 @@ class StatisticPurchase(Purchase[int, Answer]):
 def half_width(grid: StatisticGrid, mechanism: PrivacyBudget, scale: float) -> float:
     """Return ``n Delta`` times the half-width of a mean, in the statistic's units."""
     return math.nextafter(mechanism.radius_at(scale) * float(mechanism.steps * grid.step), math.inf)
+
+
+_PAIRS = 48
+_MOST_SECONDS = 5.0
+_LEAST_PAIRS = 8
+_MOST_POOLED = 2_000  # public rows that data sets are drawn from
+_FAR = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """Two data sets that differ in one row, and on which a statistic differs by more than was claimed.
+
+    Attributes:
+        difference: Difference of the statistic between the two data sets.
+        kind: Kind of the two data sets, in words.
+    """
+
+    difference: float
+    kind: str
+
+
+def counterexample(
+    statistic: Callable[[Table], float], table: Table, *, rows: int, allowed: float, label: str | None = None
+) -> Counterexample | None:
+    """Look for a pair of neighbours on which a statistic differs by more than is allowed.
+
+    None found proves nothing. The pairs are the same every time.
+
+    Args:
+        statistic: The function exactly as it is later computed from the sealed rows, including what it returns if the
+            analyst's own function fails.
+        table: Public rows, from which the pairs of data sets are drawn.
+        rows: Number of rows of each data set.
+        allowed: The largest difference that the statistic may show between neighbours.
+        label: Column that never misses a value and holds the values of the public rows only.
+    """
+    end = time.monotonic() + _MOST_SECONDS
+    for done, (kind, one, other) in enumerate(neighbours(table, rows=rows, label=label)):
+        difference = abs(statistic(one) - statistic(other))
+        if not difference <= allowed:
+            return Counterexample(difference, kind)
+        if done + 1 >= _LEAST_PAIRS and time.monotonic() > end:
+            return None
+    return None
+
+
+def neighbours(table: Table, *, rows: int, label: str | None = None) -> Iterator[tuple[str, Table, Table]]:
+    """Yield pairs of data sets that differ in one row, with words for their kind.
+
+    Ordinary ones are drawn from the public rows with replacement. Others repeat one row, or two kinds of rows with 1,
+    2, half or all but 1 of the second kind, so that the replaced row tips a boundary. The rows that are swapped are
+    public ones, copies with another label, and copies with an extreme, a far or a missing value in one column.
+    """
+    rng = np.random.default_rng(0)  # the same pairs every time: a refusal can be looked into
+    pool = _Pool.of(table, rng, label=label)
+    for turn in range(_PAIRS):
+        old, new = pool.swap(rng, turn)
+        kind, index = _arrangement(turn, old=old, new=new, ordinary=pool.ordinary, rows=rows, rng=rng)
+        place = (0, rows - 1, int(rng.integers(rows)))[turn % 3]
+        one, other = index.copy(), index
+        one[place], other[place] = old, new
+        yield f"{kind}; {pool.kinds[new]}", pool.take(one), pool.take(other)
+
+
+def _arrangement(
+    turn: int, *, old: int, new: int, ordinary: int, rows: int, rng: np.random.Generator
+) -> tuple[str, NDArray[np.int64]]:
+    """Return indices of pool rows that form a data set, and a text that describes it, before one row is replaced."""
+    form = turn % 4
+    if form == 0:
+        return "ordinary rows", rng.integers(ordinary, size=rows)
+    if form == 1:
+        return "equal rows", np.full(rows, old)
+    count = min((1, 2, rows // 2, rows - 1)[turn // 4 % 4], rows)
+    index = np.full(rows, old)
+    index[rng.permutation(rows)[:count] if form == 2 else np.arange(rows - count, rows)] = new
+    return "two kinds of rows", index
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """Rows from which test data sets are drawn: public rows, and copies of some with one value changed.
+
+    Attributes:
+        columns: Values by name.
+        ordinary: Number of ordinary rows.
+        changed: For each changed copy, its position and the position of the row that was copied.
+        kinds: Kind of each row, in words.
+    """
+
+    columns: Mapping[str, NDArray[Any]]
+    ordinary: int
+    changed: tuple[tuple[int, int], ...]
+    kinds: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: Table, rng: np.random.Generator, *, label: str | None) -> _Pool:
+        """Build a pool from public rows, and copies with another value in one column."""
+        size = len(next(iter(table.values())))
+        ordinary = min(size, _MOST_POOLED)
+        kept = rng.permutation(size)[:ordinary]
+        changes = [
+            (name, value, words)
+            for name, column in table.items()
+            for value, words in _extremes(column, name, is_label=name == label)
+        ]
+        copied = rng.integers(ordinary, size=len(changes))
+        index = np.concatenate([kept, kept[copied]])
+        columns = {name: column[index] for name, column in table.items()}
+        for place, (name, value, _) in enumerate(changes, start=ordinary):
+            columns[name][place] = value
+        kinds = ("an ordinary row",) * ordinary + tuple(words for _, _, words in changes)
+        pairs = tuple(zip(range(ordinary, len(kinds)), copied.tolist(), strict=True))
+        return cls(columns, ordinary, pairs, kinds)
+
+    def swap(self, rng: np.random.Generator, turn: int) -> tuple[int, int]:
+        """Return the index of the row to replace, and of its replacement."""
+        if not self.changed or turn % 8 in (0, 5):
+            one, other = rng.integers(self.ordinary, size=2)
+            return int(one), int(other)
+        new, copied = self.changed[int(rng.integers(len(self.changed)))]
+        if turn % 8 in (3, 6):  # two changed rows, such as the least and the largest value
+            copied = self.changed[int(rng.integers(len(self.changed)))][0]
+        return copied, new
+
+    def take(self, index: NDArray[np.int64]) -> Table:
+        """Return a data set of these rows as read-only columns."""
+        taken = {name: column[index] for name, column in self.columns.items()}
+        for column in taken.values():
+            column.flags.writeable = False
+        return taken
+
+
+def _extremes(column: NDArray[Any], name: str, *, is_label: bool) -> Iterator[tuple[Any, str]]:
+    """Yield extreme values for a column, each with a text that describes a row with this value.
+
+    `is_label` says whether the column is the label. A label takes only values that public rows have, and is never
+    missing.
+    """
+    if column.dtype.kind == "b":
+        yield from ((value, f"{name} is {str(value).lower()}") for value in (False, True))
+    elif column.dtype.kind != "f" or is_label:  # sealed numbers are floats, whole ones are labels
+        known = dict.fromkeys(value for value in column[:_MOST_POOLED].tolist() if value is not None)
+        yield from ((value, f"another value of {name}") for value in list(known)[:4])
+        if column.dtype.kind == "O" and not is_label:
+            yield None, f"{name} is missing"
+    else:
+        finite = column[np.isfinite(column)]
+        if len(finite):
+            yield finite.min(), f"the least value of {name}"
+            yield finite.max(), f"the largest value of {name}"
+        yield from ((value, f"{name} is far away") for value in (-_FAR, _FAR))
+        yield np.nan, f"{name} is missing"

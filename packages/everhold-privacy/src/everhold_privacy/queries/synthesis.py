@@ -122,7 +122,17 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
             raise QueryRejected(f"{reason}") from None
         alpha, maker = min(alphas, key=lambda found: found[0])
         prepared = SynthesisPurchase(maker, alpha, price, family.fingerprint(), mechanism)
-        _check_size(prepared, 0 if self.method == "blr" else max(counts))
+        rounds = 0 if self.method == "blr" else max(counts)
+        try:
+            described = len(canonical(prepared.description).encode())
+        except ValueError as reason:
+            raise QueryRejected(f"the universe cannot be written down: {reason}") from None
+        each = len(str(len(prepared.maker.queries))) + 24  # a query, a sum of up to 20 digits, brackets and commas
+        if described + rounds * each > _MOST_BYTES:
+            raise QueryRejected(
+                f"The universe and the released sums need {described + rounds * each:,} bytes of the ledger, more than "
+                f"the limit of {_MOST_BYTES:,}. List fewer values or ask for fewer rounds."
+            )
         return prepared
 
     def _drafts(
@@ -139,7 +149,10 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
                 f"method is {self.method!r} and rounds is {self.rounds!r}. Pass 'mwem', or 'blr' without rounds."
             )
         epsilon = math.sqrt(8.0 * rho)  # the losses span epsilon: eps^2/8-zero-concentrated
-        sizes = _sizes(self.universe.cells)
+        most = 1
+        while candidate_tables(self.universe.cells, most + 1) <= _MOST_TABLES and most < 1_000:
+            most += 1
+        sizes = _geometric(most)
         return (lambda size: BLR(epsilon=epsilon, size=size, limit=_MOST_TABLES, **shared)), sizes
 
 
@@ -287,27 +300,5 @@ def _rounds(requested: int | None, *, work: int) -> list[int]:
     return [int(requested)]
 
 
-def _sizes(cells: int) -> list[int]:
-    """Return sizes of BLR's tables to compare."""
-    most = 1
-    while candidate_tables(cells, most + 1) <= _MOST_TABLES and most < 1_000:
-        most += 1
-    return _geometric(most)
-
-
 def _geometric(most: int) -> list[int]:
     return sorted({int(count) for count in np.geomspace(1, most, _DRAFTS).round()})
-
-
-def _check_size(prepared: SynthesisPurchase, rounds: int) -> None:
-    """Reject a synthetic table whose ledger entry would be too large."""
-    try:
-        described = len(canonical(prepared.description).encode())
-    except ValueError as reason:
-        raise QueryRejected(f"the universe cannot be written down: {reason}") from None
-    each = len(str(len(prepared.maker.queries))) + 24  # a query, a sum of up to 20 digits, brackets and commas
-    if described + rounds * each > _MOST_BYTES:
-        raise QueryRejected(
-            f"The universe and the released sums need {described + rounds * each:,} bytes of the ledger, more than "
-            f"the limit of {_MOST_BYTES:,}. List fewer values or ask for fewer rounds."
-        )

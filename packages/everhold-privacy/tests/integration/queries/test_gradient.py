@@ -22,8 +22,7 @@ from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget, VectorNoise
-from everhold_privacy.queries.gradient import gradient
-from everhold_privacy.queries.vectors import shortened, vectors_to_grid
+from everhold_privacy.queries.gradient import gradient, shortened, vectors_to_grid
 
 ROWS = 4_000
 

@@ -24,8 +24,7 @@ from everhold.queries.metrics.ranking import auc, auc_of, auc_sensitivity, f1, f
 from everhold.queries.statistic import Statistic, StatisticGrid
 from everhold.randomness import SeededNoise
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
-from everhold_privacy.queries.low_sensitivity import StatisticPurchase, half_width
-from everhold_privacy.queries.neighbours import counterexample, neighbours
+from everhold_privacy.queries.low_sensitivity import StatisticPurchase, counterexample, half_width, neighbours
 
 ROWS = 4_000
 

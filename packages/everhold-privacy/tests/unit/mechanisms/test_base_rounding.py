@@ -23,7 +23,7 @@ from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget, VectorNois
 from everhold_privacy.mechanisms.selection import PaidSelection
 from everhold_privacy.mechanisms.subsampling import RandomRows, Subsampling
 from everhold_privacy.mechanisms.thresholdout import Thresholdout
-from everhold_privacy.queries.vectors import vectors_to_grid
+from everhold_privacy.queries.gradient import vectors_to_grid
 
 UNIT = 4  # so coarse that a lost step is far larger than every half-width below
 PLAN = {"rows": 20_000, "queries": 4, "unit": UNIT}

@@ -21,8 +21,7 @@ from test_expression_engines import KINDS, LARGE, ROWS, UNITS, by_row, expected,
 from everhold.sealing.rows import table as evaluator
 from everhold.values.expressions import ColumnKind, RowValue, arrays, parse
 from everhold.values.expressions.arrays import ArrayProgram
-from everhold_engines.conformance import expressions, made_up_columns, made_up_rows
-from everhold_engines.rules import grid_integer
+from everhold_engines.conformance import expressions, grid_integer, made_up_columns, made_up_rows
 from everhold_engines.sql.compiler import literal_rows_sql, row_values_sql
 from everhold_engines.sql.dialects import DUCKDB
 

@@ -11,7 +11,7 @@ from test_expression_engines import KINDS, generated
 
 from everhold.values.expressions import ColumnKind, RowValue, parse
 from everhold.values.expressions.tree import Operation
-from everhold_engines.rules import grid_integer, step_value
+from everhold_engines.conformance import grid_integer, step_value
 from everhold_engines.sql.branching import SqlCompiler, ValueRange, range_of
 from everhold_engines.sql.dialects import POSTGRESQL
 
