@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.peer_base import CONFIDENCE, REFUSED, Peer, around
 from everhold_lab.published import jung_radius, laplace_sample_failure
-from everhold_lab.theory.curves import ApproximateCurve
+from everhold_lab.published.classical import ApproximateCurve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,7 +19,7 @@ from scipy.optimize import minimize_scalar
 from benchmarks.peer_base import CONFIDENCE, REFUSED, SURPRISES, Peer, around
 from everhold_lab.published import gaussian_sample_failure, jung_pure_radius, jung_radius, rogers_width
 from everhold_lab.published.rogers2020 import rogers_2020_monitor
-from everhold_lab.theory.thresholdout import dwork_lemma_23_pure
+from everhold_lab.published.thresholdout import dwork_lemma_23_pure
 from everhold_privacy.curves import PrivacyCurve, ZeroConcentratedCurve
 
 if TYPE_CHECKING:

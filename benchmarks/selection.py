@@ -14,8 +14,9 @@ from benchmarks.timing import compare
 from everhold.display import text_table
 from everhold.randomness import SecureNoise, SeededNoise
 from everhold.values.evaluation import UNIT
-from everhold_lab.releases import PermuteAndFlip, SparseVector
+from everhold_lab.releases import PermuteAndFlip
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
+from everhold_privacy.mechanisms.sparse_vector import SparseVector
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1578,7 +1578,7 @@ MUTATIONS = [
     Mutation(
         "inference after selection",
         "the tree of the session is paid for",
-        "everhold_lab/theory/post_selection.py",
+        "everhold_lab/published/post_selection.py",
         "level = bits * math.log(2.0) - math.log(_left_of(1.0 - confidence, dependence, failure))",
         "level = -math.log(_left_of(1.0 - confidence, dependence, failure))",
         ("everhold-lab/theory/test_post_selection.py",),
@@ -1645,7 +1645,7 @@ MUTATIONS = [
     Mutation(
         "selection",
         "the regret has two posteriors",
-        "everhold_lab/theory/classical.py",
+        "everhold_lab/published/classical.py",
         "share = (1.0 - on_rows - 2.0 * leak.delta / beta) / 2.0",
         "share = (1.0 - on_rows - leak.delta / beta) / 2.0",
         ("everhold-lab/theory/test_theory_regret.py",),

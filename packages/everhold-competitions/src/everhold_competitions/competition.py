@@ -14,7 +14,7 @@ import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.display import Display, at_most
-from everhold.errors import HoldoutRejected
+from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.mechanisms import GuessAndCheck, Mechanism, Silent, State, has_public_levels
 from everhold.queries.metrics.measures import measure_of
 from everhold.queries.metrics.registry import METRICS, REFUSED
@@ -379,9 +379,7 @@ class Competition(Display):
             HoldoutRejected: If nothing is promised of the metric under the declared dependence of the rows, or if the
                 rows for the final board are too few.
         """
-        from everhold_competitions.scoring import check_mechanism
-
-        check_mechanism(self.score, mechanism)
+        _check_mechanism(self.score, mechanism)
         planned = mechanism.with_first(self.teams)
         if self.public is not None and (reach := planned.expected_radius(0.5)) >= _TOO_WIDE:
             raise HoldoutRejected(
@@ -450,8 +448,6 @@ class PublicTerms:
 
     def adjust(self, mechanism: Mechanism) -> Mechanism:
         """Return a Ladder mechanism with one ladder for each team and steps of about a standard error."""
-        from everhold_competitions.scoring import check_mechanism
-
         score = self.terms.score
         plain = score is not None and not {"low", "clip"} & {*METRICS[score[0]].settings}
         of_shares = self.terms.metric in ("accuracy", "error")
@@ -463,7 +459,7 @@ class PublicTerms:
             better="higher" if self.terms.rises else "lower", teams=self.terms.teams,
             scores="shares" if of_shares else "any",
         )  # fmt: skip
-        check_mechanism(score, made)
+        _check_mechanism(score, made)
         return made
 
     def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
@@ -503,3 +499,19 @@ def _meant(metric: object) -> str:
 def _is_number(value: object) -> bool:
     """Return whether a value is a number whose square is finite."""
     return abs(as_float(value)) < _LARGEST
+
+
+def _check_mechanism(score: tuple[str, dict[str, float]] | None, mechanism: Mechanism) -> None:
+    """Check that a mechanism can answer queries about a score, given the dependence of the rows.
+
+    Raises:
+        HoldoutRejected: If nothing is promised of this metric for such rows. Nothing was created.
+    """
+    if score is None:
+        return
+    from everhold.queries.metrics.query import check_kind
+
+    try:
+        check_kind(METRICS[score[0]], mechanism)
+    except QueryRejected as reason:
+        raise HoldoutRejected(reason.message) from None

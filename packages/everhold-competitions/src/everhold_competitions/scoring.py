@@ -31,7 +31,6 @@ from everhold.values.base import BoundQuery
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.mechanisms import Mechanism
     from everhold.queries.metrics.query import MetricQuery
     from everhold.queries.query import Query, QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
@@ -360,22 +359,6 @@ def check_metric(metric: str | Mapping[str, Any], score: Score | None, schema: S
                 from everhold.queries.metrics.label_query import check_split
 
                 check_split(asked.metric.title or asked.metric.name, schema, by_rank=True)
-    except QueryRejected as reason:
-        raise HoldoutRejected(reason.message) from None
-
-
-def check_mechanism(score: Score | None, mechanism: Mechanism) -> None:
-    """Check that a mechanism can answer queries about a score, given the dependence of the rows.
-
-    Raises:
-        HoldoutRejected: If nothing is promised of this metric for such rows. Nothing was created.
-    """
-    if score is None:
-        return
-    from everhold.queries.metrics.query import check_kind
-
-    try:
-        check_kind(METRICS[score[0]], mechanism)
     except QueryRejected as reason:
         raise HoldoutRejected(reason.message) from None
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -23,9 +25,11 @@ from everhold.gates.rows import open_row_gate
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import ANALYST, PROMOTED, Accounts
 from everhold.ledger.store import all_entries, charged_entries
+from everhold.private_files import keep_others_out
 from everhold.progress import progress
 from everhold.queries.means.plans import OneMean
 from everhold.queries.query import Outdated, digest
+from everhold.sealing.sealed_files import ArrayFiles
 from everhold_competitions.competition import LEADER, NOTHING, SCORE, Competition
 from everhold_competitions.public_scores import PublicScores
 from everhold_competitions.scoring import Entered, MeanScoring, Scoring, scoring_of
@@ -45,6 +49,8 @@ from everhold_competitions.teams import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from everhold.answers import Answer
@@ -52,10 +58,39 @@ if TYPE_CHECKING:
     from everhold.gates.gate import Gate
     from everhold.gates.records import GateAccount, ModelStore
     from everhold.queries.query import QueryPlan
-    from everhold_competitions.submissions import SubmissionStore
 
+_LOCK = "submissions.lock"
 _MOST_CLASSES = 10  # that a report of a file's format lists
 _RECEIVED_ONLY = "The submission was received and counts at the end. Submit it again to be told about it."
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionStore(ArrayFiles):
+    """Private files with the predictions of one holdout's submissions."""
+
+    purpose: ClassVar[bytes] = b"everhold submissions"
+    prefix: ClassVar[str] = "submission"
+    array: ClassVar[str] = "predictions"
+    whose: ClassVar[str] = "a submission"
+    called: ClassVar[str] = "the submission"
+    remedy: ClassVar[str] = "submit again"
+
+    @contextmanager
+    def one_at_a_time(self) -> Iterator[None]:
+        """Return a context that admits one submission at a time, across processes and threads.
+
+        Raises:
+            EverholdError: If that cannot be made sure.
+        """
+        try:
+            descriptor = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as fault:
+            raise self.not_kept(fault) from None
+        try:
+            keep_others_out(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,9 @@ promise covers.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
@@ -24,18 +22,14 @@ from everhold.errors import NotFound, QueryRejected
 from everhold.gates.rows import model_store_of
 from everhold.ledger.acts import Accounts
 from everhold.ledger.store import all_entries
-from everhold.private_files import keep_others_out
-from everhold.sealing.sealed_files import ArrayFiles
 from everhold_competitions.competition import Competition, PublicTerms, checked_deadline
 from everhold_competitions.public_scores import PublicScores
 from everhold_competitions.scoring import check_metric
-from everhold_competitions.session import CompetitionSession
+from everhold_competitions.session import CompetitionSession, SubmissionStore
 from everhold_competitions.submission_result import FormatReport, Submission, TeamList, is_score
 from everhold_competitions.teams import LONGEST_REASON, Submissions, is_reason, received, surprises_left
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from everhold.ledger import Entry, Head
     from everhold.ledger.acts import EntryCounts
     from everhold.values.base import Schema
@@ -343,35 +337,3 @@ class HoldoutCompetition(HoldoutAccessor):
         executor = replace(executor, analyst=None)
         public = None if competition.public is None else PublicScores.of(executor, self._folder, competition)
         return CompetitionSession(executor, competition, files, models, public)
-
-
-_LOCK = "submissions.lock"
-
-
-@dataclass(frozen=True, slots=True)
-class SubmissionStore(ArrayFiles):
-    """Private files with the predictions of one holdout's submissions."""
-
-    purpose: ClassVar[bytes] = b"everhold submissions"
-    prefix: ClassVar[str] = "submission"
-    array: ClassVar[str] = "predictions"
-    whose: ClassVar[str] = "a submission"
-    called: ClassVar[str] = "the submission"
-    remedy: ClassVar[str] = "submit again"
-
-    @contextmanager
-    def one_at_a_time(self) -> Iterator[None]:
-        """Return a context that admits one submission at a time, across processes and threads.
-
-        Raises:
-            EverholdError: If that cannot be made sure.
-        """
-        try:
-            descriptor = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as fault:
-            raise self.not_kept(fault) from None
-        try:
-            keep_others_out(descriptor)
-            yield
-        finally:
-            os.close(descriptor)

@@ -19,7 +19,7 @@ from everhold.testing import MechanismContract
 from everhold.testing.mechanisms import INHERITED, MEANS
 from everhold_competitions.ladder import Ladder, LadderTree, Scoreboard
 from everhold_lab.analysts import BoostingAnalyst
-from everhold_lab.theory.classical import ParameterFreeLadder, discretised_radius, ladder_radius
+from everhold_lab.published.classical import ParameterFreeLadder, discretised_radius, ladder_radius
 
 # The contract, and the definition -------------------------------------------------------------------------------------
 

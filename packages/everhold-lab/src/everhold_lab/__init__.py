@@ -2,7 +2,7 @@
 
 Begin with `analysts.strategies`, the people who use and abuse a holdout. `audit` lets them play against a planned
 configuration, `experiments` repeats the figures of papers and our own (`running` plays them and writes the report), and
-`demo` tells the whole idea on real flights. `published` and `theory` have what the literature proves, `releases` its
-mechanisms that no holdout uses, and `sources` shows three sources item by item. A mechanism that a holdout uses is in
-everhold-privacy, and is used from there.
+`demo` tells the whole idea on real flights. `published` has what the literature proves, `releases` its mechanisms that
+no holdout uses, and `sources` shows three sources item by item. A mechanism that a holdout uses is in everhold-privacy,
+and is used from there.
 """

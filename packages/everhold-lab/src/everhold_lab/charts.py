@@ -255,7 +255,18 @@ def quilts_chart(shown: MarkovQuiltMechanism | ActiveQuilt, row: int | None = No
 
     if isinstance(shown, MarkovQuiltMechanism):
         shown = shown.quilt_of(_hardest(shown) if row is None else row)
-    runs = _runs(shown)
+    quilt = shown.quilt
+    role = {quilt.row: "the row"} | dict.fromkeys(quilt.nearby, "nearby") | dict.fromkeys(quilt.quilt, "quilt")
+    window = range(max(min(role) - _AROUND, 0), min(max(role) + _AROUND, shown.rows - 1) + 1)
+    gap = len(window) * _GAP
+    runs = []
+    for name, members in groupby(window, lambda node: role.get(node, "remote")):
+        nodes = list(members)
+        rows = f"{nodes[0]:,}" if len(nodes) == 1 else f"{nodes[0]:,} to {nodes[-1]:,}"
+        middle, half = (nodes[0] + nodes[-1]) / 2, max(len(nodes), len(window) * _LEAST_WIDTH) / 2
+        ends = {"first": middle - half + gap, "last": middle + half - gap, "middle": middle}
+        runs.append({"role": name, "rows": rows, **ends})
+    runs.sort(key=lambda run: run["role"] in ("the row", "quilt"))  # drawn last, on top of the others
     colour = alt.Color(
         "role:N",
         scale=alt.Scale(domain=list(_ROLES), range=list(_ROLES.values())),
@@ -293,22 +304,6 @@ def _hardest(mechanism: MarkovQuiltMechanism) -> int:
     scales = mechanism.found.scale
     rows = np.flatnonzero(scales >= np.max(scales) * (1.0 - 1e-9))
     return int(rows[len(rows) // 2])
-
-
-def _runs(shown: ActiveQuilt) -> list[dict[str, Any]]:
-    """Return consecutive rows with the same role as bars from first to last row. Narrow bars are widened."""
-    quilt = shown.quilt
-    role = {quilt.row: "the row"} | dict.fromkeys(quilt.nearby, "nearby") | dict.fromkeys(quilt.quilt, "quilt")
-    window = range(max(min(role) - _AROUND, 0), min(max(role) + _AROUND, shown.rows - 1) + 1)
-    gap = len(window) * _GAP
-    runs = []
-    for name, members in groupby(window, lambda node: role.get(node, "remote")):
-        nodes = list(members)
-        rows = f"{nodes[0]:,}" if len(nodes) == 1 else f"{nodes[0]:,} to {nodes[-1]:,}"
-        middle, half = (nodes[0] + nodes[-1]) / 2, max(len(nodes), len(window) * _LEAST_WIDTH) / 2
-        ends = {"first": middle - half + gap, "last": middle + half - gap, "middle": middle}
-        runs.append({"role": name, "rows": rows, **ends})
-    return sorted(runs, key=lambda run: run["role"] in ("the row", "quilt"))  # drawn last, on top of the others
 
 
 def plots_available() -> bool:

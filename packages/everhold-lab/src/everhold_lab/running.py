@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+    from everhold_lab.experiments import Experiment, Picture, Row, Setting
 
     _Call = tuple[Experiment, Setting, "Task", int]
 
@@ -146,7 +146,14 @@ _MOST_LINES, _OPEN_LINES = 400, 40
 def write_report(output: Path) -> Path:
     """Write the report of all experiments in a folder, and return its path."""
     page = output / _NAME
-    write_text(page, report_page(_documents(output), output))
+    found = {}
+    for file in sorted(output.glob("*.json")):
+        document = _read(file)
+        if _can_be_shown(document, output) and document["experiment"] == file.stem:
+            found[file.stem] = document
+    names = [name for name in EXPERIMENTS if name in found]
+    names += [name for name in found if name not in names]
+    write_text(page, report_page([found[name] for name in names], output))
     return page
 
 
@@ -167,17 +174,6 @@ def report_page(documents: Sequence[Mapping[str, Any]], output: Path) -> str:
         title="Experiments of everhold",
         caption="Made by everhold lab run. The folder has all measured rows as Parquet.",
     )
-
-
-def _documents(output: Path) -> list[dict[str, Any]]:
-    """Return the result documents in a folder. Experiments of everhold come before others."""
-    found = {}
-    for file in sorted(output.glob("*.json")):
-        document = _read(file)
-        if _can_be_shown(document, output) and document["experiment"] == file.stem:
-            found[file.stem] = document
-    usual = [name for name in EXPERIMENTS if name in found]
-    return [found[name] for name in (*usual, *(name for name in found if name not in usual))]
 
 
 def _read(file: Path) -> Any:
@@ -248,15 +244,11 @@ def _pictures(document: Mapping[str, Any], output: Path) -> str:
         if file.suffix != ".svg" or not file.is_file():
             figures.append(f"<p>The picture {_text(file.name)} is no longer in the folder.</p>")
             continue
-        svg = _alone(file.read_text(encoding="utf-8"), f"{_text(document['experiment'])}-{number}-")
+        prefix = f"{_text(document['experiment'])}-{number}-"
+        svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", file.read_text(encoding="utf-8"))
         caption = f"<strong>{_text(picture['title'])}.</strong> {_text(picture['caption'])}"
         figures.append(f"<figure>{svg}<figcaption>{caption}</figcaption></figure>")
     return "".join(figures)
-
-
-def _alone(svg: str, prefix: str) -> str:
-    """Return an SVG with a prefix on all ids, so that several pictures on one page do not share ids."""
-    return re.sub(r'(\bid="|url\(#|href="#)', lambda match: match.group(1) + prefix, svg)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from everhold_lab.theory.bayesian_privacy import bayesian_privacy
-from everhold_lab.theory.post_selection import exact_max_information, zhao_theorem_3
-from everhold_lab.theory.thresholdout import zhao_n_sharp, zhao_n_star
+from everhold_lab.published.bayesian_privacy import bayesian_privacy
+from everhold_lab.published.post_selection import exact_max_information, zhao_theorem_3
+from everhold_lab.published.thresholdout import zhao_n_sharp, zhao_n_star
 
 PAIR = {"joint": [[0.45, 0.05], [0.05, 0.45]], "law": [[[0.75, 0.25], [0.75, 0.25]], [[0.25, 0.75], [0.25, 0.75]]]}
 THEOREM_1 = ("lab", "rows", "--surprises", "10", "--scale", ".01", "--tolerance", ".1", "--failure", ".05")

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from everhold_lab.experiments.base import Experiment, Picture
+from everhold_lab.experiments import Experiment, Picture
 from everhold_lab.running import run
 
 

@@ -6,7 +6,7 @@ import pytest
 from lab_games import drawn_points, played
 
 from everhold.dependence import GaussianAR1, Groups
-from everhold_lab.experiments.dependence import DependenceExperiment
+from everhold_lab.experiments.widths import DependenceExperiment
 
 SMALL = DependenceExperiment(rows=2_048, points=16, queries=48, group_sizes=(1, 128), correlations=(0.0, 0.98))
 

@@ -17,6 +17,7 @@ from everhold.charts import svg_text
 from everhold.mechanisms import GuessAndCheck
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import clip_to_grid
+from everhold_lab.experiments import accuracy_bands
 from everhold_lab.experiments.attributes import (
     AttributeHoldout,
     AttributeLaw,
@@ -31,7 +32,6 @@ from everhold_lab.experiments.attributes import (
     right_votes,
     vote_accuracy,
 )
-from everhold_lab.experiments.base import accuracy_bands
 from everhold_lab.experiments.dwork2015 import ANALYSTS, Dwork2015
 
 SMALL = Dwork2015(rows=1_600, attributes=1_600, counts=(0, 10, 20, 80))

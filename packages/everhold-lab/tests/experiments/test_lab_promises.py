@@ -2,7 +2,7 @@
 
 import pytest
 
-from everhold_lab.experiments.base import promises_kept
+from everhold_lab.experiments import promises_kept
 
 
 def kept(games):

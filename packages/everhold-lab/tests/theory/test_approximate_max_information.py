@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from everhold_lab.theory.post_selection import (
+from everhold_lab.published.post_selection import (
     dwork_theorem_20,
     exact_max_information,
     max_information_of_curve,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import randomised_response
 
-from everhold_lab.theory.bayesian_privacy import (
+from everhold_lab.published.bayesian_privacy import (
     bayesian_leakage,
     bayesian_privacy,
     chain_leakage_from,
@@ -19,7 +19,7 @@ from everhold_lab.theory.bayesian_privacy import (
     leakage_from,
     privacy_for,
 )
-from everhold_lab.theory.thresholdout import blanket_price, quilt_price, zhao_lemma_2, zhao_lemma_3
+from everhold_lab.published.thresholdout import blanket_price, quilt_price, zhao_lemma_2, zhao_lemma_3
 
 COPIES = np.array([[0.4, 0.0], [0.0, 0.6]])
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from everhold_lab.published.splitting import hoeffding_radius
-from everhold_lab.theory.classical import (
+from everhold_lab.published.classical import (
     azuma_failure,
     blr_error,
     exponential_utility,
@@ -20,6 +19,7 @@ from everhold_lab.theory.classical import (
     mcsherry_bias,
     small_database_rows,
 )
+from everhold_lab.published.splitting import hoeffding_radius
 
 
 @pytest.mark.parametrize("rows", [5, 40, 300])

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from everhold_lab.theory.post_selection import (
+from everhold_lab.published.post_selection import (
     dwork_theorem_17,
     dwork_theorem_19,
     dwork_theorem_20,

@@ -15,7 +15,7 @@ from tiny_worlds import QUERIES, binary_data, independent_law, noisy_mean, rando
 from everhold.dependence import Groups, MarkovChain
 from everhold.errors import DependenceError
 from everhold.guarantees.description_length import QueryTree, hoeffding_radius
-from everhold_lab.theory.post_selection import (
+from everhold_lab.published.post_selection import (
     corrected_p_value,
     corrected_radius,
     max_information_bits,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from tiny_worlds import World, binary_data, independent_law
 
-from everhold_lab.releases.selection import PermuteAndFlip
-from everhold_lab.theory.classical import minimisation_radius
+from everhold_lab.published.classical import minimisation_radius
+from everhold_lab.releases.one_shot import PermuteAndFlip
 from everhold_privacy.curves import PureCurve
 from everhold_privacy.guarantees import exponential_exceedance
 from everhold_privacy.mechanisms.selection import ExponentialMechanism

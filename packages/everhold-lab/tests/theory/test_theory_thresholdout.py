@@ -6,15 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold_lab.published.thresholdout import (
-    independent_price,
-    zhao_theorem_2,
-    zhao_theorem_2_calibration,
-    zhao_theorem_2_rows,
-)
-from everhold_lab.theory.thresholdout import (
     blanket_price,
     dwork_lemma_23_approximate,
     dwork_lemma_23_pure,
+    independent_price,
     quilt_price,
     zhao_lemma_1,
     zhao_lemma_2,
@@ -22,6 +17,9 @@ from everhold_lab.theory.thresholdout import (
     zhao_n_sharp,
     zhao_n_star,
     zhao_privacy,
+    zhao_theorem_2,
+    zhao_theorem_2_calibration,
+    zhao_theorem_2_rows,
     zhao_theorem_2_rows_as_printed,
 )
 from everhold_privacy.curves import PureCurve

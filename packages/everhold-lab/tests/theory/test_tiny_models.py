@@ -23,7 +23,7 @@ from tiny_models import (
 from tiny_sessions import hockey_stick, sessions
 
 from everhold.dependence import Groups
-from everhold_lab.theory.bayesian_privacy import (
+from everhold_lab.published.bayesian_privacy import (
     bayesian_leakage,
     bayesian_privacy,
     chain_leakage_from,

@@ -10,7 +10,7 @@ from tiny_models import blanket, models, quilts, randomised_response
 from tiny_sessions import session, sessions
 
 from everhold.dependence.series.markov_chain import MarkovChain
-from everhold_lab.theory.bayesian_privacy import (
+from everhold_lab.published.bayesian_privacy import (
     bayesian_privacy,
     chain_privacy_for,
     enumerated_influence,

@@ -5,9 +5,8 @@ import math
 import pytest
 
 from everhold_lab.published import zhao_theorem_2, zhao_theorem_2_rows
-from everhold_lab.published.thresholdout import zhao_theorem_2_calibration
-from everhold_lab.theory.bayesian_privacy import chain_leakage_from, chain_privacy_for
-from everhold_lab.theory.thresholdout import zhao_lemma_1, zhao_n_sharp, zhao_privacy
+from everhold_lab.published.bayesian_privacy import chain_leakage_from, chain_privacy_for
+from everhold_lab.published.thresholdout import zhao_lemma_1, zhao_n_sharp, zhao_privacy, zhao_theorem_2_calibration
 
 SESSION = {"queries": 1000, "surprises": 10, "confidence": 0.95, "slack": 1 / 3}
 CHAIN = {"gap": 0.6, "least": 0.4}

@@ -713,6 +713,7 @@ def log_delta_pure(epsilon: Floats, level: float, times: int) -> Floats:
     inside = epsilon < times * level
     if inside.any():
         inner = epsilon[inside]
+        # The smallest l with (2l - B) e0 > eps, where the rounded quotient may be one off.
         first = np.floor((times + inner / level) / 2).astype(np.int64) + 1
         first -= _loss_minus_epsilon(first - 1, inner, level, times) > 0
         first += _loss_minus_epsilon(first, inner, level, times) <= 0

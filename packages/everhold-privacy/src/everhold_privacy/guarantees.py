@@ -174,7 +174,7 @@ def permute_and_flip_exceedance(*, alpha: float, scale: float, candidates: int) 
     most = 0.0
     for _ in range(_ROUNDS):
         edges = np.linspace(low, high, _CELLS + 1)
-        p = np.exp(-edges)
+        p = np.exp(-edges)  # the best is missed with the chance 1 - (1 - (1-p)^R) / (R p), rounded up
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             taken = -np.expm1(candidates * np.log1p(-p)) / (candidates * p)
             exact = np.where(p > 0.0, 1.0 - taken + 4e-16, 0.0)

@@ -311,25 +311,19 @@ class FingerprintingAnalyst(Analyst):
         for first, last in pairwise(ends):
             trace[first:last] += _agreement(board.score_rules(first, last, guess=None), 0.5)
             yield self._claim(board, trace, last + votes)
-            trace = trace + self._from_correlated_votes(board, trace, rng)
+            directions = rng.normal(size=(self.votes_per_round, board.rules))
+            directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+            length = float(np.linalg.norm(trace)) or 1.0
+            answers = scores_of_votes(board, [Vote(trace + length * way, 0.0) for way in directions])
+            known = answers[~np.isnan(answers)]
+            shared = float(np.mean(known)) if len(known) else 0.5
+            trace = trace + np.asarray(_agreement(answers, shared) @ directions, dtype=np.float64)
             votes += 1 + self.votes_per_round
         yield self._claim(board, trace, board.rules + votes)
 
     def _claim(self, board: Board, trace: NDArray[np.float64], asked: int) -> Claim:
         vote = Vote(trace.copy(), 0.0)
         return Claim(queries=asked + 1, vote=vote, score=board.score_vote(vote))
-
-    def _from_correlated_votes(
-        self, board: Board, trace: NDArray[np.float64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Return the update of the trace from answers about random votes near it, shape (rules,)."""
-        directions = rng.normal(size=(self.votes_per_round, board.rules))
-        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        length = float(np.linalg.norm(trace)) or 1.0
-        answers = scores_of_votes(board, [Vote(trace + length * way, 0.0) for way in directions])
-        known = answers[~np.isnan(answers)]
-        shared = float(np.mean(known)) if len(known) else 0.5
-        return np.asarray(_agreement(answers, shared) @ directions, dtype=np.float64)
 
 
 def _agreement(answers: NDArray[np.float64], usual: float) -> NDArray[np.float64]:
@@ -380,7 +374,17 @@ class OptimisingAnalyst(Analyst):
         best, asked = Claim(0, Vote(np.zeros(0), 0.0), -np.inf), 0
         for first in range(0, board.rules, self.rules_per_study):
             last = min(first + self.rules_per_study, board.rules)
-            study, base = _study(self.seed, first), np.zeros(last)
+            try:
+                import optuna
+            except ModuleNotFoundError:
+                raise ModuleNotFoundError(
+                    "The optimising analyst needs the package optuna. Install it: pip install 'everhold-lab[optuna]'.",
+                    name="optuna",
+                ) from None
+            optuna.logging.set_verbosity(optuna.logging.ERROR)
+            drawn = int(np.random.default_rng([self.seed, first]).integers(2**31))
+            study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=drawn))
+            base = np.zeros(last)
             base[: len(best.vote.weights)] = best.vote.weights
             for done in range(0, self.trials_per_study, self.batch):
                 trials = [study.ask() for _ in range(min(self.batch, self.trials_per_study - done))]
@@ -394,20 +398,6 @@ class OptimisingAnalyst(Analyst):
                 if scores[top] > best.score:
                     best = Claim(asked, votes[top], float(scores[top]))
             yield Claim(asked, best.vote, best.score)
-
-
-def _study(seed: int, first: int) -> Study:
-    """Return a silent Optuna study with a fixed seed."""
-    try:
-        import optuna
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "The optimising analyst needs the package optuna. Install it: pip install 'everhold-lab[optuna]'.",
-            name="optuna",
-        ) from None
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    drawn = int(np.random.default_rng([seed, first]).integers(2**31))
-    return optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=drawn))
 
 
 def _suggested(trial: Trial, base: NDArray[np.float64], first: int) -> Vote:

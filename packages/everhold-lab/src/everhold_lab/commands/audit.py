@@ -89,8 +89,9 @@ def audit(
         raise Misuse("--rows or --queries is missing. Pass both, or --plan with a file.")
     from everhold_lab.audit import audit as audits
 
+    analysts = [name.strip() for name in games.analysts.split(",") if name.strip()]
     chosen: dict[str, Any] = {
-        "mechanisms": games.mechanism, "analysts": _names(games.analysts), "runs": games.runs, "seed": games.seed,
+        "mechanisms": games.mechanism, "analysts": analysts, "runs": games.runs, "seed": games.seed,
     }  # fmt: skip
     with progress("games") as line, arguments_checked():
         if plan is not None:
@@ -109,10 +110,6 @@ def _show(result: Audit, form: Format) -> None:
     if not result.consistent:
         note("a promise was broken more often than chance allows (see the column consistent)")
         raise typer.Exit(1)
-
-
-def _names(listed: str) -> list[str]:
-    return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def _read(file: Path) -> Any:

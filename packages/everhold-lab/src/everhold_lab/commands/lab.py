@@ -264,8 +264,7 @@ def rows(
       2  wrong usage
       9  the file holds no dependence model, or the model does not suit the rows
     """
-    from everhold_lab.published.thresholdout import zhao_theorem_1_rows
-    from everhold_lab.theory.thresholdout import zhao_n_sharp, zhao_n_star
+    from everhold_lab.published.thresholdout import zhao_n_sharp, zhao_n_star, zhao_theorem_1_rows
 
     if (dependence.model is None) != (dependence.model_rows is None):
         raise Misuse("--model and --model-rows belong together. Pass both or neither.")
@@ -311,7 +310,7 @@ def leakage(
       1  the file cannot be read
       2  wrong usage, or the file holds no such laws
     """
-    from everhold_lab.theory.bayesian_privacy import bayesian_leakage, bayesian_privacy
+    from everhold_lab.published.bayesian_privacy import bayesian_leakage, bayesian_privacy
 
     given = _tables(table, "joint", "law")
     if row is None and known:
@@ -351,7 +350,7 @@ def influence(
       1  the file cannot be read
       2  wrong usage, or the file holds no joint law
     """
-    from everhold_lab.theory.bayesian_privacy import enumerated_influence
+    from everhold_lab.published.bayesian_privacy import enumerated_influence
 
     joint = _tables(table, "joint")["joint"]
     aims, facts = _places(targets), _places(given)
@@ -406,8 +405,8 @@ def information(
       1  the file cannot be read
       2  wrong usage, or the file holds no joint law
     """
-    from everhold_lab.theory import post_selection
-    from everhold_lab.theory.post_selection import rogers_2016
+    from everhold_lab.published import post_selection
+    from everhold_lab.published.post_selection import rogers_2016
 
     sealed, epsilon, delta, failure = session.sealed, session.epsilon, session.delta, session.failure
     with arguments_checked():
@@ -468,7 +467,7 @@ def sources(
 
 
 def _information(statement: str, bits: float, failure: float, level: float) -> dict[str, Any]:
-    from everhold_lab.theory.post_selection import p_value_threshold
+    from everhold_lab.published.post_selection import p_value_threshold
 
     kept = p_value_threshold(level, bits=max(0.0, bits), failure=failure) if failure < level else 0.0
     return {"statement": statement, "bits": plain(bits), "failure": failure, "p_value": kept}

@@ -180,16 +180,12 @@ def quilts(
     elif form is Format.JSON:
         show_list([], _COLUMNS, form, document=mechanism.to_dict())
     else:
-        _show_short_list(shown, hidden, rows)
+        short = len(shown) < rows
+        show_list(shown, (*_COLUMNS, "alike") if short else _COLUMNS, Format.TABLE, document={})
+        if short:
+            left_out = f". {hidden:,} rows have other shapes, with no more noise, and are left out" if hidden else ""
+            note(
+                f"{len(shown)} of {rows:,} rows are shown: both ends, and between them one for each shape of quilts, "
+                f"with the number of rows alike{left_out}. --format csv has every row"
+            )
         note(f"noise scale {scale:.6g} for a query that changes by 1 at most when a row changes")
-
-
-def _show_short_list(lines: list[dict[str, Any]], hidden: int, rows: int) -> None:
-    short = len(lines) < rows
-    show_list(lines, (*_COLUMNS, "alike") if short else _COLUMNS, Format.TABLE, document={})
-    if short:
-        left_out = f". {hidden:,} rows have other shapes, with no more noise, and are left out" if hidden else ""
-        note(
-            f"{len(lines)} of {rows:,} rows are shown: both ends, and between them one for each shape of quilts, "
-            f"with the number of rows alike{left_out}. --format csv has every row"
-        )

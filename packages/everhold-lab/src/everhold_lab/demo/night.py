@@ -302,23 +302,19 @@ def tune(
     trials = []
     with threadpool_limits(1):  # boosting's threads wait for each other far longer than they work on a busy machine
         for candidate in candidates:
-            trials.append(_try(holdout, flights, candidate))
+            known = slice(0, KNOWN_BEFORE if candidate.known == BEFORE else None)
+            features, late = flights.training.features[:, known], flights.training.late
+            fitted = 3 * len(late) // 4
+            model = candidate.make(list(CATEGORIES))
+            model.fit(features[:fitted], late[:fitted])
+            judged = slice(0, fitted) if candidate.judged_on_fit else slice(fitted, None)
+            guess = _share_right(model.predict(features[judged]), late[judged])
+            sealed = model.predict(flights.sealed.features[:, known])
+            fresh = _share_right(model.predict(flights.fresh.features[:, known]), flights.fresh.late)
+            query = accuracy(sealed)
+            trials.append(Trial(candidate, guess, holdout.ask(query, guess=guess), fresh, sealed, query))
             advance(1)
     return trials
-
-
-def _try(holdout: Holdout, flights: Flights, candidate: TunedModel) -> Trial:
-    known = slice(0, KNOWN_BEFORE if candidate.known == BEFORE else None)
-    features, late = flights.training.features[:, known], flights.training.late
-    fitted = 3 * len(late) // 4
-    model = candidate.make(list(CATEGORIES))
-    model.fit(features[:fitted], late[:fitted])
-    judged = slice(0, fitted) if candidate.judged_on_fit else slice(fitted, None)
-    guess = _share_right(model.predict(features[judged]), late[judged])
-    sealed = model.predict(flights.sealed.features[:, known])
-    fresh = _share_right(model.predict(flights.fresh.features[:, known]), flights.fresh.late)
-    query = accuracy(sealed)
-    return Trial(candidate, guess, holdout.ask(query, guess=guess), fresh, sealed, query)
 
 
 def _share_right(predicted: NDArray[np.bool_], late: NDArray[np.bool_]) -> float:

@@ -233,10 +233,39 @@ def save_worth(worth: Sequence[GroupsWorth], sealed_flights: int, output: Path) 
 
 def print_result(result: DemoResult, console: Console) -> None:
     """Print the tables, the files and the closing paragraph."""
+    climber = _table(
+        "A hill climber, on a bare test set and on everhold",
+        "", "reported", "interval", "truth", "gap", "asked", "charged", "refused",
+    )  # fmt: skip
+    climber.add_row("bare test set", *_cells(result.bare), "-", "-")
+    everhold = result.everhold
+    climber.add_row("everhold", *_cells(everhold), str(everhold.charged), str(everhold.refused))
+    climber.caption = (
+        f"{result.intervals_true:,} of the {result.intervals:,} intervals that everhold stated contain the truth on "
+        "fresh flights (up to 3 of its own standard errors)."
+    )
+    worth = _table(
+        f"What {result.sealed_flights:,} sealed flights are worth if some of them move together",
+        "moving together", "groups", "largest", "rows worth", "within", "left", "radius",
+    )  # fmt: skip
+    for row in result.worth:
+        worth.add_row(
+            row.assumption,
+            f"{row.groups:,}",
+            str(row.largest),
+            f"{row.effective_rows:,.0f}",
+            _correlation(row.within),
+            _correlation(row.left),
+            f"{_within(row.radius)} pts" if row.radius < _VACUOUS else "-",
+        )
+    worth.caption = (
+        "within, left: correlation of being late on training flights, in one group and between groups of one day (for "
+        "whole days: the day after). The assumption says that nothing is left."
+    )
     tables = (
-        _climber_table(result),
+        climber,
         _trials_table(_HONEST, result.trials),
-        _worth_table(result),
+        worth,
         _trials_table(_HONEST_BY_HOUR, result.dependent_trials),
         _ending_table(result),
     )
@@ -251,21 +280,6 @@ def print_result(result: DemoResult, console: Console) -> None:
         console.print("No pictures were drawn: install them with pip install 'everhold\\[plots]'.")
     console.print("Written: " + ", ".join(str(file) for file in result.files), highlight=False, soft_wrap=True)
     console.print(f"The demonstration took {result.seconds:.0f} seconds.", highlight=False)
-
-
-def _climber_table(result: DemoResult) -> Table:
-    table = _table(
-        "A hill climber, on a bare test set and on everhold",
-        "", "reported", "interval", "truth", "gap", "asked", "charged", "refused",
-    )  # fmt: skip
-    table.add_row("bare test set", *_cells(result.bare), "-", "-")
-    everhold = result.everhold
-    table.add_row("everhold", *_cells(everhold), str(everhold.charged), str(everhold.refused))
-    table.caption = (
-        f"{result.intervals_true:,} of the {result.intervals:,} intervals that everhold stated contain the truth on "
-        "fresh flights (up to 3 of its own standard errors)."
-    )
-    return table
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -286,28 +300,6 @@ def _cells(outcome: ClimbOutcome) -> list[str]:
     ]
 
 
-def _worth_table(result: DemoResult) -> Table:
-    table = _table(
-        f"What {result.sealed_flights:,} sealed flights are worth if some of them move together",
-        "moving together", "groups", "largest", "rows worth", "within", "left", "radius",
-    )  # fmt: skip
-    for line in result.worth:
-        table.add_row(
-            line.assumption,
-            f"{line.groups:,}",
-            str(line.largest),
-            f"{line.effective_rows:,.0f}",
-            _correlation(line.within),
-            _correlation(line.left),
-            f"{_within(line.radius)} pts" if line.radius < _VACUOUS else "-",
-        )
-    table.caption = (
-        "within, left: correlation of being late on training flights, in one group and between groups of one day (for "
-        "whole days: the day after). The assumption says that nothing is left."
-    )
-    return table
-
-
 def _correlation(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
@@ -321,21 +313,17 @@ def _trials_table(title: str, trials: Sequence[Trial]) -> Table:
         table.add_row(f"{known}:")
         for trial in trials:
             if trial.candidate.known == known:
-                table.add_row(*_trial_cells(trial))
+                answer = trial.answer
+                table.add_row(
+                    f"  {trial.candidate.model}",
+                    _percent(trial.guess),
+                    _percent(answer.value),
+                    _between(answer.low, answer.high),
+                    str(answer.charged),
+                    _percent(trial.fresh),
+                    "yes" if _inside(trial) else "no",
+                )
     return table
-
-
-def _trial_cells(trial: Trial) -> list[str]:
-    answer = trial.answer
-    return [
-        f"  {trial.candidate.model}",
-        _percent(trial.guess),
-        _percent(answer.value),
-        _between(answer.low, answer.high),
-        str(answer.charged),
-        _percent(trial.fresh),
-        "yes" if _inside(trial) else "no",
-    ]
 
 
 def _ending_table(result: DemoResult) -> Table:
@@ -393,7 +381,33 @@ def _inside(trial: Trial) -> bool:
 
 def closing_paragraph(result: DemoResult) -> str:
     """Return a paragraph that sums up the demonstration for decision makers, and says if a promise was broken."""
-    return " ".join((_on_the_bare(result), _on_everhold(result), *_of_the_honest(result.trials)))
+    bare, everhold = result.bare, result.everhold
+    against = "less" if bare.fresh < result.always_on_time else "more"
+    verdict = "inside" if everhold.confirmed else "OUTSIDE"
+    sentences = [
+        f"An analyst scored {bare.queries:,} coin-flip rules and votes on {result.sealed_flights:,} test flights "
+        f"and reported a forecaster that is right {bare.reported:.1%} of the time. "
+        f"On {result.fresh_flights:,} flights that nobody had looked at it is right {bare.fresh:.1%} of the time, "
+        f"{against} than the {result.always_on_time:.1%} of saying that no flight is ever late: "
+        f"{_points(bare.gap)} points of the report were luck, kept and added up.",
+        f"With the same flights behind everhold, the same analyst got {everhold.queries - everhold.refused:,} "
+        f"answers and could report {everhold.reported:.1%}, with the interval from "
+        f"{_ends(everhold.low, everhold.high)}; the fresh flights say {everhold.fresh:.1%}, {verdict} it.",
+    ]
+    before, at_take_off = (_best(result.trials, known) for known in (BEFORE, TAKE_OFF))
+    if before is not None and at_take_off is not None:
+        sentences.append(
+            f"An honest analyst compared {len(result.trials)} real models and learned what can be relied on: the best "
+            f"forecast before the day is right {_stated(before)}, the best at take-off {_stated(at_take_off)}."
+        )
+    caught = [trial for trial in result.trials if trial.answer.charged and trial.answer.value is not None]
+    if caught:
+        worst = max(caught, key=lambda trial: trial.guess - trial.fresh)
+        sentences.append(
+            f"A model that claimed {worst.guess:.1%} was caught: everhold says {_stated(worst)}, and the fresh flights "
+            f"say {worst.fresh:.1%}."
+        )
+    return " ".join(sentences)
 
 
 def closing_of_worth(result: DemoResult) -> str:
@@ -462,47 +476,6 @@ def _of_the_best_by_hour(result: DemoResult) -> list[str]:
         f"With {result.other_hours:,} training flights of other hours, the honest analyst's best forecast before the "
         f"day is right {_stated(best)}."
     ]
-
-
-def _on_the_bare(result: DemoResult) -> str:
-    bare = result.bare
-    against = "less" if bare.fresh < result.always_on_time else "more"
-    return (
-        f"An analyst scored {bare.queries:,} coin-flip rules and votes on {result.sealed_flights:,} test flights "
-        f"and reported a forecaster that is right {bare.reported:.1%} of the time. On {result.fresh_flights:,} flights "
-        f"that nobody had looked at it is right {bare.fresh:.1%} of the time, {against} than the "
-        f"{result.always_on_time:.1%} of saying that no flight is ever late: {_points(bare.gap)} points of the report "
-        "were luck, kept and added up."
-    )
-
-
-def _on_everhold(result: DemoResult) -> str:
-    everhold = result.everhold
-    verdict = "inside" if everhold.confirmed else "OUTSIDE"
-    return (
-        f"With the same flights behind everhold, the same analyst got {everhold.queries - everhold.refused:,} "
-        f"answers and could report {everhold.reported:.1%}, with the interval from "
-        f"{_ends(everhold.low, everhold.high)}; the fresh flights say {everhold.fresh:.1%}, {verdict} it."
-    )
-
-
-def _of_the_honest(trials: Sequence[Trial]) -> list[str]:
-    """Return sentences about the gain that holds for an honest analyst, and about a surprise that was caught."""
-    sentences = []
-    best = [_best(trials, known) for known in (BEFORE, TAKE_OFF)]
-    if best[0] is not None and best[1] is not None:
-        sentences.append(
-            f"An honest analyst compared {len(trials)} real models and learned what can be relied on: the best "
-            f"forecast before the day is right {_stated(best[0])}, the best at take-off {_stated(best[1])}."
-        )
-    caught = [trial for trial in trials if trial.answer.charged and trial.answer.value is not None]
-    if caught:
-        worst = max(caught, key=lambda trial: trial.guess - trial.fresh)
-        sentences.append(
-            f"A model that claimed {worst.guess:.1%} was caught: everhold says {_stated(worst)}, and the fresh flights "
-            f"say {worst.fresh:.1%}."
-        )
-    return sentences
 
 
 def _best(trials: Sequence[Trial], known: str) -> Trial | None:

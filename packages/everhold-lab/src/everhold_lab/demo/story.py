@@ -96,7 +96,11 @@ def run_demo(output: Path, *, flights: Flights | None = None, plan: DemoPlan | N
             line(line.done + more)
 
         flights = flights or load_flights()
-        storage = _empty_storage(output)
+        output.mkdir(parents=True, exist_ok=True)
+        storage = output / "flights.db"
+        for suffix in ("", "-wal", "-shm"):
+            storage.with_name(storage.name + suffix).unlink(missing_ok=True)
+        shutil.rmtree(storage.with_suffix(".rows"), ignore_errors=True)
         fresh = BareBoard(flights.fresh.keys, flights.fresh.late, rules=plan.rules, seed=plan.seed)
         bare, points = _climb_bare(flights, fresh, plan, advance)
         with _sealed(storage, "climber", flights, queries=plan.queries, surprises=plan.surprises) as holdout:
@@ -138,15 +142,6 @@ def run_demo(output: Path, *, flights: Flights | None = None, plan: DemoPlan | N
             files=(*files, *report.save_climb(climb, output), *report.save_worth(worth, len(flights.sealed), output)),
             seconds=perf_counter() - started,
         )
-
-
-def _empty_storage(output: Path) -> Path:
-    output.mkdir(parents=True, exist_ok=True)
-    storage = output / "flights.db"
-    for suffix in ("", "-wal", "-shm"):
-        storage.with_name(storage.name + suffix).unlink(missing_ok=True)
-    shutil.rmtree(storage.with_suffix(".rows"), ignore_errors=True)
-    return storage
 
 
 def _sealed(

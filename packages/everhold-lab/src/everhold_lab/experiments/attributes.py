@@ -349,17 +349,14 @@ class AttributeSample:
         """
         asked = weights.tobytes()
         if asked not in self._votes:
-            self._votes[asked] = self._counted_votes(weights)
+            used = np.flatnonzero(weights.any(axis=1))
+            factors = weights[used].T.astype(np.float32)
+            total = np.zeros(weights.shape[1], dtype=np.int64)
+            for part in self._parts():
+                score = 2.0 * (factors @ self.agreements[used, part].astype(np.float32)) - factors.sum(axis=1)[:, None]
+                total += (1 + np.sign(score).astype(np.int64)) @ self.copies[part]
+            self._votes[asked] = total
         return self._votes[asked]
-
-    def _counted_votes(self, weights: NDArray[np.int8]) -> NDArray[np.int64]:
-        used = np.flatnonzero(weights.any(axis=1))
-        factors = weights[used].T.astype(np.float32)
-        total = np.zeros(weights.shape[1], dtype=np.int64)
-        for part in self._parts():
-            score = 2.0 * (factors @ self.agreements[used, part].astype(np.float32)) - factors.sum(axis=1)[:, None]
-            total += (1 + np.sign(score).astype(np.int64)) @ self.copies[part]
-        return total
 
     def _parts(self) -> list[slice]:
         return [slice(start, start + _CHUNK) for start in range(0, len(self.copies), _CHUNK)]

@@ -16,8 +16,8 @@ from everhold.mechanisms import GuessAndCheck, Mechanism
 from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold_competitions.ladder import Ladder
-from everhold_lab.experiments.base import Experiment, Row, Setting, promises_kept
-from everhold_lab.releases import ParameterFreeLadder
+from everhold_lab.experiments import Experiment, Row, Setting, promises_kept
+from everhold_lab.published.classical import ParameterFreeLadder
 from everhold_privacy.mechanisms.thresholdout import Thresholdout
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold_competitions.leaderboard import Leaderboard
     from everhold_lab.analysts import Vote
 
 
@@ -220,9 +219,7 @@ class _CompetitionGame:
                 truth[told.team] = self.true(predicted)
         leader = holdout.competition.leaderboard().standings[0]
         holdout.unseal()
-        return self._of(holdout.competition.leaderboard(), truth, leader.team, int(holdout.status()["charged"]))
-
-    def _of(self, board: Leaderboard, truth: Mapping[str, float], leader: str, charged: int) -> Row:
+        board = holdout.competition.leaderboard()
         names = list(truth)
         truths = np.array([truth[name] for name in names])
         lines = [board[name] for name in names]
@@ -235,7 +232,7 @@ class _CompetitionGame:
         if board.feedback == "none":  # nobody leads before the end
             false_leader = not any(line.rank == 1 and truth[line.team] == best for line in lines)
         else:
-            false_leader = truth[leader] < best and board[leader].rank != 1
+            false_leader = truth[leader.team] < best and board[leader.team].rank != 1
         scores = np.array([float(line.score or 0.0) for line in lines])
         places = np.array([float(line.rank or 0) for line in lines])
         return {
@@ -243,7 +240,7 @@ class _CompetitionGame:
             "half_width": max((float(line.high or 0.0) - float(line.low or 0.0)) / 2.0 for line in lines),
             "false": false + missed, "false_leader": bool(false_leader),
             "told_apart": sum(each.better is not None for each in board.comparisons) / len(board.comparisons),
-            "charged": charged,
+            "charged": int(holdout.status()["charged"]),
         }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from everhold.mechanisms import GuessAndCheck, Mechanism
 from everhold.randomness import SeededNoise
+from everhold_lab.experiments import Experiment, Picture, Row, Setting, accuracy_bands
 from everhold_lab.experiments.attributes import (
     AttributeHoldout,
     AttributeLaw,
@@ -25,7 +26,6 @@ from everhold_lab.experiments.attributes import (
     right_votes,
     vote_accuracy,
 )
-from everhold_lab.experiments.base import Experiment, Picture, Row, Setting, accuracy_bands
 from everhold_privacy.mechanisms.thresholdout import Thresholdout
 
 if TYPE_CHECKING:

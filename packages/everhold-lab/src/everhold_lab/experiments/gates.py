@@ -13,7 +13,7 @@ from everhold.guarantees.intervals.means import SignTest
 from everhold.mechanisms import GuessAndCheck, Source, State
 from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
-from everhold_lab.experiments.base import Experiment, Row, Setting, promises_kept
+from everhold_lab.experiments import Experiment, Row, Setting, promises_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

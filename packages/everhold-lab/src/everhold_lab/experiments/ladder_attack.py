@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from everhold.charts import styled
 from everhold_lab.analysts import Analyst, BoostingAnalyst, CrowdAnalyst, HillClimbingAnalyst, best_claim
-from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments import Experiment, Picture, Row, Setting
 from everhold_lab.experiments.competitions import (
     BARE,
     HALF_STEP,

@@ -12,7 +12,7 @@ import numpy as np
 import everhold as eh
 from everhold.charts.intervals import search_chart
 from everhold_lab.demo.flights import KNOWN_BEFORE, load_flights
-from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments import Experiment, Picture, Row, Setting
 from everhold_lab.experiments.sharpness import SealedHoldout
 
 if TYPE_CHECKING:
@@ -75,12 +75,15 @@ class TuningLoop(Experiment):
             for number in range(self.models):
                 anew = number < self.at_random or number % _TURNS == 0
                 described = _random_model(rng) if anew else _varied(best[1], rng)
-                model, guesses = _cross_validated(described, flights.training, known)
+                features, late = flights.training.features[:, known], flights.training.late
+                fold, guesses = np.arange(len(late)) % _FOLDS, np.empty(len(late), dtype=np.bool_)
+                for left_out in range(_FOLDS):
+                    there = fold == left_out
+                    guesses[there] = _made(described).fit(features[~there], late[~there]).predict(features[there])
+                model = _made(described).fit(features, late)
                 answer = holdout.ask(eh.accuracy(model.predict(flights.sealed.features[:, known]), training=guesses))
                 truth = float(np.mean(model.predict(fresh.features[:, known]) == fresh.late))
-                rows.append(
-                    _row(number, described, answer, truth, float(np.mean(guesses == flights.training.late)), self.fresh)
-                )
+                rows.append(_row(number, described, answer, truth, float(np.mean(guesses == late)), self.fresh))
                 if answer.value is not None and answer.value > best[0]:
                     best = answer.value, described
         return rows
@@ -161,16 +164,6 @@ def _made(described: Described) -> Any:
     if kind == "naive bayes":
         return GaussianNB(var_smoothing=10.0 ** (-9.0 + 9.0 * first))
     return make_pipeline(StandardScaler(), LogisticRegression(C=10.0 ** (-3.0 + 4.0 * first), max_iter=200))
-
-
-def _cross_validated(described: Described, part: FlightRows, known: slice) -> tuple[Any, NDArray[np.bool_]]:
-    """Return a model fitted on all training rows, and cross-validated predictions for these rows."""
-    features, late = part.features[:, known], part.late
-    fold, predicted = np.arange(len(part)) % _FOLDS, np.empty(len(part), dtype=np.bool_)
-    for left_out in range(_FOLDS):
-        there = fold == left_out
-        predicted[there] = _made(described).fit(features[~there], late[~there]).predict(features[there])
-    return _made(described).fit(features, late), predicted
 
 
 def _row(number: int, described: Described, answer: Any, truth: float, estimate: float, fresh: int) -> Row:
@@ -330,19 +323,15 @@ def _search_row(results: Mapping[str, Any], place: int, truth: float, fresh: int
     line = {name: column[place] for name, column in results.items()}
     allowed = _STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh)
     answered = bool(line["answer_low"] == line["answer_low"])
+    folds = sum(name.startswith("split") for name in line)
     return {
         "model": place, "cross_validation": float(line["mean_test_score"]), "value": float(line["answer"]),
         "low": float(line["answer_low"]), "high": float(line["answer_high"]), "source": str(line["answer_source"]),
         "charged": int(line["answer_charged"]), "truth": truth, "answered": answered,
         "missed": answered and not line["answer_low"] - allowed <= truth <= line["answer_high"] + allowed,
-        "fit_seconds": float(sum(_folds(line))), "answer_seconds": float(line["answer_time"]),
+        "fit_seconds": folds * float(line["mean_fit_time"]) + float(line["refit_time"]),
+        "answer_seconds": float(line["answer_time"]),
     }  # fmt: skip
-
-
-def _folds(line: Mapping[str, Any]) -> list[float]:
-    """Return the seconds of all fits of a configuration."""
-    folds = sum(name.startswith("split") for name in line)
-    return [folds * float(line["mean_fit_time"]), float(line["refit_time"])]
 
 
 def _line(mine: Sequence[Row]) -> Row:

@@ -17,7 +17,7 @@ from everhold.dependence import Groups
 from everhold.errors import DependenceWarning, VacuousGuaranteeWarning
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold_lab.demo.flights import ASSUMPTIONS, EACH_FLIGHT, LATE_MINUTES, all_flights
-from everhold_lab.experiments.base import Experiment, Row, Setting
+from everhold_lab.experiments import Experiment, Row, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

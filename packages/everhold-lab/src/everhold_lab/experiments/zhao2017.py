@@ -20,10 +20,9 @@ from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold_lab.audit.boards import CopiedInGroups, CopiedInOrder
+from everhold_lab.experiments import Experiment, Picture, accuracy_bands, error_shares
 from everhold_lab.experiments.attributes import Attributes
-from everhold_lab.experiments.base import Experiment, Picture, accuracy_bands, error_shares
-from everhold_lab.published import zhao_theorem_2_rows
-from everhold_lab.releases import thresholdout_zhao2017
+from everhold_lab.published.thresholdout import thresholdout_zhao2017, zhao_theorem_2_rows
 from everhold_privacy.mechanisms.averages import Empirical
 from everhold_privacy.mechanisms.thresholdout import Thresholdout
 
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.randomness import Noise
     from everhold_lab.audit.boards import Population
+    from everhold_lab.experiments import Row, Setting
     from everhold_lab.experiments.attributes import AttributeSample
-    from everhold_lab.experiments.base import Row, Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +281,14 @@ def rows_of_theorem_2(game: Game) -> int:
     def price(tolerance: float) -> float:
         population, epsilon = game.case.population, tolerance / 3.0
         if isinstance(population, CopiedInOrder):
-            return _chain_price(epsilon, correlation=population.correlation, log_least=game.law.log_least)
+            log_correlation = math.log(population.correlation)
+            enough = (math.log(epsilon) - game.law.log_least - 40.0) / log_correlation  # there b is below e^-40 eps
+            steps = np.arange(1, math.ceil(enough) + 1)
+            kept = steps * log_correlation
+            influence = np.logaddexp(0.0, kept - np.log(-np.expm1(kept)) + game.law.log_least)
+            left = epsilon - 8.0 * influence
+            prices = np.divide(2.0 * steps - 1.0, left, out=np.full(len(steps), math.inf), where=left > 0.0)
+            return float(prices.min())
         return population.dependence().bayesian_price(epsilon, game.case.rows)
 
     return int(
@@ -291,17 +297,6 @@ def rows_of_theorem_2(game: Game) -> int:
             price=price,
         ).rows
     )  # fmt: skip
-
-
-def _chain_price(epsilon: float, *, correlation: float, log_least: float) -> float:
-    """Return ``min_h (2h - 1)/(eps - 8 b(h))`` with ``b(h) = ln(1 + rho^h / ((1 - rho^h) p))`` (P5)."""
-    enough = (log_least - math.log(epsilon) + 40.0) / -math.log(correlation)  # there b is below e^-40 eps
-    steps = np.arange(1, math.ceil(enough) + 1)
-    kept = steps * math.log(correlation)
-    influence = np.logaddexp(0.0, kept - np.log(-np.expm1(kept)) + log_least)
-    left = epsilon - 8.0 * influence
-    prices = np.divide(2.0 * steps - 1.0, left, out=np.full(len(steps), math.inf), where=left > 0.0)
-    return float(prices.min())
 
 
 _SOURCE = "Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy"

@@ -1,7 +1,9 @@
-"""Published statements about a whole session, each with functions from rows to radius and from radius to rows.
+"""What the literature proves, as functions: begin with `bound`, the form of a statement about a whole session.
 
-All of them are for independent rows unless their docstring says otherwise. Statements that nothing of the product
-evaluates are in the laboratory.
+`STATEMENTS` are those that the planner shows, each with functions from rows to radius and from radius to rows. All of
+them are for independent rows unless their docstring says otherwise. `classical` has Hoeffding, BLR, the exponential
+mechanism and the Ladder, `bayesian_privacy` is Zhao 2017, and `post_selection` has max-information and inference after
+a session.
 """
 
 from __future__ import annotations

@@ -57,7 +57,13 @@ def rogers_width(rows: int, *, queries: int, scale: float, confidence: float) ->
     check_count("queries", queries)
     positive(scale, "scale")
     beta = 1.0 - fraction(confidence, "confidence")
-    odds = _best_odds(queries / (4.0 * rows * scale**2))
+    information = queries / (4.0 * rows * scale**2)
+    odds = 1.0 + information + math.sqrt(2.0 * information)
+    for _ in range(50):  # Newton steps to the odds > 1 with odds - ln odds = 1 + information
+        step = (odds - math.log(odds) - 1.0 - information) / (1.0 - 1.0 / odds) if odds > 1.0 else 0.0
+        odds -= step
+        if abs(step) <= 1e-15 * odds:
+            break
     return math.sqrt(odds / (2.0 * rows * beta)) + scale * math.sqrt(2.0 * math.log(4.0 * queries / beta))
 
 
@@ -87,17 +93,6 @@ def rogers_2020_monitor_rows(
     width, scale = _scale_free(queries, 1.0 - confidence)
     rows = whole_rows((width / radius) ** 2)
     return BoundOfSource(_NAME, radius, rows, {"scale": scale / math.sqrt(rows)})
-
-
-def _best_odds(information: float) -> float:
-    """Return the u > 1 with ``u - ln u = 1 + a``, which is ``min_{0<l<1} (a - ln(1-l))/l`` for a = information."""
-    odds = 1.0 + information + math.sqrt(2.0 * information)
-    for _ in range(50):
-        step = (odds - math.log(odds) - 1.0 - information) / (1.0 - 1.0 / odds) if odds > 1.0 else 0.0
-        odds -= step
-        if abs(step) <= 1e-15 * odds:
-            break
-    return odds
 
 
 def _scale_free(queries: int, beta: float) -> tuple[float, float]:

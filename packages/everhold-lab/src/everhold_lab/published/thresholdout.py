@@ -1,12 +1,16 @@
-"""Thresholdout as published: Zhao 2017 (Theorems 1 and 2, P1 and P2) and Dwork et al. 2015 (Lemma 24, Theorem 25).
+"""Thresholdout as published, by Zhao 2017 and by Dwork et al. 2015.
 
-Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy, has the noise scales ``sigma`` (threshold),
-``2 sigma`` (comparison) and ``4 sigma`` (answer). What the dependence between rows adds is a price; for independent
-rows the proofs are complete, for dependent rows they are not (theory, erratum 5), and the results say so.
+Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy (Theorems 1, 2, Lemmas 1 to 3), has the
+noise scales ``sigma`` (threshold), ``2 sigma`` (comparison) and ``4 sigma`` (answer). What the dependence between rows
+adds is a price; for independent rows the proofs are complete, for dependent rows they are not (theory, erratum 5), and
+the results say so.
 
 Dwork, Feldman, Hardt, Pitassi, Reingold and Roth 2015 (NIPS), Generalization in Adaptive Data Analysis and Holdout
-Reuse, has ``2 sigma`` (threshold), ``4 sigma`` (comparison) and ``sigma`` (answer). Rows must be independent and
-identically distributed.
+Reuse (Lemmas 23, 24, Theorem 25), has ``2 sigma`` (threshold), ``4 sigma`` (comparison) and ``sigma`` (answer). Rows
+must be independent and identically distributed.
+
+Lemma 4 (P6), and Lemmas 2 and 3 for many rows and quilts in both directions, are in
+`everhold_lab.published.bayesian_privacy`, and Theorem 3 (P3) is in `everhold_lab.published.post_selection`.
 """
 
 from __future__ import annotations
@@ -14,16 +18,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from everhold.arguments import fraction, positive
 from everhold_lab.published.bound import (
     BoundOfSource,
     StatementOfSource,
     check_count,
+    check_nonnegative,
     check_session,
     smallest_radius,
     whole_rows,
 )
+from everhold_privacy.mechanisms.thresholdout import Thresholdout
 
 _ZHAO, _DWORK = "zhao_theorem_2", "dwork_theorem_25"
 _DWORK_SLACK = 0.5
@@ -284,3 +291,259 @@ def _dwork_bound(radius: float, rows: float, queries: int, confidence: float, sl
 DWORK_THEOREM_25 = StatementOfSource(
     _DWORK, "Dwork et al. 2015 (NIPS), Theorem 25", dwork_theorem_25, dwork_theorem_25_rows, colour="#4d4d4d"
 )
+
+
+def dwork_lemma_23_pure(rows: int, *, surprises: int, scale: float) -> float:
+    """Return the pure privacy loss of Thresholdout about one row: ``2 B / (sigma n)``.
+
+    Raises:
+        ValueError: If a count is below 1 or the scale is not positive.
+
+    Source: Dwork et al. 2015 (NIPS), Lemma 23, first half.
+    """
+    check_count("rows", rows)
+    check_count("surprises", surprises)
+    positive(scale, "scale")
+    return 2.0 * surprises / (scale * rows)
+
+
+def dwork_lemma_23_approximate(rows: int, *, surprises: int, scale: float, delta: float) -> float:
+    """Return the epsilon of Thresholdout at a given delta: ``sqrt(32 B ln(2/delta)) / (sigma n)``.
+
+    Stated in the source for every delta > 0. It is advanced composition of B tops of ``e = 2/(sigma n)`` each, which
+    yields this number while ``e sqrt(B) <= sqrt(8 ln(2/delta))``. Beyond that it can be false and is refused: for
+    B = 100, e = 10, delta = 1/2 it is 333, while the 100 released answers alone have a mean privacy loss of 401.
+
+    Args:
+        rows: Number n of rows.
+        surprises: Number B of releases.
+        scale: sigma, in units of the query.
+        delta: Delta of the privacy loss, in (0, 1).
+
+    Raises:
+        ValueError: If an argument is out of its range, or the noise is too small for advanced composition.
+
+    Source: Dwork et al. 2015 (NIPS), Lemma 23, second half.
+    """
+    fraction(delta, "delta")
+    check_count("surprises", surprises)
+    top = dwork_lemma_23_pure(rows, surprises=1, scale=scale)
+    if top * math.sqrt(surprises) > math.sqrt(8.0 * math.log(2.0 / delta)):
+        raise ValueError(
+            f"scale is {scale:.6g}, too small for advanced composition of {surprises} "
+            "surprises. Use dwork_lemma_23_pure, a larger scale or more rows."
+        )
+    return math.sqrt(32.0 * surprises * math.log(2.0 / delta)) / (scale * rows)
+
+
+def zhao_privacy(rows: int, *, surprises: int, scale: float) -> float:
+    """Return the pure privacy loss of Algorithm 1 about one row: ``9 B / (4 sigma n)``.
+
+    Each top costs ``Delta (1/sigma + 2/(2 sigma) + 1/(4 sigma))`` with sensitivity ``Delta = 1/n``.
+
+    Raises:
+        ValueError: If a count is below 1 or the scale is not positive.
+
+    Source: Zhao 2017, Algorithm 1 (theory, section 1).
+    """
+    check_count("rows", rows)
+    check_count("surprises", surprises)
+    positive(scale, "scale")
+    return 9.0 * surprises / (4.0 * scale * rows)
+
+
+def quilt_price(tolerance: float, *, nearby: int = 0, quilt_influence: float = 0.0) -> float:
+    """Return the price of noise with a Markov quilt, ``(|N|+1) / (tau/3 - 4 b)``, ``inf`` if the quilt has no use.
+
+    Args:
+        tolerance: tau, in units of the query.
+        nearby: |N|, rows between the row and its quilt.
+        quilt_influence: b, the max-influence of the row on its quilt; at ``4 b >= tau/3`` the quilt does not count.
+    """
+    return (nearby + 1) * blanket_price(tolerance, blanket_influence=quilt_influence)
+
+
+def blanket_price(tolerance: float, *, blanket_influence: float = 0.0) -> float:
+    """Return the price of noise with the Markov blanket, ``1 / (tau/3 - 4 a)``, ``inf`` where not positive."""
+    positive(tolerance, "tolerance")
+    check_nonnegative("influence", blanket_influence)
+    room = tolerance / 3.0 - 4.0 * blanket_influence
+    return 1.0 / room if room > 0.0 else math.inf
+
+
+def zhao_n_star(
+    surprises: int, scale: float, tolerance: float, failure: float, *, blanket_influence: float = 0.0
+) -> float:
+    """Return the rows by Markov blankets, ``n_* = max{9 ln(4/beta)/tau^2, 9B/(4 sigma (tau/3 - 4a))}`` (P1).
+
+    With so many rows ``P[|Q_i(X) - Q_i(P)| >= tau] <= beta`` for each query i of Algorithm 1.
+
+    Args:
+        surprises: Number B of releases.
+        scale: sigma, in units of the query.
+        tolerance: tau, in units of the query.
+        failure: beta, in (0, 1), for one query.
+        blanket_influence: a = max_i a_i; 0 for independent rows.
+
+    Returns:
+        Rows, not rounded; ``inf`` where ``4 a >= tau/3``.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Zhao 2017, Theorem 1. Erratum 1: the proof applies Lemma 2 backwards, the condition is right; erratum 5:
+    for dependent rows the proof has an open gap.
+    """
+    price = blanket_price(tolerance, blanket_influence=blanket_influence)
+    return zhao_theorem_1_rows(surprises, scale, tolerance, failure, price=price)
+
+
+def zhao_n_sharp(
+    surprises: int,
+    scale: float,
+    tolerance: float,
+    failure: float,
+    *,
+    nearby: int = 0,
+    quilt_influence: float = 0.0,
+) -> float:
+    """Return the rows by Markov quilts, ``n_# = max{9 ln(4/beta)/tau^2, 9B(|N|+1)/(4 sigma (tau/3 - 4b))}`` (P1).
+
+    For several rows and quilts take the largest over rows of the smallest over quilts. See :func:`zhao_n_star`
+    for the promise, the arguments and the errata.
+
+    Args:
+        surprises: Number B of releases.
+        scale: sigma, in units of the query.
+        tolerance: tau, in units of the query.
+        failure: beta, in (0, 1), for one query.
+        nearby: |N_i|; 0 for independent rows.
+        quilt_influence: b_i; 0 for independent rows.
+
+    Returns:
+        Rows, not rounded; ``inf`` where ``4 b >= tau/3``.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Zhao 2017, Theorem 1.
+    """
+    check_nonnegative("nearby", nearby)
+    price = quilt_price(tolerance, nearby=nearby, quilt_influence=quilt_influence)
+    return zhao_theorem_1_rows(surprises, scale, tolerance, failure, price=price)
+
+
+def zhao_theorem_2_rows_as_printed(
+    radius: float, *, queries: int, surprises: int, confidence: float, slack: float
+) -> float:
+    """Return the rows of the printed (31), ``n_#(B, sigma, tau, beta)``, for comparison only (erratum 2).
+
+    It is smaller than the definition requires and promises nothing.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Zhao 2017, equation (31).
+    """
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
+    scale = zhao_theorem_2_calibration(radius, queries=queries, confidence=confidence, slack=slack).scale
+    return zhao_theorem_1_rows(surprises, scale, radius, 1.0 - confidence, price=independent_price(radius))
+
+
+def zhao_lemma_1(rows: int, *, tolerance: float, epsilon: float, sensitivity: float | None = None) -> float:
+    """Return the failure probability of one chosen query, ``4 exp(-tau^2 / (9 n Delta^2))`` (statement P4).
+
+    Args:
+        rows: Number n of rows.
+        tolerance: tau, in units of the query.
+        epsilon: Bayesian privacy loss of the choice; for independent rows its pure privacy loss.
+        sensitivity: Delta, by default 1/n: a statistical query.
+
+    Returns:
+        A bound on ``P[|Y(X) - Y(P)| >= tau]``, at most 1.
+
+    Raises:
+        ValueError: If `epsilon` is above ``tau / (3 n Delta)`` or an argument is out of its range.
+
+    Source: Zhao 2017, Lemma 1. Erratum 5: the proof uses bounded differences of the rows, so it needs them
+    independent.
+    """
+    check_count("rows", rows)
+    positive(tolerance, "tolerance")
+    check_nonnegative("epsilon", epsilon)
+    step = 1.0 / rows if sensitivity is None else sensitivity
+    positive(step, "sensitivity")
+    allowed = tolerance / (3.0 * rows * step)
+    if epsilon > allowed * (1.0 + 1e-12):
+        raise ValueError(f"epsilon is {epsilon:.6g}, above tolerance/(3 n sensitivity) = {allowed:.6g}. Add noise.")
+    return min(1.0, 4.0 * math.exp(-(tolerance**2) / (9.0 * rows * step**2)))
+
+
+def zhao_lemma_2(epsilon: float, *, nearby: int = 0, quilt_influence: float = 0.0) -> float:
+    """Return the Bayesian privacy loss by a quilt, ``(|N|+1) eps' + 4 b``, or ``eps'`` for independent rows (P5).
+
+    The lemma reads: eps'-DP implies eps-BDP for ``eps' = min_i max_Q (eps - 4 b_i)/(|N_i|+1)``. This is that
+    sentence read forwards for one row and quilt; take the largest over rows of the smallest over quilts (erratum 1).
+
+    Raises:
+        ValueError: If an argument is negative.
+
+    Source: Zhao 2017, Lemma 2.
+    """
+    check_nonnegative("epsilon", epsilon)
+    check_nonnegative("nearby", nearby)
+    check_nonnegative("quilt_influence", quilt_influence)
+    return (nearby + 1) * epsilon + 4.0 * quilt_influence
+
+
+def zhao_lemma_3(epsilon: float, *, blanket_influence: float = 0.0) -> float:
+    """Return the Bayesian privacy loss by the blanket, ``eps' + 4 a``, or ``eps'`` for independent rows (P5).
+
+    Raises:
+        ValueError: If an argument is negative.
+
+    Source: Zhao 2017, Lemma 3 read forwards (erratum 1).
+    """
+    return zhao_lemma_2(epsilon, quilt_influence=blanket_influence)
+
+
+def thresholdout_zhao2017(
+    *, rows: int, queries: int, surprises: int, tolerance: float, confidence: float = 0.95,
+    slack: float = 1.0 / 3.0, **shared: Any,
+) -> Thresholdout:  # fmt: skip
+    """Return the mechanism of Zhao 2017, Theorem 2 (P2), with the promise that S1 proves for its scales.
+
+    Args:
+        rows: Number of sealed rows.
+        queries: Number of queries m.
+        surprises: Number of releases B.
+        tolerance: tau, the half-width that Theorem 2 is after.
+        confidence: 1 - beta, in (0, 1).
+        slack: c in (0, 1).
+        **shared: ``dependence`` and ``unit``, as in `Thresholdout`.
+    """
+    found = zhao_theorem_2_calibration(tolerance, queries=queries, confidence=confidence, slack=slack)
+    return Thresholdout(
+        rows=rows, queries=queries, surprises=surprises, confidence=confidence, threshold=found.threshold,
+        threshold_scale=found.scale, comparison_scale=2.0 * found.scale, answer_scale=4.0 * found.scale, **shared,
+    )  # fmt: skip
+
+
+def thresholdout_dwork2015(
+    *, rows: int, queries: int, surprises: int, tolerance: float, confidence: float = 0.95, **shared: Any
+) -> Thresholdout:
+    """Return the mechanism of Dwork et al., NIPS 2015, Theorem 25, with the promise that S1 proves.
+
+    Args:
+        rows: Number of sealed rows.
+        queries: Number of queries m.
+        surprises: Number of releases B.
+        tolerance: tau, the half-width that Theorem 25 is after.
+        confidence: 1 - beta, in (0, 1).
+        **shared: ``dependence`` and ``unit``, as in `Thresholdout`.
+    """
+    found = dwork_theorem_25_calibration(tolerance, queries=queries, confidence=confidence)
+    return Thresholdout(
+        rows=rows, queries=queries, surprises=surprises, confidence=confidence, threshold=found.threshold,
+        threshold_scale=2.0 * found.scale, comparison_scale=4.0 * found.scale, answer_scale=found.scale, **shared,
+    )  # fmt: skip

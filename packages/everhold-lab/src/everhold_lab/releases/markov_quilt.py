@@ -225,7 +225,14 @@ def search_from_law(
             f"Use at most {MOST_ROWS_FROM_A_LAW:,} rows, or let it start stationary.",
             rows=rows,
         )
-    laws = _laws(transition, law, rows)
+    laws, possible = [law], law > 0.0
+    for _ in range(rows - 1):
+        laws.append(laws[-1] @ transition)
+        possible = (possible.astype(np.float64) @ (transition > 0.0)) > 0.0
+        if np.any(laws[-1][possible] < TINY):
+            raise DependenceError(
+                "A state of the chain has a positive probability below 1e-290. Merge the rarest states."
+            )
     forward, possible = powers_of(transition, rows - 1)
     right = log_ratios(forward, possible)
     found = []
@@ -238,19 +245,6 @@ def search_from_law(
         sides = np.where(pairs, left, -math.inf), np.where(pairs, right[: rows - 1 - row], -math.inf)
         found.append(_best_of_row(*sides, row=row, rows=rows, epsilon=epsilon))
     return _collected(found)
-
-
-def _laws(transition: NDArray[np.float64], law: NDArray[np.float64], rows: int) -> list[NDArray[np.float64]]:
-    """Return the law of every row, and reject positive probabilities too small for a float."""
-    laws, possible = [law], law > 0.0
-    for _ in range(rows - 1):
-        laws.append(laws[-1] @ transition)
-        possible = (possible.astype(np.float64) @ (transition > 0.0)) > 0.0
-        if np.any(laws[-1][possible] < TINY):
-            raise DependenceError(
-                "A state of the chain has a positive probability below 1e-290. Merge the rarest states."
-            )
-    return laws
 
 
 def _best_of_row(
@@ -449,7 +443,29 @@ class MarkovQuiltMechanism(Display):
     @cached_property
     def found(self) -> _QuiltSearch:
         """The best quilt of every row."""
-        return _searched(self)
+        model, rows, epsilon = self.model, self.rows, self.epsilon
+        exact = self.search == "exact"
+        if isinstance(model, MarkovChain):
+            return chain_search(model, rows=rows, epsilon=epsilon, exact=exact)
+        law = model.model if isinstance(model, Network) else model
+        if not isinstance(law, FactorModel):
+            raise DependenceError(
+                f"The model is {law.kind.replace('_', ' ')!r}, which has no quilts with a "
+                "finite influence. Pass a Markov chain or a network of discrete states.",
+                kind=law.kind,
+            )
+        if not exact:
+            raise DependenceError("The approximate search is for chains. Pass search='exact' for a network.")
+        if law.nodes != rows:
+            raise DependenceError(
+                f"The network has {law.nodes} nodes, and there are {rows} rows. "
+                "Pass a network with one node for each row.",
+                nodes=law.nodes,
+                rows=rows,
+            )
+        found = [_best_quilt(law, row, epsilon) for row in range(law.nodes)]
+        quilts, influence, scale = zip(*found, strict=True)
+        return _NetworkSearch(quilts, np.array(influence), np.array(scale))
 
     @property
     def scale(self) -> float:
@@ -558,29 +574,6 @@ def _law(model: DependenceModel | FactorModel) -> str:
     return f"a given network of {model.nodes:,} nodes" if isinstance(model, FactorModel) else model.kind
 
 
-def _searched(mechanism: MarkovQuiltMechanism) -> _QuiltSearch:
-    model, rows, epsilon = mechanism.model, mechanism.rows, mechanism.epsilon
-    exact = mechanism.search == "exact"
-    if isinstance(model, MarkovChain):
-        return chain_search(model, rows=rows, epsilon=epsilon, exact=exact)
-    law = model.model if isinstance(model, Network) else model
-    if not isinstance(law, FactorModel):
-        raise DependenceError(
-            f"The model is {law.kind.replace('_', ' ')!r}, which has no quilts with a "
-            "finite influence. Pass a Markov chain or a network of discrete states.",
-            kind=law.kind,
-        )
-    if not exact:
-        raise DependenceError("The approximate search is for chains. Pass search='exact' for a network.")
-    if law.nodes != rows:
-        raise DependenceError(
-            f"The network has {law.nodes} nodes, and there are {rows} rows. Pass a network with one node for each row.",
-            nodes=law.nodes,
-            rows=rows,
-        )
-    return _network(law, epsilon=epsilon)
-
-
 @dataclass(frozen=True, slots=True)
 class _NetworkSearch:
     quilts: tuple[Quilt, ...]
@@ -593,12 +586,6 @@ class _NetworkSearch:
 
     def quilt(self, row: int) -> Quilt:
         return self.quilts[row]
-
-
-def _network(model: FactorModel, *, epsilon: float) -> _NetworkSearch:
-    found = [_best_quilt(model, row, epsilon) for row in range(model.nodes)]
-    quilts, influence, scale = zip(*found, strict=True)
-    return _NetworkSearch(quilts, np.array(influence), np.array(scale))
 
 
 def _best_quilt(model: FactorModel, row: int, epsilon: float) -> tuple[Quilt, float, float]:

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 import everhold as eh
 from everhold.randomness import SeededNoise
-from everhold_lab.releases import PermuteAndFlip, SparseVector
-from everhold_lab.theory.classical import minimisation_radius
-from everhold_lab.theory.post_selection import exact_max_information
+from everhold_lab.published.classical import minimisation_radius
+from everhold_lab.published.post_selection import exact_max_information
+from everhold_lab.releases import PermuteAndFlip
 from everhold_privacy.curves import GaussianCurve
 from everhold_privacy.guarantees import gaussian_exceedance, transfer_radius
 from everhold_privacy.mechanisms.privacy_budget import VectorNoise
+from everhold_privacy.mechanisms.sparse_vector import SparseVector
 from everhold_privacy.minimisation import gradient_regret
 from everhold_privacy.networks.factors import Factor, FactorModel
 

@@ -17,7 +17,6 @@ from everhold.mechanisms.presentation import Presentation
 from everhold_privacy.curves import ZeroConcentratedCurve
 from everhold_privacy.guarantees import gaussian_exceedance, gaussian_norm_allowance
 from everhold_privacy.mechanisms.additive import GaussianNoise
-from everhold_privacy.queries.gradient import SHRINKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +32,9 @@ CREDITS = 100
 """Price of a mean at the planned scale."""
 
 _MOST_CREDITS = 10**6  # for one answer
+
+SHRINKAGE = 2.0**-38
+"""Relative shortening of every vector, larger than the rounding error in the length of 10,000 numbers."""
 
 
 class CreditAccounting(Accounting["PrivacyBudget"]):

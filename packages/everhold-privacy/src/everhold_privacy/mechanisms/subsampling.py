@@ -104,6 +104,7 @@ class SubsampledBitsCurve(PrivacyCurve):
     def _log_delta(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         from scipy.stats import binom  # slow to import, and needed here alone
 
+        # More than `told` draws are informative with probability exp(log_missed) at most.
         rate = self.coins + (1.0 - self.coins) * self.share
         third = -_LOG_MISSED / 3.0
         excess = third + math.sqrt(third * third - 2.0 * _LOG_MISSED * self.draws * rate * (1.0 - rate))
@@ -224,15 +225,24 @@ def _information_with(rows: int, coins: float, extra: float) -> float:
     told += (rows - ones) * _kl(mean, _guess(ones, rows, extra), coins)
     largest = float(told.max())
     if rows // 2 > _SCANNED:
-        least, divisor = _SCANNED, rows - 1 + 2.0 * extra
-        slack = (1.0 + 2.0 / (rows - 2)) * (rows / divisor) ** 2
-        ends = max(least / (least - 1.0) / divisor, slack / rows)
-        largest = max(largest, (1.0 - coins) * (0.5 * (ends + slack * (2.0 * extra / rows + extra * extra / least))))
+        largest = max(largest, (1.0 - coins) * _middle(rows, extra))
     return largest * (1.0 + 1e-9)
 
 
 def _guess(others: NDArray[np.float64], rows: int, extra: float) -> NDArray[np.float64]:
     return np.asarray((np.maximum(others, 0.0) + extra) / (rows - 1 + 2.0 * extra))
+
+
+def _middle(rows: int, extra: float) -> float:
+    """Return the bound for more than `_SCANNED` ones and zeros, by ``kl(p || q) <= (p-q)^2 / (2 min x(1-x))``.
+
+    With p the share of ones, at most 1/2: ``|p - q|`` is at most ``(1-p)/N`` for a one and ``(p+t)/N`` for a zero,
+    ``N = n - 1 + 2t``, ``t <= 1/2``. What comes out is linear in p, so that its ends suffice.
+    """
+    least, divisor = _SCANNED, rows - 1 + 2.0 * extra
+    slack = (1.0 + 2.0 / (rows - 2)) * (rows / divisor) ** 2
+    ends = max(least / (least - 1.0) / divisor, slack / rows)
+    return 0.5 * (ends + slack * (2.0 * extra / rows + extra * extra / least))
 
 
 def _kl(mean: NDArray[np.float64], guess: NDArray[np.float64], coins: float) -> NDArray[np.float64]:

@@ -143,6 +143,7 @@ def row_classes(parts: NetworkParts) -> tuple[RowClass, ...]:
     Per row: a coupling away from it if its component is a tree, otherwise the whole component; and quilts with their
     influences. Latent nodes may carry influence, but only rows are counted.
     """
+    # Row counts for the bounds: 1 to 16, steps of a fifth, the sizes of components if they are few, and the largest.
     sizes = parts.component_rows[parts.counted]
     largest = int(sizes.max())
     steps = 16 * 1.2 ** np.arange(1, 1 + max(0, math.ceil(math.log(max(largest / 16, 1.0), 1.2))))

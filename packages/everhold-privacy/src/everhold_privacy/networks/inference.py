@@ -429,10 +429,9 @@ class Junction:
             if up not in inside:
                 inside.add(up)
                 heapq.heappush(front, (self.place[up], up))
-        inside, top = sorted(inside), front[0][1]
-        tables = [table for node in inside for table in self.own[node]]
-        tables += [self.upward[child] for node in inside for child in self.below[node] if child not in inside]
-        return eliminate([*tables, self.downward[top]], wanted, self.states)
+        tables = [table for node in sorted(inside) for table in self.own[node]]
+        tables += [self.upward[child] for node in sorted(inside) for child in self.below[node] if child not in inside]
+        return eliminate([*tables, self.downward[front[0][1]]], wanted, self.states)
 
 
 @lru_cache(maxsize=8)

@@ -23,7 +23,7 @@ from everhold.sealing.rows.code_trials import (
     sealed_values,
     varied_rows,
 )
-from everhold_privacy.mechanisms.privacy_budget import VectorNoise, largest_scale
+from everhold_privacy.mechanisms.privacy_budget import SHRINKAGE, VectorNoise, largest_scale
 from everhold_privacy.queries.priced import (
     MechanismResult,
     Paid,
@@ -282,9 +282,6 @@ def gradient(
 
 LARGEST_VECTOR_UNIT = 2**30
 """Largest grid on which the squares of a vector are summed exactly in 64 bits."""
-
-SHRINKAGE = 2.0**-38
-"""Relative shortening of every vector, larger than the rounding error in the length of 10,000 numbers."""
 
 
 def shortened(vectors: NDArray[np.float64], *, clip: float) -> NDArray[np.float64]:

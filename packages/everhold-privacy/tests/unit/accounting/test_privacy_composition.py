@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from everhold_lab.theory.curves import ApproximateCurve
+from everhold_lab.published.classical import ApproximateCurve
 from everhold_privacy.curves import ComposedCurve, GaussianCurve, GroupCurve, PureCurve, ZeroConcentratedCurve, composed
 
 EPSILON = np.linspace(0, 4, 41)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold_lab.theory.curves import ApproximateCurve
+from everhold_lab.published.classical import ApproximateCurve
 from everhold_privacy.curves import GaussianCurve, PrivacyCurve, PureCurve, ZeroConcentratedCurve
 
 TARGET = 1e-12

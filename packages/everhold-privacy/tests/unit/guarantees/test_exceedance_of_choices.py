@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everhold_lab.releases.selection import PermuteAndFlip
+from everhold_lab.releases.one_shot import PermuteAndFlip
 from everhold_privacy.guarantees import exponential_exceedance, permute_and_flip_exceedance
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from everhold_lab.theory.curves import ApproximateCurve
+from everhold_lab.published.classical import ApproximateCurve
 from everhold_privacy.curves import PureCurve
 from everhold_privacy.leakage import LeakageCurve, RowClass, Spread
 

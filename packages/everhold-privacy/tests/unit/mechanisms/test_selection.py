@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from everhold.randomness import SecureNoise, SeededNoise
-from everhold_lab.releases.selection import PermuteAndFlip
-from everhold_lab.theory.classical import exponential_utility
+from everhold_lab.published.classical import exponential_utility
+from everhold_lab.releases.one_shot import PermuteAndFlip
 from everhold_privacy.curves import BoundedRangeCurve, PureCurve
 from everhold_privacy.mechanisms import selection
 from everhold_privacy.mechanisms.selection import ExponentialMechanism

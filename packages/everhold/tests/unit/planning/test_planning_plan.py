@@ -28,7 +28,7 @@ from everhold.planning.request import (
     tuned_mechanism,
 )
 from everhold_lab.published import STATEMENTS, zhao_theorem_2_rows
-from everhold_lab.theory.classical import best_radius
+from everhold_lab.published.classical import best_radius
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold_privacy.mechanisms.thresholdout import Thresholdout, _with_least_threshold
 

@@ -9,8 +9,8 @@ from everhold.planning import plan
 from everhold.planning.inverse import published_bound, published_rows_needed, published_statements
 from everhold.planning.request import LEAST_RADIUS, PlanRequest
 from everhold_lab.published import zhao_theorem_2_rows
-from everhold_lab.theory.bayesian_privacy import chain_privacy_for
-from everhold_lab.theory.classical import best_radius
+from everhold_lab.published.bayesian_privacy import chain_privacy_for
+from everhold_lab.published.classical import best_radius
 
 LABEL = "published, proof incomplete"
 SESSION = {"queries": 100, "surprises": 2, "confidence": 0.95, "slack": 1 / 3}
