@@ -279,3 +279,8 @@ def _arrived(column: NDArray[Any], kind: ColumnKind) -> NDArray[Any]:
     empty: Any = _EMPTY.get(kind, "")
     kept = np.where(missing, empty, plain)
     return np.ma.MaskedArray(kept.astype(np.asarray(empty).dtype if kind in _EMPTY else object), mask=missing)
+
+
+def row_count(table: Engine) -> int:
+    """Return the number of rows of a table, counted by its engine."""
+    return int(table.rows(f"SELECT count(*) FROM {table.source} AS {table.dialect.rows}")[0][0])

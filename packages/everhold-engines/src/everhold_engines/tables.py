@@ -36,8 +36,9 @@ from everhold.sealing.rows.row_store import ENGINE_VARIABLE, SealedRows, is_tabl
 from everhold.sealing.splits import check_equal_rows, distinguishing_column
 from everhold.sealing.storage import TRAINING_FILE
 from everhold.values.expressions.tree import quoted
-from everhold_engines.column_copies import ColumnCopies, TableSide, share_of_values
+from everhold_engines.column_copies import ColumnCopies, TableSide, row_count, share_of_values
 from everhold_engines.conformance import conformance
+from everhold_engines.sql.compiler import group_sizes_sql
 from everhold_engines.watermark import keyed_fingerprint
 
 if TYPE_CHECKING:
@@ -78,9 +79,8 @@ class TableStructure(FileStructure):
     def group_sizes(self, column: str) -> dict[int, int]:
         """Return the number of groups of each size, counted by the engine."""
         self._ids(column)
-        engine, of = self._copies.engine, self._copies.engine.dialect
-        sizes = f"SELECT count(*) AS size FROM {engine.source} AS {of.rows} GROUP BY {of.column(column)}"
-        found = engine.rows(f"SELECT size, count(*) AS number FROM ({sizes}) AS sizes GROUP BY size")
+        engine = self._copies.engine
+        found = engine.rows(group_sizes_sql(engine.source, group_by=column, dialect=engine.dialect))
         return {int(size): int(number) for size, number in sorted(found)}
 
     def apart(self) -> frozenset[str]:
@@ -214,7 +214,7 @@ def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapp
         table = engine.beside(str(facts["table"])).pinned(facts)
         if table.columns() != columns:
             fault = "its columns differ"
-        elif (rows := _count(table)) != facts["rows"]:
+        elif (rows := row_count(table)) != facts["rows"]:
             fault = f"it has {rows:,} rows"
     except (HoldoutRejected, QueryRejected):
         fault = "it cannot be read, or is no plain table"
@@ -224,10 +224,6 @@ def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapp
             f"{fault}. Restore its {facts['rows']:,} rows in the same columns, and add new rows to another table."
         )
     return table
-
-
-def _count(table: Engine) -> int:
-    return int(table.rows(f"SELECT count(*) FROM {table.source} AS {table.dialect.rows}")[0][0])
 
 
 _SECRET = re.compile(r"://[^/@\s]*:[^/@\s]*@|(password|passwd|token|secret)\s*=", re.IGNORECASE)
@@ -296,7 +292,7 @@ def copied_table(
         )
     with progress("checking the table", 5) as line:
         pinned = keyed_fingerprint(engine, key)
-        rows = int(engine.rows(f"SELECT count(*) FROM {engine.source} AS {engine.dialect.rows}")[0][0])
+        rows = row_count(engine)
         if not rows:
             raise HoldoutRejected("The holdout table is empty. Pass at least one row.")
         line(1)
@@ -378,7 +374,7 @@ def _training_side(engine: Engine, training: SealableTable, columns: dict[str, C
     """Return the table of training rows, after a check that it has the same columns and at least one row."""
     table = table_beside(engine, training)
     check_same_columns(columns, table.columns())
-    rows = int(table.rows(f"SELECT count(*) FROM {table.source} AS {table.dialect.rows}")[0][0])
+    rows = row_count(table)
     if not rows:
         raise HoldoutRejected("The training table is empty. Pass at least one row.")
     return TableSide(table, columns, rows, "training")

@@ -18,7 +18,7 @@ from everhold.sealing.arrivals import ArrivedFiles, check_arriving_labels, other
 from everhold.sealing.intake.checks import check_row_ids
 from everhold.sealing.rows.row_store import ENGINE_VARIABLE
 from everhold.values.expressions import ColumnKind
-from everhold_engines.column_copies import TableSide
+from everhold_engines.column_copies import TableSide, row_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -170,7 +170,7 @@ def arriving_rows(part: Any, before: Any, schema: Schema, training_ids: set[Any]
     if dict(columns) != dict(schema.columns):
         raise other_columns(columns, schema)
     digest = keyed_fingerprint(part, key)
-    rows = int(part.rows(f"SELECT count(*) FROM {part.source} AS {part.dialect.rows}")[0][0])
+    rows = row_count(part)
     if not rows:
         raise HoldoutRejected(
             f"No rows arrived from {part.watermark.since} to {part.watermark.until}. Pass a later until=."
