@@ -1,7 +1,6 @@
 """The law of real transcripts on tiny data sets, enumerated and held against the curve that a mechanism publishes."""
 
 import itertools
-from functools import cache
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from everhold_privacy.mechanisms.thresholdout import Thresholdout
 @pytest.fixture(autouse=True)
 def without_intervals(monkeypatch):
     """They take most of the time of an answer and are functions of the released values, which are all that is read."""
-    monkeypatch.setattr(Thresholdout, "_margin_and_epsilon", cache(Thresholdout._margin_and_epsilon))
     monkeypatch.setattr(Thresholdout, "transferred", lambda _, values, **how: (values, values))
 
 
