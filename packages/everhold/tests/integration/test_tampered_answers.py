@@ -255,10 +255,10 @@ def test_the_same_array_with_a_forged_entry_is_not_answered(tmp_path):
 
 
 def test_a_seal_is_of_this_entry_and_this_key():
-    from everhold.ledger.chain import entry_seal
+    from everhold.ledger.chain import seal_of
 
     seals = {
-        entry_seal(key, holdout=holdout, entry_hash=entry)
+        seal_of(key, holdout=holdout, entry=entry)
         for key in (b"a", b"b") for holdout in ("x", "y") for entry in ("1", "2")
     }  # fmt: skip
     assert len(seals) == 8

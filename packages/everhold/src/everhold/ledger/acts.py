@@ -724,14 +724,20 @@ class Head:
         charged: Sum of all charges.
         entry_hash: Hash of the last entry, or of the sealed holdout before the first.
         queries_hash: SHA-256 of the fingerprints of all queries, in order.
-        state: The mechanism's state (secret).
+        written: The mechanism's state as canonical JSON (secret).
     """
 
     sequence: int
     charged: int
     entry_hash: str
     queries_hash: str
-    state: dict[str, Any] = field(repr=False)
+    written: str = field(repr=False)
+
+    @cached_property
+    def state(self) -> dict[str, Any]:
+        """The mechanism's state, for reading only (secret)."""
+        found: dict[str, Any] = json.loads(self.written)
+        return found
 
     @cached_property
     def accounts(self) -> Accounts:

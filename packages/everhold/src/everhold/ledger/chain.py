@@ -107,7 +107,7 @@ def holdout_hash(*, holdout: str, name: str, created: str, configuration: str) -
 def entry_hash(entry: HashedEntry) -> str:
     """Return the hash of an entry, computed from all its other fields.
 
-    Written out, because all entries are read often, and twice as fast so.
+    The text is written out, which takes half the time of an encoder, because all entries are read often.
 
     Raises:
         TypeError: If a field is not of its type.
@@ -123,15 +123,10 @@ def entry_hash(entry: HashedEntry) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def entry_seal(key: bytes, *, holdout: str, entry_hash: str) -> str:
-    """Return the seal of an entry: HMAC-SHA256 of its hash."""
-    text = f'{{"entry":{_quoted(entry_hash)},"holdout":{_quoted(holdout)}}}'
-    return hmac.digest(key, text.encode(), "sha256").hex()
-
-
 def seal_of(key: bytes, **fields: str | int) -> str:
-    """Return the seal of a state, a head or a checkpoint: HMAC-SHA256 of its named fields."""
-    return hmac.digest(key, _ENCODER.encode(fields).encode(), "sha256").hex()
+    """Return the seal of an entry, a state, a head or a checkpoint: HMAC-SHA256 of its named fields as JSON."""
+    lines = (f'"{name}":{_quoted(value) if isinstance(value, str) else value}' for name, value in fields.items())
+    return hmac.digest(key, f"{{{','.join(sorted(lines))}}}".encode(), "sha256").hex()
 
 
 # Index of a ledger's queries in a process, so that none can be taken away from it unnoticed.

@@ -62,12 +62,10 @@ class Reached:
     @classmethod
     def of(cls, head: Head) -> Reached:
         """Return the public facts about a head."""
-        accounts = head.accounts
-        asked = accounts.queries_among(head.sequence)
-        state = head.state.get("mechanism", {})
+        accounts, state = head.accounts, head.state.get("mechanism", {})
         return cls(
-            accounts.lost.generation, head.sequence, head.entry_hash, asked, head.charged, accounts.closed,
-            state.get("labels", 0), state.get("asked", 0),
+            accounts.lost.generation, head.sequence, head.entry_hash, accounts.queries_among(head.sequence), head.charged,
+            accounts.closed, state.get("labels", 0), state.get("asked", 0),
         )  # fmt: skip
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:

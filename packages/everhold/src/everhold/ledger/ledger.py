@@ -26,7 +26,7 @@ from sqlalchemy.sql.functions import GenericFunction
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError, Unavailable
 from everhold.ledger.acts import Head
-from everhold.ledger.chain import HASHED, EntryIndex, HashedEntry, canonical, entry_hash, entry_seal, seal_of
+from everhold.ledger.chain import HASHED, EntryIndex, HashedEntry, canonical, entry_hash, seal_of
 from everhold.ledger.database import database_errors, queries_in_order
 from everhold.ledger.head_file import RECOVER, Reached
 from everhold.ledger.records import Committed, Entry, EntryDraft, Numbers, Outcome
@@ -257,7 +257,7 @@ class Ledger:
                 if not isinstance(part, _Appended):
                     after, reached = self._stored.head(group.connection, self.head_file)
                     asked = self._index(group.connection, after, self.database.indexes.get(self.holdout))
-                    part = _Appended(self, after, reached, asked, after, canonical(after.state), asked.digest)
+                    part = _Appended(self, after, reached, asked, after, asked.digest)
                     group.parts[self.holdout] = part
                 known = {each: part.answers[each] for each in fingerprints if each in part.answers}
                 if stored := [each for each in fingerprints if each in part.asked]:
@@ -270,7 +270,7 @@ class Ledger:
                 if fingerprint not in known:
                     fresh.setdefault(fingerprint, index)
             earlier = partial(self._stored.all_entries, group.connection, after)
-            transaction = Transaction(json.loads(part.state), [*fresh.values()], earlier)
+            transaction = Transaction(json.loads(after.written), [*fresh.values()], earlier)
             yield transaction
             if transaction.taken:
                 known |= part.append(queries, transaction.taken, canonical(transaction.state))
@@ -360,7 +360,6 @@ class _Appended:
         reached: State of the head file before these entries.
         asked: All queries before these entries.
         head: Head of the ledger after these entries.
-        state: State after these entries, as canonical JSON. Secret.
         digest: Digest of all queries up to the last of these entries.
         rows: The new entries.
         answers: Sequence number and answer of each new entry, by fingerprint.
@@ -371,7 +370,6 @@ class _Appended:
     reached: Reached | None
     asked: EntryIndex
     head: Head
-    state: str = field(repr=False)
     digest: Any
     rows: list[dict[str, Any]] = field(default_factory=list)
     answers: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -403,13 +401,12 @@ class _Appended:
                 "previous_hash": previous,
             }
             previous = entry_hash(HashedEntry(holdout=holdout, **fields))
-            seal = entry_seal(key, holdout=holdout, entry_hash=previous)
+            seal = seal_of(key, holdout=holdout, entry=previous)
             rows.append({"holdout_id": holdout, **fields, "entry_hash": previous, "entry_seal": seal})
             added[query.fingerprint] = sequence, answer
             digest.update(query.fingerprint.encode())
             charged += outcome.charged
-        self.head = Head(last, charged, previous, digest.hexdigest(), json.loads(state))
-        self.state, self.digest = state, digest
+        self.head, self.digest = Head(last, charged, previous, digest.hexdigest(), state), digest
         self.rows += rows
         self.answers |= added
         return added
@@ -421,7 +418,7 @@ class _Appended:
         holdout, found, head = self.ledger.holdout, self.found, self.head
         after: dict[str, Any] = {
             "sequence": head.sequence, "charged": head.charged, "entry_hash": head.entry_hash,
-            "queries_hash": head.queries_hash, "state": self.state,
+            "queries_hash": head.queries_hash, "state": head.written,
         }  # fmt: skip
         seal = seal_of(self.ledger.seal_key, holdout=holdout, **after)
         expected = {"holdout": holdout, "from_sequence": found.sequence, "from_hash": found.entry_hash}
@@ -581,7 +578,7 @@ class SealedReader:
                 "The ledger's last state was not sealed with this key. Check that the key "
                 "is the steward's, then run 'everhold ledger verify'."
             )
-        found = Head(**{**fields, "state": json.loads(fields["state"])})  # it is what was written
+        found = Head(written=fields.pop("state"), **fields)
         if known is not None:
             known.check(Reached.of(found), lambda: self._hash_of_entry(connection, known.sequence))
         return found, known
@@ -631,7 +628,7 @@ class SealedReader:
         """
         try:
             known = entry_hash(HashedEntry(*row[:-2]))
-            seal = entry_seal(self.key, holdout=row[0], entry_hash=known)
+            seal = seal_of(self.key, holdout=row[0], entry=known)
             unaltered = row[-2] == known and hmac.compare_digest(row[-1], seal)
         except (TypeError, ValueError):  # another kind of value
             unaltered = False

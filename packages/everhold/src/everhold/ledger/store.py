@@ -207,7 +207,7 @@ class LedgerStore:
         connection.execute(insert(holdouts), {"id": holdout, **public})
         connection.execute(insert(head), {"holdout_id": holdout, **first, "head_seal": seal})
         if new.head_file is not None:
-            new.head_file(holdout).create(Reached.of(Head(**{**first, "state": json.loads(first["state"])})))
+            new.head_file(holdout).create(Reached.of(Head(written=first.pop("state"), **first)))
         return HoldoutRecord(holdout, new.name, created, json.loads(public["configuration"]))
 
     def names(self) -> list[str]:
@@ -242,8 +242,9 @@ class LedgerStore:
             return Ledger(self.database, holdout_id, seal_key, head_file).head()
         with self.database.transaction() as connection, database_errors():
             row = find_head(connection, holdout_id)
-        fields = {name: value for name, value in row.items() if name not in ("holdout_id", "head_seal")}
-        return Head(**{**fields, "state": _read(row["state"])})
+        _read(row["state"])
+        fields = {name: value for name, value in row.items() if name not in ("holdout_id", "head_seal", "state")}
+        return Head(written=row["state"], **fields)
 
     def find(self, holdout_id: str, query: str, *, seal_key: bytes) -> Entry | None:
         """Return a query's entry, or None. See `Ledger.find`."""

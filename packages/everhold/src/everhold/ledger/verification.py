@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.display import Display, html_sentences, html_table
 from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger.acts import ARRIVAL, Accounts, EntryCounts
-from everhold.ledger.chain import HASHED, HashedEntry, canonical_object, entry_hash, entry_seal, holdout_hash, seal_of
+from everhold.ledger.chain import HASHED, HashedEntry, canonical_object, entry_hash, holdout_hash, seal_of
 from everhold.ledger.checkpoints import Checkpoint
 from everhold.progress import progress
 
@@ -354,7 +354,7 @@ def _carries_seal(row: Mapping[str, Any], holdout: str, seal_key: bytes | None) 
     """Return whether an entry has a valid seal for this key, False without a key."""
     if seal_key is None or not isinstance(row["entry_seal"], str):
         return False
-    seal = entry_seal(seal_key, holdout=holdout, entry_hash=row["entry_hash"])
+    seal = seal_of(seal_key, holdout=holdout, entry=row["entry_hash"])
     return hmac.compare_digest(seal.encode(), row["entry_seal"].encode())
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.ledger.chain import HashedEntry, canonical, entry_hash, entry_seal, holdout_hash, seal_of
+from everhold.ledger.chain import HashedEntry, canonical, entry_hash, holdout_hash, seal_of
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -58,7 +58,7 @@ def test_the_hash_of_an_entry():
 def test_the_seals():
     state = '{"holdout":"id","sequence":3,"state":"{}"}'
     head = '{"charged":2,"entry_hash":"h","holdout":"id","queries_hash":"q","sequence":3,"state":"{}"}'
-    assert entry_seal(b"key", holdout="id", entry_hash="h") == sealed('{"entry":"h","holdout":"id"}')
+    assert seal_of(b"key", holdout="id", entry="h") == sealed('{"entry":"h","holdout":"id"}')
     assert seal_of(b"key", holdout="id", sequence=3, state="{}") == sealed(state)
     at = {"sequence": 3, "charged": 2, "entry_hash": "h", "queries_hash": "q"}
     assert seal_of(b"key", holdout="id", state="{}", **at) == sealed(head)
