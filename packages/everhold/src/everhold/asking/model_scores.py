@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from everhold.answers import Answer
 from everhold.arguments import as_float, brief
-from everhold.asking.arrivals.growth import current
 from everhold.asking.query_executor import ask_apart
-from everhold.asking.session import USUAL_FIT
+from everhold.asking.session import USUAL_FIT, current
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.queries.makers import difference

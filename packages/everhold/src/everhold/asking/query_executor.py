@@ -260,6 +260,22 @@ class QueryExecutor:
 
         return since(state, self.place.before)
 
+    def opened(self, data: dict[str, Any], pricing: Pricing, *, new: int) -> tuple[State, Accounts]:
+        """Return the mechanism's state and the accounts in a ledger state. Check that new entries can be answered.
+
+        Args:
+            data: State of the ledger.
+            pricing: Prices of the entries. After the unsealing, only members of declared families are answered.
+            new: Number of entries that are new.
+
+        Raises:
+            QueryRejected: If the study was unsealed. Nothing is charged.
+        """
+        state, accounts = self.state_from(data), Accounts.from_state(data)
+        if accounts.closed and new and not pricing.asks_nothing:
+            raise QueryRejected(CLOSED_STUDY)
+        return state, accounts
+
     @cached_property
     def _settings(self) -> str:
         """Digest of the holdout's settings, which every stored state includes. Computed once."""
@@ -324,17 +340,6 @@ class Execution:
         with declared_code() if self.plan.pricing.asks_nothing else nullcontext():
             return self.plan.evaluate(self.executor.sealed, places)
 
-    def opened(self, data: dict[str, Any], *, new: int) -> tuple[State, Accounts]:
-        """Return the mechanism's state and the accounts in a ledger state. Check that new entries can be answered.
-
-        Raises:
-            QueryRejected: If there is one, no member of a declared family, and the study was unsealed. Nothing is
-                charged.
-        """
-        state, accounts = self.executor.state_from(data), Accounts.from_state(data)
-        check_open(accounts, new=new, pricing=self.plan.pricing)
-        return state, accounts
-
     def answer(
         self, transaction: Transaction, new: Sequence[int], turn: Sequence[int],
         known: tuple[Any, Mapping[int, int]] | None = None,
@@ -351,7 +356,8 @@ class Execution:
             known: Secret values that are evaluated already, and the index in them of each of these entries. None to
                 evaluate the entries here.
         """
-        state, accounts = self.opened(transaction.state, new=len(new))
+        executor, most = self.executor, self.plan.pricing.most
+        state, accounts = executor.opened(transaction.state, self.plan.pricing, new=len(new))
         outcomes: list[Outcome] = []
         while left := turn[len(outcomes) :]:
             if not (batch := left[: self.paid(state, accounts, len(new) - len(outcomes))]):
@@ -360,15 +366,36 @@ class Execution:
                 seen, rows = self.evaluate(batch), [*range(len(batch))]
             else:
                 seen, rows = known[0], [known[1][place] for place in batch]
-            state, made = self._step(state, accounts, seen, rows, batch)
+            drafts = [self.drafts[place] for place in batch]
+            noise: Noise = NoNoise()
+            if not executor.mechanism.traits.public_levels:
+                noise = noise_for(executor.record, state, [draft.fingerprint for draft in drafts], key=executor.key)
+            state, made = self.plan.answer(state, seen, rows, noise)
+            if executor.place.rows is not None:
+                made = [replace(each, answer={**each.answer, "rows": [*executor.place.rows]}) for each in made]
+            try:  # what was charged is public as soon as it was answered
+                for draft, outcome in zip(drafts, made, strict=True):
+                    source = outcome.answer["source"]
+                    if source == "refused" or outcome.charged > most:
+                        raise ValueError
+                    if executor.analyst is not None:
+                        accounts.spend(executor.analyst, *spending_of(draft.description, source, outcome.charged))
+            except ValueError:
+                raise EverholdError(
+                    "The query would charge more than its stated price, so nothing was charged. Ask another query."
+                ) from None
+            for draft, outcome in zip(drafts, made, strict=True) if accounts.extensions else ():  # of gates, of teams
+                accounts.settle(draft.description, outcome.answer["source"], outcome.charged)
             outcomes += made
         if not outcomes:
             return
-        if self.executor.growth is not None:
+        if executor.growth is not None:
             from everhold.mechanisms.suffixes import together
 
-            state = together(state, self.executor.place.before)
-        after = accounts.into({"configuration": self.executor._settings, "mechanism": state.to_dict()})
+            state = together(state, executor.place.before)
+        after = {**transaction.state, "mechanism": state.to_dict()}
+        if executor.analyst is not None or accounts.extensions:  # otherwise the accounts are as they were
+            after = accounts.into({name: after[name] for name in ("configuration", "mechanism")})
         made_of = dict(zip(turn, outcomes, strict=False))
         transaction.record(after, [made_of.get(place) for place in new])
 
@@ -385,7 +412,8 @@ class Execution:
         names = [str(draft.description.get("shown", draft.fingerprint[:8])) for draft in self.drafts]
         new = [place for place, entry in enumerate(entries) if entry is None]
         if not (answered := [names[place] for place, entry in enumerate(entries) if entry is not None]):
-            paid = replace(self, strict=False).paid(*self.opened(data, new=0), len(new))
+            open_to = self.executor.opened(data, self.plan.pricing, new=0)
+            paid = replace(self, strict=False).paid(*open_to, len(new))
             return (
                 f"The budget is certain to pay for {paid:,} of these {len(new):,} new queries, so none was answered. "
                 f"The next one is {names[new[min(paid, len(new) - 1)]]!r}. Ask fewer together, or seal new rows."
@@ -395,32 +423,6 @@ class Execution:
             f"The budget ran out at {names[new[0]]!r}: {len(answered):,} of {len(entries):,} queries were answered "
             f"({told}), and are free when asked again. Seal new rows for the others."
         )
-
-    def _step(
-        self, state: State, accounts: Accounts, seen: Any, rows: list[int], places: Sequence[int]
-    ) -> tuple[State, list[Outcome]]:
-        """Answer the entries at these positions by the mechanism, and update the accounts in place."""
-        executor, drafts = self.executor, [self.drafts[place] for place in places]
-        noise: Noise = NoNoise()
-        if not executor.mechanism.traits.public_levels:
-            noise = noise_for(executor.record, state, [draft.fingerprint for draft in drafts], key=executor.key)
-        state, made = self.plan.answer(state, seen, rows, noise)
-        if (arrived := executor.place.rows) is not None:
-            made = [replace(each, answer={**each.answer, "rows": list(arrived)}) for each in made]
-        try:  # what was charged is public as soon as it was answered
-            for draft, outcome in zip(drafts, made, strict=True):
-                source = outcome.answer["source"]
-                if source == "refused" or outcome.charged > self.plan.pricing.most:
-                    raise ValueError
-                if executor.analyst is not None:
-                    accounts.spend(executor.analyst, *spending_of(draft.description, source, outcome.charged))
-        except ValueError:
-            raise EverholdError(
-                "The query would charge more than its stated price, so nothing was charged. Ask another query."
-            ) from None
-        for draft, outcome in zip(drafts, made, strict=True) if accounts.extensions else ():  # of gates, of teams
-            accounts.settle(draft.description, outcome.answer["source"], outcome.charged)
-        return state, made
 
 
 def _asked_of_tree(ledger: Ledger, query: str, member: str) -> bool:
@@ -446,16 +448,6 @@ def ask_apart(
     for part, places in batch.parts():
         answers |= zip(places, executor.ask(part, strict=strict, beside=beside), strict=True)
     return [answers[place] for place in range(len(answers))]
-
-
-def check_open(accounts: Accounts, *, new: int, pricing: Pricing) -> None:
-    """Refuse new queries about unsealed rows, except members of families that were declared before.
-
-    Raises:
-        QueryRejected: If the study is closed. Nothing is charged.
-    """
-    if accounts.closed and new and not pricing.asks_nothing:
-        raise QueryRejected(CLOSED_STUDY)
 
 
 def affordable(state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing) -> int:
@@ -563,7 +555,7 @@ def _paid(work: Execution, first: Mapping[str, int], *, read: bool) -> tuple[Hea
     """
     head, stored = work.executor.ledger.look_up([*first], read=read)
     new = [place for fingerprint, place in first.items() if fingerprint not in stored]
-    return head, new, work.paid(*work.opened(head.state, new=len(new)), len(new))
+    return head, new, work.paid(*work.executor.opened(head.state, work.plan.pricing, new=len(new)), len(new))
 
 
 # The price of a query before it is asked, from public state alone.
@@ -576,7 +568,7 @@ def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> Quoted
         QueryRejected: If it is new and the study was unsealed.
     """
     data, mechanism = executor.ledger.head().state, executor.mechanism
-    state, accounts = executor.state_from(data), Accounts.from_state(data)
+    state = executor.state_from(data)
     if plan is None:
         any_mean, pricing, new, needed = mechanism.quote(state), Pricing.planned(mechanism, ()), 1, 1
         price = QuotedPrice(
@@ -588,7 +580,7 @@ def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> Quoted
         price, pricing = plan.quote(state, [stored[line.fingerprint] for line in plan.asked]), plan.pricing
         new = sum(entry is None for entry in stored.values())
         needed = new if plan.whole else min(new, 1)
-    check_open(accounts, new=new, pricing=pricing)
+    state, accounts = executor.opened(data, pricing, new=new)
     price = replace(price, remaining=executor.remaining(data))
     if affordable(state, accounts, executor.analyst, needed, pricing=pricing) >= needed:
         return price

@@ -1,18 +1,21 @@
-"""Sessions: a holdout that is open on this machine, with the operations that are performed on it."""
+"""Sessions: a holdout that is open on this machine, and goes on with rows that another process appended."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
-from everhold.asking.arrivals.growth import SeesArrivals
-from everhold.asking.query_executor import QueryExecutor
+from everhold.asking.arrivals.growth import Growth, growth_of
+from everhold.asking.query_executor import QueryExecutor, RowsArrived
 from everhold.errors import IntegrityError, QueryRejected
 from everhold.ledger.acts import ARRIVALS, Declarations
 from everhold.ledger.head_file import HeadFile
 from everhold.private_files import make_private
 from everhold.sealing.configuration import mechanism_from, recorded_extensions, schema_from, state_from
+from everhold.sealing.rows.code_trials import predicted_once
 from everhold.sealing.rows.row_store import engine_of, sealed_rows, training_rows
 from everhold.sealing.sealed_files import altered_notes
 from everhold.sealing.storage import KEY_FILE, StewardKey
@@ -23,10 +26,59 @@ if TYPE_CHECKING:
     from typing import Self
 
     from everhold.asking.accessor import HoldoutAccessor
-    from everhold.asking.arrivals.growth import Growth
     from everhold.ledger import Entry, Head, HoldoutRecord, LedgerStore
     from everhold.sealing.rows.row_store import SealableTable
     from everhold.values.tracked_models import NamedModel
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+Result = TypeVar("Result")
+
+_TRIES = 5
+
+
+def with_present_rows(holder: SeesArrivals, act: Callable[[], Result]) -> Result:
+    """Call a function and return its result. If another process appended rows, call it again with these rows.
+
+    A model predicts the same rows only once, even if the function is called again.
+    """
+    with predicted_once():
+        for _ in range(_TRIES):
+            try:
+                return act()
+            except RowsArrived:
+                holder._see_arrivals()
+        return act()
+
+
+def current(method: Method) -> Method:
+    """Decorate a method so that it runs on up-to-date rows, by `with_present_rows`."""
+
+    @wraps(method)
+    def done(self: SeesArrivals, *args: Any, **named: Any) -> Any:
+        return with_present_rows(self, partial(method, self, *args, **named))
+
+    return cast("Method", done)
+
+
+class SeesArrivals:
+    """Mixin for objects that read rows appended by other processes before they answer."""
+
+    _executor: QueryExecutor
+    _folder: Path
+
+    @property
+    def _first(self) -> QueryExecutor:
+        """The executor of the holdout as it was created."""
+        growth = growth_of(self._executor)
+        return replace(self._executor, analyst=None) if growth is None else growth.first
+
+    def _see_arrivals(self) -> None:
+        """Continue with the rows that the ledger lists now."""
+        self._see(Growth.of(self._first, self._folder, known=growth_of(self._executor)))
+
+    def _see(self, growth: Growth) -> None:
+        if growth.changes:
+            self._executor = growth.oldest(self._executor.analyst)
 
 
 class HoldoutSession(SeesArrivals):

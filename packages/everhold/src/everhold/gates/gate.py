@@ -10,8 +10,8 @@ import unicodedata
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from everhold.arguments import as_whole, brief
-from everhold.asking.arrivals.growth import SeesArrivals, current
 from everhold.asking.query_executor import CLOSED_STUDY
+from everhold.asking.session import SeesArrivals, current
 from everhold.display import Facts
 from everhold.errors import QueryRejected
 from everhold.gates.challenge import Verdict, act, described_gate, promotions_of, record_act

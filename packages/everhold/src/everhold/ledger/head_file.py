@@ -63,9 +63,10 @@ class Reached:
     def of(cls, head: Head) -> Reached:
         """Return the public facts about a head."""
         accounts, state = head.accounts, head.state.get("mechanism", {})
+        asked = accounts.queries_among(head.sequence)
         return cls(
-            accounts.lost.generation, head.sequence, head.entry_hash, accounts.queries_among(head.sequence), head.charged,
-            accounts.closed, state.get("labels", 0), state.get("asked", 0),
+            accounts.lost.generation, head.sequence, head.entry_hash, asked, head.charged, accounts.closed,
+            state.get("labels", 0), state.get("asked", 0),
         )  # fmt: skip
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
@@ -168,8 +169,9 @@ class HeadFile:
                 first, second = self._opened(content)
                 if max(first, second) < reached:
                     os.lseek(descriptor, 0 if first < second else _PLACE, os.SEEK_SET)  # the older one
-                    os.write(descriptor, self._place(canonical(asdict(reached))))
+                    os.write(descriptor, written := self._place(canonical(asdict(reached))))
                     _sync(descriptor)
+                    self._checked[written] = reached
             finally:
                 os.close(descriptor)
         except OSError as fault:
@@ -183,13 +185,13 @@ class HeadFile:
     def _opened(self, content: bytes) -> list[Reached]:
         """Return both heads stored in the file. A head without a valid seal is replaced by an empty one."""
         both = []
+        if len(self._checked) > _MOST_CHECKED:
+            self._checked.clear()
         for place in (content[:_PLACE], content[_PLACE : 2 * _PLACE]):
             if (found := self._checked.get(place)) is None:
                 text = place.split(b"\n", 1)[0].decode(errors="replace")
                 sealed = hmac.compare_digest(place, self._place(text))
                 found = Reached(**json.loads(text)) if sealed else _NOTHING  # it is what was written
-                if len(self._checked) >= _MOST_CHECKED:
-                    self._checked.clear()
                 self._checked[place] = found
             both.append(found)
         return both

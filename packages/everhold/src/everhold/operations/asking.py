@@ -88,7 +88,8 @@ class Ask(HoldoutOperation[Any], verb="ask", role=Role.ANALYST, act="ask", route
         from everhold.values.tracked_models import MODELS, check_tracked
 
         beside = {MODELS: check_tracked(self.models)} if self.models else {}
-        session.check_queries()
+        if session.recorded:
+            session.check_queries()
         executor = session.asked_of(self.as_of)
         compiler = executor.compiler.silently() if self.silent or session.silent else executor.compiler
         plan = compiler.compile(self.query, self.guess, self.tolerance)

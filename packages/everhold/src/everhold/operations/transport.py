@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from everhold.asking.arrivals.growth import current, with_present_rows
+from everhold.asking.session import current, with_present_rows
 from everhold.operations.operation import HoldoutOperation, Role
 
 if TYPE_CHECKING:

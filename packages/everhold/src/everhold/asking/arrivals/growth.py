@@ -6,13 +6,12 @@ The choice of the tree follows from public facts alone. All executors share the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast
 
 from everhold.arguments import as_whole, brief
-from everhold.asking.query_executor import AmongArrivals, QueryExecutor, RowsArrived
+from everhold.asking.query_executor import AmongArrivals, QueryExecutor
 from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
 from everhold.ledger.acts import ARRIVAL, Arrivals, arrived
 from everhold.mechanisms import PublicLevels, State, has_public_levels, those_with
@@ -21,7 +20,6 @@ from everhold.queries.predictions.arrays import RowSpan
 from everhold.queries.query import digest
 from everhold.sealing.configuration import FAMILIES_GROW, GROWS, LARGEST_GROUP, MISSING
 from everhold.sealing.intake.reading import MOST_ROWS
-from everhold.sealing.rows.code_trials import predicted_once
 from everhold.sealing.rows.row_store import arrival_rows
 from everhold.sealing.rows.table import StoredRows, parted
 from everhold.sealing.sealed_files import sealed_files
@@ -321,62 +319,9 @@ def _part(
     return _ArrivedPart(number, rows, trained, sealed, training, public)
 
 
-# Objects that go on with the rows that are there after another process appended some.
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-Result = TypeVar("Result")
-
-_TRIES = 5
-
-
 def growth_of(executor: QueryExecutor) -> Growth | None:
     """Return the trees and executors of an executor's holdout, or None if no rows arrived."""
     return cast("Growth | None", executor.growth)
-
-
-def with_present_rows(holder: SeesArrivals, act: Callable[[], Result]) -> Result:
-    """Call a function and return its result. If another process appended rows, call it again with these rows.
-
-    A model predicts the same rows only once, even if the function is called again.
-    """
-    with predicted_once():
-        for _ in range(_TRIES):
-            try:
-                return act()
-            except RowsArrived:
-                holder._see_arrivals()
-        return act()
-
-
-def current(method: Method) -> Method:
-    """Decorate a method so that it runs on up-to-date rows, by `with_present_rows`."""
-
-    @wraps(method)
-    def done(self: SeesArrivals, *args: Any, **named: Any) -> Any:
-        return with_present_rows(self, partial(method, self, *args, **named))
-
-    return cast("Method", done)
-
-
-class SeesArrivals:
-    """Mixin for objects that read rows appended by other processes before they answer."""
-
-    _executor: QueryExecutor
-    _folder: Path
-
-    @property
-    def _first(self) -> QueryExecutor:
-        """The executor of the holdout as it was created."""
-        growth = growth_of(self._executor)
-        return replace(self._executor, analyst=None) if growth is None else growth.first
-
-    def _see_arrivals(self) -> None:
-        """Continue with the rows that the ledger lists now."""
-        self._see(Growth.of(self._first, self._folder, known=growth_of(self._executor)))
-
-    def _see(self, growth: Growth) -> None:
-        if growth.changes:
-            self._executor = growth.oldest(self._executor.analyst)
 
 
 def check_asked(ledger: Ledger, plan: QueryPlan[Any]) -> None:
