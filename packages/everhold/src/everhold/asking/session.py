@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
-from everhold.asking.arrivals.growth import Growth, growth_of
+from everhold.asking.arrivals.growth import Growth
 from everhold.asking.query_executor import QueryExecutor, RowsArrived
 from everhold.errors import IntegrityError, QueryRejected
 from everhold.ledger.acts import ARRIVALS, Declarations
@@ -34,6 +34,11 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 Result = TypeVar("Result")
 
 _TRIES = 5
+
+
+def growth_of(executor: QueryExecutor) -> Growth | None:
+    """Return the trees and executors of an executor's holdout, or None if no rows arrived."""
+    return cast("Growth | None", executor.growth)
 
 
 def with_present_rows(holder: SeesArrivals, act: Callable[[], Result]) -> Result:

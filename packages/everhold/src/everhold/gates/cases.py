@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.arguments import brief
-from everhold.asking.arrivals.growth import growth_of
+from everhold.asking.session import growth_of
 from everhold.errors import QueryRejected
 from everhold.gates.challenge import (
     NEW_RUNS,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import brief
-from everhold.asking.arrivals.growth import growth_of
+from everhold.asking.session import growth_of
 from everhold.errors import NotFound, QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.gates.candidates import Candidate, checked_margin, metric_of

@@ -44,7 +44,7 @@ class Append(
     def perform(self, session: HoldoutSession) -> Arrived:
         """Seal the rows and open a tree about them where it pays."""
         from everhold.asking.arrivals.appending import append
-        from everhold.asking.arrivals.growth import growth_of
+        from everhold.asking.session import growth_of
 
         with progress("appending"):
             arrived, growth = append(

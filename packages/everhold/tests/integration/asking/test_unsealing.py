@@ -15,7 +15,6 @@ from holdout_samples import create, guess_and_check, rows
 from sealed_copies import copy_of
 from unsealing_children import unseal_between_queries
 
-import everhold.asking.query_executor
 from everhold import (
     EverholdWarning,
     GaussianMechanism,
@@ -30,7 +29,9 @@ from everhold import (
     variance,
     verify_certificate,
 )
+from everhold.asking.query_executor import QueryExecutor
 from everhold.ledger import verify
+from everhold.ledger.acts import Accounts
 from everhold.ledger.chain import canonical
 from everhold.ledger.store import all_entries
 
@@ -244,7 +245,9 @@ def test_several_processes_unseal_once_and_whatever_was_answered_is_told(tmp_pat
 def test_a_study_that_goes_on_is_found_by_whoever_verifies_it(study, monkeypatch):
     """Without the refusal the next query would be answered: this is what it would be found by."""
     study.unseal()
-    monkeypatch.setattr(everhold.asking.query_executor, "check_open", lambda *_, **__: None)
+    monkeypatch.setattr(
+        QueryExecutor, "opened", lambda self, data, *_, **__: (self.state_from(data), Accounts.from_state(data))
+    )  # fmt: skip
     assert study.ask("delay > 77").value is not None
     assert [what[:48] for what in findings(study)] == ["it was written after the study had been unsealed"]
     with pytest.raises(IntegrityError, match="after the study had been unsealed"):

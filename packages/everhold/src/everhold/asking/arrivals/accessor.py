@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from everhold.asking.accessor import HoldoutAccessor
-from everhold.asking.arrivals.growth import growth_of
+from everhold.asking.session import growth_of
 from everhold.display import Display
 from everhold.ledger.acts import ARRIVAL, RETIREMENT, Arrivals
 from everhold.ledger.store import all_entries

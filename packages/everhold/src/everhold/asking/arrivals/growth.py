@@ -319,11 +319,6 @@ def _part(
     return _ArrivedPart(number, rows, trained, sealed, training, public)
 
 
-def growth_of(executor: QueryExecutor) -> Growth | None:
-    """Return the trees and executors of an executor's holdout, or None if no rows arrived."""
-    return cast("Growth | None", executor.growth)
-
-
 def check_asked(ledger: Ledger, plan: QueryPlan[Any]) -> None:
     """Check that every part of a query was answered before.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import brief
-from everhold.asking.arrivals.growth import growth_of
+from everhold.asking.session import growth_of
 from everhold.display import Display, html_sentences, html_table
 from everhold.errors import EverholdWarning, NotFound, QueryRejected, warn_caller
 from everhold.queries.means.plans import Derived, OneMean
