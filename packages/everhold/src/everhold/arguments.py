@@ -69,9 +69,11 @@ def is_text(value: object, *, longest: int) -> bool:
 
 
 def brief(value: object, *, longest: int = 100) -> str:
-    """Return any argument as a short text in ASCII for a message."""
+    """Return any argument as a short text for a message, without characters that cannot be printed."""
     try:
-        text = ascii(value)
+        text = repr(value)
+        if not text.isprintable():  # of a class of one's own
+            text = ascii(value)
     except Exception:  # such as a whole number of more digits than Python writes
         return f"a {type(value).__name__} that cannot be shown"
     return text if len(text) <= longest else f"{text[:longest]}..."

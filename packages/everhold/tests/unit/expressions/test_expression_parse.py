@@ -211,6 +211,8 @@ def test_an_unknown_column_is_answered_with_the_few_that_there_are():
     few = {f"c{place}": ColumnKind.NUMBER for place in range(12)}
     with pytest.raises(QueryRejected, match=r"Name one of 'c0', 'c1', .*'c11'"):
         parse("zz > 1", few)
+    with pytest.raises(QueryRejected, match="Name one of '年齢', 'größe'"):
+        parse("zz > 1", {"年齢": ColumnKind.NUMBER, "größe": ColumnKind.NUMBER})
     with pytest.raises(QueryRejected, match="Name one of the columns of the holdout"):
         parse("zz > 1", {**few, "another": ColumnKind.NUMBER})
     with pytest.raises(QueryRejected, match="Name one of the columns of the holdout"):

@@ -422,7 +422,7 @@ def rejected(problem: str, advice: str) -> QueryRejected:
 
 def shown_text(text: str) -> str:
     """Return a short, escaped piece of the analyst's text."""
-    return ascii(text if len(text) <= 40 else text[:37] + "...")
+    return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
 def _words(text: str, tokens: Sequence[Token]) -> list[str]:
@@ -537,7 +537,7 @@ def _spelled(name: str) -> str:
 
 def quoted_name(name: str) -> str:
     """Return a column's name in double quotes, short and escaped."""
-    return ascii('"' + name[:37].replace('"', '""') + '"')[1:-1]
+    return repr('"' + name[:37].replace('"', '""') + '"')[1:-1]
 
 
 def how_to_write(text: str, columns: Columns) -> str:
