@@ -481,6 +481,14 @@ MUTATIONS = [
     ),
     Mutation(
         "S8",
+        "sealed rows are no training rows of another holdout",
+        "everhold/sealing/resealing.py",
+        "items() if name not in unsealed}",
+        "items() if False}",
+        ("everhold/integration/sealing/test_resealing.py",),
+    ),
+    Mutation(
+        "S8",
         "rows that answered are known after their database was deleted",
         "everhold/sealing/resealing.py",
         "folder.name not in known and asked_by(folder)",

@@ -59,7 +59,7 @@ from everhold.sealing.storage import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.asking.session import HoldoutSession
@@ -141,18 +141,21 @@ class Creation:
 
             declare_first(executor, folder, self.families)
 
-    def seal(self, folder: Path, others: Sequence[HoldoutRecord], *, allow_resealing: bool) -> Sealed:
+    def seal(
+        self, folder: Path, others: Sequence[HoldoutRecord], *, unsealed: Collection[str] = (), allow_resealing: bool
+    ) -> Sealed:  # fmt: skip
         """Seal the rows in a private folder, and return them with the mechanism chosen for them.
 
         Args:
             folder: Private folder for the rows.
             others: Records of the other holdouts of the storage.
+            unsealed: Names of those that were unsealed.
             allow_resealing: Whether to seal rows that are already sealed in this storage.
         """
         try:
             return seal(
                 folder, self.request, choose=lambda structure: self._mechanism(folder, structure), others=others,
-                allow_resealing=allow_resealing, check=lambda made: self._check(folder, made),
+                unsealed=unsealed, allow_resealing=allow_resealing, check=lambda made: self._check(folder, made),
             )  # fmt: skip
         except EverholdError as fault:
             fault.unchanged = HoldoutRejected.unchanged
@@ -245,8 +248,10 @@ def record_all(
     """
     url = storage_url(storage)
     others: list[HoldoutRecord] = []
+    unsealed: set[str] = set()
     with suppress(HoldoutNotFound), LedgerStore.open(url, create=False) as existing:
         others = existing.records()
+        unsealed = {each.name for each in others if existing.head(each.id).accounts.closed}
         taken = [each.name for each in others] + [each.configuration.get(DEALT, {}).get("of") for each in others]
         for name, creation in creations:
             check_name_is_free((creation.request.dealt or {"of": name})["of"], taken)
@@ -257,7 +262,8 @@ def record_all(
         for place, (name, creation) in enumerate(creations):
             folder = stack.enter_context(new_folder(rows_folder(url), name))
             with warnings_collected() if place else nullcontext():  # of the same training rows
-                sealed.append((folder, creation.seal(folder, others, allow_resealing=allow_resealing)))
+                made = creation.seal(folder, others, unsealed=unsealed, allow_resealing=allow_resealing)
+            sealed.append((folder, made))
         name_the_whole([(name, made.configuration) for (name, _), (_, made) in zip(creations, sealed, strict=True)])
         new = []
         for (name, creation), (folder, made) in zip(creations, sealed, strict=True):

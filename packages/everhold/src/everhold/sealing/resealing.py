@@ -38,7 +38,7 @@ from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -266,6 +266,32 @@ def same_rows(
     return [name for name in same if name in told]
 
 
+def sealed_in_training(
+    path: Path, others: Sequence[HoldoutRecord], columns: Mapping[str, ColumnKind], *, unsealed: Collection[str]
+) -> list[str]:  # fmt: skip
+    """Return the names of holdouts whose sealed rows, or most of them, are among new training rows, which are open.
+
+    A limited steward is told nothing of holdouts that this steward may not see.
+
+    Args:
+        path: File of the training rows, in the private folder of their holdout.
+        others: All other holdouts of the storage.
+        columns: Kind of each column.
+        unsealed: Names of the others that were unsealed, whose rows may be training rows.
+    """
+    pictures = {name: of for name, of in _pictures(path.parent, others).items() if name not in unsealed}
+    mine = [Content.of(path, columns, key=key) for key in {found[0].key for found in pictures.values()}]
+    same = [name for name, found in pictures.items() if any(each.resembles(one) for each in mine for one in found)]
+    sealer = _SEALER.get()
+    if sealer is None:
+        return same
+    own = {other.name for other in others if _sealed_with(path.parent.parent, other) == sealer.token}
+    return [
+        name for name in same
+        if name in sealer.holdouts and (name in own or mine[0].may_name(pictures[name][0]))
+    ]  # fmt: skip
+
+
 def check_may_match(folder: Path, rows: int) -> None:
     """Check that a refusal of rows which are sealed already would not be a test of a few guessed rows.
 
@@ -414,6 +440,15 @@ def sealed_already(names: Sequence[str], others: Sequence[HoldoutRecord]) -> Hol
     return HoldoutRejected(
         f"These rows, or most of them, are already sealed {where}. {instead}, or seal other rows. If no query to one "
         "will be chosen with answers from the other, pass allow_resealing=True (--allow-resealing).",
+        names=list(names),
+    )
+
+
+def sealed_elsewhere(names: Sequence[str]) -> HoldoutRejected:
+    """Return the error for training rows that are sealed in other holdouts."""
+    return HoldoutRejected(
+        f"The training rows, or most of them, are sealed in this storage, as {', '.join(map(repr, names))}, and "
+        "training rows are open to all who ask. Unseal that holdout first, or pass other training rows.",
         names=list(names),
     )
 

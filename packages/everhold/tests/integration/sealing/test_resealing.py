@@ -83,6 +83,32 @@ def test_the_same_rows_sealed_twice_are_refused(tmp_path, form):
     assert files(tmp_path) == before
 
 
+def test_sealed_rows_are_no_training_rows_of_another_holdout_until_they_are_unsealed(tmp_path):
+    """Two folds that are sealed crosswise would show each other's rows."""
+    one, two, three = with_all_kinds(), with_all_kinds(seed=1), with_all_kinds(seed=2)
+
+    def fold(name, holdout, training, **terms):
+        planned = {"mechanism": "guess_and_check", "queries": 10, "label": "late", **terms}
+        return Holdout.create(
+            tmp_path / "study.db", name, holdout=holdout, training=training, **settings_from(planned)
+        )  # fmt: skip
+
+    fold("first", one, two).close()
+    before = files(tmp_path)
+    for again in (one, shuffled(one)):
+        with pytest.raises(HoldoutRejected, match=r"training rows, or most of them, are sealed .*'first'.*Unseal"):
+            fold("second", three, again)
+    assert files(tmp_path) == before
+    with fold("second", three, two, grows=True) as second:  # training rows may be those of several holdouts
+        arriving = with_all_kinds(seed=3)
+        with pytest.raises(HoldoutRejected, match="training rows, or most of them, are sealed"):
+            second.append(arriving, training=one)
+        with Holdout.open(tmp_path / "study.db", "first") as first:
+            first.ask("delay > 10")
+            first.unseal()
+        second.append(arriving, training=one)
+
+
 def test_whoever_says_again_may_and_certificates_say_so(tmp_path):
     create(tmp_path, mechanism=NOISE).close()
     for name, training in (("second", True), ("third", None)):

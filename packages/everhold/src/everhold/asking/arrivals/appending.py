@@ -33,9 +33,9 @@ from everhold.sealing.configuration import (
     usable_columns,
 )
 from everhold.sealing.intake.checks import warn_of_missing
-from everhold.sealing.resealing import arrived_elsewhere
+from everhold.sealing.resealing import arrived_elsewhere, sealed_elsewhere, sealed_in_training
 from everhold.sealing.rows.row_store import latest_until
-from everhold.sealing.sealed_files import rows_file
+from everhold.sealing.sealed_files import rows_file, training_file
 from everhold.values.missing import REFUSE, MissingRule, missing_rules
 
 if TYPE_CHECKING:
@@ -302,12 +302,16 @@ def _new_rules(growth: Growth, files: ArrivedFiles) -> dict[str, MissingRule]:
 
 
 def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFiles) -> None:
-    """Check that the rows are not sealed in another holdout of the storage."""
+    """Check that the rows, sealed or open, are not sealed in another holdout of the storage."""
+    first, store = growth.first, growth.first.store
+    others = [each for each in store.records() if each.name != first.record.name]
+    if files.training_rows:
+        training, columns = training_file(folder, number), first.schema.columns
+        unsealed = {each.name for each in others if store.head(each.id).accounts.closed}
+        if opened := sealed_in_training(training, others, columns, unsealed=unsealed):
+            raise sealed_elsewhere(opened)
     if not files.rows:
         return
-    store, record = growth.first.store, growth.first.record
-    others = [each for each in store.records() if each.name != record.name]
-    first = growth.first
     same = arrived_elsewhere(
         folder, rows_file(folder, number), others, first.schema.columns, sealed_with=first.key.notes_key
     )

@@ -13,9 +13,9 @@ from everhold.sealing.intake.checks import warn_of_missing
 from everhold.sealing.intake.duckdb_files import spilling_into
 from everhold.sealing.intake.files import seal_rows
 from everhold.sealing.intake.structure import FileStructure
-from everhold.sealing.resealing import Content, same_rows, sealed_already
+from everhold.sealing.resealing import Content, same_rows, sealed_already, sealed_elsewhere, sealed_in_training
 from everhold.sealing.rows.row_store import SealedRows, is_table
-from everhold.sealing.storage import HOLDOUT_FILE, KEY_FILE, StewardKey
+from everhold.sealing.storage import HOLDOUT_FILE, KEY_FILE, TRAINING_FILE, StewardKey
 from everhold.values.missing import REFUSE
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def seal(
     *,
     choose: Callable[[RowStructure], Mechanism],
     others: Sequence[HoldoutRecord],
+    unsealed: Collection[str],
     allow_resealing: bool,
     check: Callable[[Sealed], None],
 ) -> Sealed:
@@ -65,6 +66,7 @@ def seal(
         request: The rows, and what is declared of them.
         choose: From the arrangement of the rows to the mechanism that answers; what it refuses is not sealed.
         others: All holdouts that the storage has.
+        unsealed: Names of those that were unsealed, whose rows may be training rows.
         allow_resealing: Whether the rows may be sealed in this storage already.
         check: Called before the rows are compared with those of other holdouts, so that a request that fails for
             another reason tells nothing about the comparison.
@@ -105,6 +107,9 @@ def seal(
         same = same_rows(folder, others, rows.content, sealed_with=key.notes_key, first_key=request.content_key)
         if same and not allow_resealing:
             raise sealed_already(same, others)
+        training = folder / TRAINING_FILE
+        if training.is_file() and (opened := sealed_in_training(training, others, sealed.columns, unsealed=unsealed)):
+            raise sealed_elsewhere(opened)
         configuration["sealed_before"] = same
         rows.check_still()
         warn_of_missing([name for name, rule in rules_of(configuration).items() if rule == REFUSE])
