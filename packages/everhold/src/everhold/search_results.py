@@ -12,7 +12,7 @@ import numpy as np
 from everhold.answers import SILENT
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.queries.metrics.models import no_false_alarms
+from everhold.queries.metrics.models import greater_is_better, model_query, no_false_alarms
 from everhold.queries.query import RowwiseQuery
 from everhold.queries.selection.choice import choose
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.families.grid import GridFamily
     from everhold.holdout import Holdout
-    from everhold.queries.metrics.models import CrossValidated, Judge
+    from everhold.queries.metrics.models import CrossValidated
 
 _FAILED = "failed"  # source of a configuration that could not be fitted and was not asked about
 _UNTOLD = "not told"  # of one of which the choice of the best tells nothing
@@ -197,13 +197,13 @@ def usual_reveal(holdout: Holdout, queries: Sequence[Any]) -> str:
 
 
 def ask_about(
-    holdout: Holdout, judge: Judge, tried: Sequence[CrossValidated], *, own: bool, reveal: str | None
+    holdout: Holdout, make: Any, tried: Sequence[CrossValidated], *, own: bool, reveal: str | None
 ) -> tuple[Told, Any, list[Any], str, float]:
     """Ask the holdout about fitted models, and return its answers.
 
     Args:
         holdout: The open holdout.
-        judge: Metric by which the models are judged.
+        make: What `maker_of` returns for the metric.
         tried: The models, each with what cross-validation said of it.
         own: Whether they were fitted on the holdout's own training rows.
         reveal: How much is told of the models, see `SealedSearchCV`. None for the default.
@@ -213,12 +213,12 @@ def ask_about(
         is told; the queries; how much was told; and the seconds that it took.
     """
     start = time.perf_counter()
-    queries = [judge.query(each.model, each.outputs if own else None) for each in tried]
+    queries = [model_query(make, each.model, each.outputs if own else None) for each in tried]
     reveal = reveal or usual_reveal(holdout, queries)
     guesses = [None if own and each.outputs is not None else each.score for each in tried]
     with no_false_alarms():
         if reveal == "best":
-            best: Literal["highest", "lowest"] = "highest" if judge.greater_is_better else "lowest"
+            best: Literal["highest", "lowest"] = "highest" if greater_is_better(make, holdout.schema) else "lowest"
             choice = holdout.ask(choose(queries, best=best))
             return [None] * len(queries), choice, queries, reveal, time.perf_counter() - start
         answers = _answers(holdout, queries, guesses, reveal)

@@ -25,14 +25,15 @@ from everhold.errors import BudgetExhausted, EverholdWarning, QueryRejected, war
 from everhold.families.grid import GridFamily, described
 from everhold.queries.metrics.models import (
     CrossValidated,
-    Judge,
-    classifies,
     cross_validate,
+    greater_is_better,
+    model_query,
     no_false_alarms,
+    outputs_of,
     require_sklearn,
     splits_of,
 )
-from everhold.queries.metrics.scores import as_metric
+from everhold.queries.metrics.scores import as_metric, maker_of
 from everhold.search_results import (
     Refitted,
     SearchLine,
@@ -223,7 +224,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         if (as_whole(self.n_iter) or 0) < 1:
             raise ValueError(f"n_iter is {brief(self.n_iter)}. Pass a whole number of at least 1.")
         rows, labels, groups = indexable(X, y, groups)
-        judge = Judge(self.metric if self.scoring is None else self.scoring, self.holdout.schema)
+        make = maker_of(self.metric if self.scoring is None else self.scoring)
         own = are_training_rows(self.holdout, labels)
         if own and groups is None:
             groups = groups_of_training(self.holdout)
@@ -231,9 +232,12 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             self._check_declared(self.param_distributions, own=own)
             self._ask_declared(self.param_distributions)
             return self
-        splits = splits_of(self.cv, rows, labels, groups=groups, classifier=classifies(self.estimator))
+        splits = splits_of(self.cv, self.estimator, rows, labels, groups=groups)
         candidates = list(ParameterSampler(self.param_distributions, self.n_iter, random_state=self.random_state))
-        validated = partial(cross_validate, judge=judge, features=rows, labels=labels, splits=splits, fit=fit_params)
+        validated = partial(
+            cross_validate, make=make, schema=self.holdout.schema, features=rows, labels=labels, splits=splits,
+            fit=fit_params,
+        )  # fmt: skip
         tasks = (
             delayed(_tried)(clone(self.estimator), params, validated, folds=len(splits), error_score=self.error_score)
             for params in candidates
@@ -241,23 +245,23 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         workers = Parallel(n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch, return_as="generator")
         found = workers(tasks)
         try:
-            self._ask_all(judge, candidates, found, own=own)
+            self._ask_all(make, candidates, found, own=own)
         finally:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # of joblib: that tasks which nobody needs were cancelled
                 found.close()
         return self
 
-    def _ask_all(self, judge: Judge, candidates: Sequence[Any], found: Iterator[Any], *, own: bool) -> None:
+    def _ask_all(self, make: Any, candidates: Sequence[Any], found: Iterator[Any], *, own: bool) -> None:
         """Ask about all configurations together, and store the answers.
 
         `own` says whether the models are fitted on the holdout's own training rows.
         """
-        judge.greater_is_better  # noqa: B018  # refuses what is no metric before models are fitted
+        greater_is_better(make, self.holdout.schema)  # refuses what is no metric before models are fitted
         tried = [each for _, each in zip(with_bar(candidates, shown=bool(self.verbose)), found, strict=True)]
         fitted = [each for each in tried if not isinstance(each, SearchLine)]
         told, choice, queries, reveal, seconds = (
-            ask_about(self.holdout, judge, fitted, own=own, reveal=self.reveal)
+            ask_about(self.holdout, make, fitted, own=own, reveal=self.reveal)
             if fitted
             else ([], None, [], self.reveal, 0.0)
         )
@@ -273,7 +277,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
                     break
             lines.append(line)
             models.append(None if isinstance(each, SearchLine) else each.model)
-        self._keep(judge, lines, models, planned=len(candidates), choice=choice)
+        self._keep(make, lines, models, planned=len(candidates), choice=choice)
 
     def _check_declared(self, space: GridFamily, *, own: bool) -> None:
         """Refuse a declared space of another estimator, metric or rows.
@@ -301,7 +305,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         grids = [{name: [*values] for name, values in grid.items()} for grid in space.space.grids]
         count = min(self.n_iter, space.space.size)
         points = [*ParameterSampler(grids, count, random_state=self.random_state)]
-        lines, judge = list[SearchLine](), Judge(space.metric, self.holdout.schema)
+        lines = list[SearchLine]()
         for point in with_bar(points, shown=bool(self.verbose)):
             start = time.perf_counter()
             answer = self.holdout.ask(space.at(point))
@@ -309,14 +313,16 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
                 break
             nothing = (float("nan"),)
             lines.append(SearchLine(point, nothing, nothing, nothing, 0.0, answer, time.perf_counter() - start))
-        self._keep(judge, lines, Refitted(self.holdout, space, points), planned=count, choice=None)
+        made = Refitted(self.holdout, space, points)
+        self._keep(maker_of(space.metric), lines, made, planned=count, choice=None)
 
-    def _keep(self, judge: Judge, lines: list[SearchLine], models: Any, *, planned: int, choice: Any) -> None:
+    def _keep(self, make: Any, lines: list[SearchLine], models: Any, *, planned: int, choice: Any) -> None:
         """Store the table and the best configuration."""
         self.budget_ended_ = len(lines) < planned
         self._check(lines, planned=planned)
-        self._lines, self._choice, self.judge_ = lines, choice, judge
-        self._results = results_table(lines, greater=judge.greater_is_better)
+        self._lines, self._choice, self._make = lines, choice, make
+        self._greater = greater_is_better(make, self.holdout.schema)
+        self._results = results_table(lines, greater=self._greater)
         self.n_splits_ = len(lines[0].scores)
         self._choose(models, choice, [place for place, line in enumerate(lines) if not line.fault])
 
@@ -367,7 +373,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         except Exception:  # a holdout that is closed tells no more
             return self._lines
         self._lines = [replace(line, answer=answers.get(id(line), line.answer)) for line in self._lines]
-        self._results = results_table(self._lines, greater=self.judge_.greater_is_better)
+        self._results = results_table(self._lines, greater=self._greater)
         return self._lines
 
     @property
@@ -390,15 +396,15 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     def best_score_(self) -> float:
         """Value of the best answer, where greater is better: the sign of a loss is changed."""
         value = number_of(self.best_answer_, "value")
-        return value if self.judge_.greater_is_better else -value
+        return value if self._greater else -value
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
         """Return the metric of open rows, where greater is better. Nothing is asked."""
         _refitted_has("score")(self)
         check_is_fitted(self)
-        judge = self.judge_
-        value = judge.score(judge.outputs(self.best_estimator_, X), np.asarray(y))
-        return value if judge.greater_is_better else -value
+        query, schema = model_query(self._make, self.best_estimator_), self.holdout.schema
+        value: float = query.score_of(outputs_of(query, X, schema), np.asarray(y), schema)
+        return value if self._greater else -value
 
     def chart(self) -> alt.LayerChart:
         """Draw every configuration with the interval of its answer. Needs the extra ``[plots]``."""
@@ -492,11 +498,12 @@ class SealedScorer:
             BudgetExhausted: If the rest of the budget may not cover the query. Nothing was charged.
             QueryRejected: If the model cannot be asked about. Nothing was charged.
         """
-        judge = Judge(self.metric, self.holdout.schema)
-        guess = judge.score(judge.outputs(estimator, X), np.asarray(y))
+        make, schema = maker_of(self.metric), self.holdout.schema
+        query = model_query(make, estimator)
+        guess = query.score_of(outputs_of(query, X, schema), np.asarray(y), schema)
         with no_false_alarms():
-            answer = self.holdout.ask(judge.query(estimator), guess=guess, strict=True)
-        return float(answer.value) if judge.greater_is_better else -float(answer.value)
+            answer = self.holdout.ask(query, guess=guess, strict=True)
+        return float(answer.value) if greater_is_better(make, schema) else -float(answer.value)
 
     def __deepcopy__(self, _: object) -> SealedScorer:
         return self

@@ -27,9 +27,10 @@ from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.ledger.chain import canonical
 from everhold.queries.code import behaviour_digest, content_digest, is_installed, version_of
-from everhold.queries.metrics.models import Judge, open_rows, require_sklearn
+from everhold.queries.metrics.models import model_query, open_rows, outputs_of, require_sklearn
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS
+from everhold.queries.metrics.scores import maker_of
 from everhold.queries.query import RowwiseQuery, digest
 from everhold.sealing.rows.code_trials import calling_code, used_alone
 
@@ -82,7 +83,7 @@ class GridFamily(Family):
         Raises:
             QueryRejected: If the metric cannot be computed for this holdout's labels. Nothing is charged.
         """
-        asked = Judge(self.metric, compiler.schema).query(model)
+        asked = model_query(maker_of(self.metric), model)
         share = asked.share() if isinstance(asked, MetricQuery) else None
         if share is None:
             bound: BoundQuery = asked.bound_to(compiler)
@@ -160,7 +161,7 @@ class GridFamily(Family):
         """Return a model's predictions for the first training rows."""
         rows, _ = open_rows(compiler, self.features)
         with used_alone("predicts"), calling_code():
-            return Judge(self.metric, compiler.schema).outputs(model, rows[:_COMPARED])
+            return outputs_of(model_query(maker_of(self.metric), model), rows[:_COMPARED], compiler.schema)
 
 
 @dataclass(frozen=True)

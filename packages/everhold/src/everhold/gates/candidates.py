@@ -21,7 +21,7 @@ from everhold.guarantees.intervals.means import Chernoff, Hoeffding, SignTest
 from everhold.queries.metrics import scores
 from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by
 from everhold.queries.metrics.measures import PartsMeasure, likely_labels, measure_of
-from everhold.queries.metrics.query import MetricQuery, ModelsReader, largest_group, open_labels
+from everhold.queries.metrics.query import MetricQuery, ModelsReader, largest_group
 from everhold.queries.metrics.registry import METRICS, REFUSED
 from everhold.queries.metrics.row_scores import OutcomeQuery, risk
 from everhold.queries.metrics.score_parts import Judged, Sized
@@ -474,33 +474,36 @@ class OutputCandidate(Candidate):
             )
         reader = query.reader(compiler)
         _check_compared(reader, compiler)
-        (seen,), about = reader.models, dict(compiler.schema.about)
+        (model,), about = reader.models, dict(compiler.schema.about)
+        seen = model.bound
         zero, one = query.metric.ends(reader.setting)
         width = {} if abs(one - zero) == 1.0 else {GAIN_WIDTH: abs(one - zero)}
-        described = {name: value for name, value in seen.described.items() if name not in about}
+        described = {name: value for name, value in seen.description.items() if name not in about}
         bound = BoundQuery(
             {"kind": SCORE, "name": query.metric.name, **reader.numbers, **width, **described},
-            f"{query.metric.title or query.metric.name} of {seen.whose}", zero, one, reads=seen.names,
-            by_position=seen.bound.by_position, unbounded=query.metric.unbounded,
+            f"{query.metric.title or query.metric.name} of {seen.shown}", zero, one, reads=seen.reads,
+            by_position=seen.by_position, unbounded=query.metric.unbounded,
         )  # fmt: skip
         check_estimand([bound], compiler.schema, compiler.mechanism)
         check_metric(bound, metric)
-        opened = seen.open(compiler.training)
+        opened = None
+        if compiler.training is not None and seen.training is not None:
+            opened = model.read(compiler.training, sealed=False)
         given = query.models[0].placed(compiler).given(compiler.schema)
-        return cls(bound, given, None if opened is None else opened[0], reader)
+        return cls(bound, given, opened, reader)
 
     @property
     def rises(self) -> bool:
         """Whether a higher number on the scale [0, 1] is a better score."""
-        return (self.bound.at_one > self.bound.at_zero) is self.reader.metric.greater
+        return (self.bound.at_one > self.bound.at_zero) is self.reader.query.metric.greater
 
     def sealed_values(self, rows: StoredRows, *, unit: int) -> NDArray[Any]:
         """Return the candidate's predictions for sealed rows, shape (rows,) or (rows, classes). Secret."""
-        return self.reader.models[0].sealed(rows)[0]
+        return self.reader.models[0].read(rows, sealed=True)
 
     def against(self, champion: Champion, public: Candidate | None, compiler: QueryCompiler) -> Gain:
         """Return how the gain over a champion is computed and bounded, decided by public facts."""
-        measure = measure_of(self.reader.metric)
+        measure = measure_of(self.reader.query.metric)
         if isinstance(measure, PartsMeasure) and measure.of_classes is not None:
             return _gain_of_classes(measure.of_classes(compiler.schema.rows), self.reader, compiler)
         own, other = self.reader.models[0].public(), None
@@ -523,18 +526,17 @@ class OutputCandidate(Candidate):
             compiler: The compiler of the holdout.
         """
         mechanism, schema, reader = compiler.mechanism, compiler.schema, self.reader
-        measure, setting, largest = measure_of(reader.metric), reader.setting, largest_group(mechanism)
+        measure, setting, largest = measure_of(reader.query.metric), reader.setting, largest_group(mechanism)
         if measure.by_rank:
             known = self.bound.by_position or champion.by_position or schema.features_public
-            check_split(f"a gain in {reader.metric.title or reader.metric.name}", schema, by_rank=known)
+            check_split(f"a gain in {reader.query.metric.title or reader.query.metric.name}", schema, by_rank=known)
             setting = replace(setting, dealt=dealt_by(mechanism, known=known))
         reach = 1.0 if told is None else measure.reach(*told, setting)
         kept, opened = self._ordered(self.training, champion.training), None
         if kept is not None and compiler.training is not None:
             opened = [reader.judged(outputs, compiler.training) for outputs in kept]
         if opened is None and told is not None and measure.needs_rows:
-            labels = open_labels(compiler)
-            made = likely_labels(reader.metric, *told, None if labels is None else reader.coded(labels))
+            made = likely_labels(reader.query.metric, *told, reader.labels)
             opened = [Judged(outputs, made) for outputs in told]
         planned, rows = None, schema.rows
         if opened is not None and (measure.needs_rows or measure.is_known(opened[0], None)):
@@ -557,7 +559,7 @@ class OutputCandidate(Candidate):
 
 def _check_compared(reader: ModelsReader, compiler: QueryCompiler) -> None:
     """Refuse metrics and rows for which no gain is promised."""
-    metric, independent = reader.metric, compiler.mechanism.dependence.independent
+    metric, independent = reader.query.metric, compiler.mechanism.dependence.independent
     measure = measure_of(metric)
     by_class = isinstance(measure, PartsMeasure) and measure.of_classes is not None
     if metric.gain == "any" or (metric.gain == "independent" and independent and (by_class or measure.compares)):

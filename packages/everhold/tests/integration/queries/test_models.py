@@ -12,7 +12,8 @@ from sklearn_samples import ROWS, create, points
 
 import everhold as eh
 from everhold import QueryRejected
-from everhold.queries.metrics.models import Judge
+from everhold.queries.metrics.models import greater_is_better, model_query, outputs_of
+from everhold.queries.metrics.scores import maker_of
 
 METRICS = {
     "accuracy": accuracy_score,
@@ -46,26 +47,29 @@ def test_a_model_is_shown_with_its_class_and_parameters(holdout):
         assert len(answer.shown) < 120
 
 
+def scored(holdout, metric, model, rows, labels):
+    """The metric of a model's outputs on open rows, and whether a greater value is better."""
+    make, schema = maker_of(metric), holdout.schema
+    query = model_query(make, model)
+    return query.score_of(outputs_of(query, rows, schema), labels, schema), greater_is_better(make, schema)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_scores_are_those_of_scikit_learn(holdout, metric):
     rows, labels = holdout.training_rows()
     model = DecisionTreeClassifier(max_depth=3).fit(rows, labels)
-    judge = Judge(metric, holdout.schema)
     expected = METRICS[metric](labels, model.predict(rows))
-    assert judge.score(judge.outputs(model, rows), labels) == pytest.approx(expected)
-    assert judge.greater_is_better == (metric != "error")
+    assert scored(holdout, metric, model, rows, labels) == (pytest.approx(expected), metric != "error")
 
 
 def test_scores_of_probabilities_and_of_rankings(holdout):
     rows, labels = holdout.training_rows()
     model = LogisticRegression().fit(rows, labels)
     said = model.predict_proba(rows)[:, 1]
-    brier, positives = Judge("brier", holdout.schema), int(labels.sum())
-    assert brier.score(brier.outputs(model, rows), labels) == pytest.approx(brier_score_loss(labels, said))
-    assert not brier.greater_is_better
-    auc = Judge(partial(eh.auc, positives=positives, negatives=ROWS - positives), holdout.schema)
-    assert auc.score(auc.outputs(model, rows), labels) == pytest.approx(roc_auc_score(labels, said))
-    assert auc.greater_is_better
+    expected, positives = pytest.approx(brier_score_loss(labels, said)), int(labels.sum())
+    assert scored(holdout, "brier", model, rows, labels) == (expected, False)
+    auc = partial(eh.auc, positives=positives, negatives=ROWS - positives)
+    assert scored(holdout, auc, model, rows, labels) == (pytest.approx(roc_auc_score(labels, said)), True)
 
 
 def test_the_guess_is_cross_validation_and_no_training_score(holdout):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 import sys
-from abc import abstractmethod
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -23,6 +22,7 @@ from everhold.queries.predictions.arrays import (
     PredictionTable,
     are_no_class,
     check_classes,
+    check_known,
     check_lengths,
     first_of,
     known_classes,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.mechanisms import Mechanism
+    from everhold.queries.metrics.registry import Outputs
     from everhold.queries.predictions.arrays import RowSpan
     from everhold.queries.query import CompileContext
 
@@ -67,6 +68,7 @@ class LabelQuery(RowwiseQuery):
             fitted estimator; or, for accuracy, error and the Brier score, a rule.
         training: Predictions for the training rows, from which the guess is made. For an estimator, these are
             cross-validated predictions, or by default its own predictions. A rule needs none.
+        outputs_are: The form of the predictions that are compared with labels.
         positive: The class that counts as label 1 if it is not label 1 itself. All other classes count as label 0.
         yes_no: True if every row value is 0 or 1.
     """
@@ -75,9 +77,9 @@ class LabelQuery(RowwiseQuery):
 
     predictions: Any
     training: Any
+    outputs_are: Outputs
     positive: Any = None
     _at_fault: ClassVar[float] = 0.0
-    _of_classes: ClassVar[bool] = False  # whether predictions name classes of the label
     _bounded: ClassVar[bool] = True  # whether predictions are valid for every row; numbers can be infinite
     yes_no: ClassVar[bool] = False
 
@@ -144,17 +146,17 @@ class LabelQuery(RowwiseQuery):
         label = label_node(schema)
         return label if self.positive is None else one_if(label, self.positive)
 
-    def _row_function(self, predictions: NDArray[Any], label: str) -> RowFunction:
-        """Return the function from a table to the row values of checked predictions.
+    def judge(self, predictions: NDArray[Any], table: Table, schema: Schema) -> NDArray[Any]:
+        """Return the row values of checked predictions for the rows of a table, which has the column of labels.
 
         With a positive class, labels and classes are read as 1 and 0.
         """
-        if self.positive is None:
-            return self._against(predictions, label)
-        if not self._of_numbers:
-            predictions = (predictions if self._says_positive(predictions) else predictions == self.positive) * 1.0
-        function = self._against(predictions, label)
-        return lambda table: function({**table, label: self._two_classes(table[label])})
+        labels = table[schema.label or ""]
+        if self.positive is not None:
+            labels = self._two_classes(labels)
+            if self.outputs_are == "classes":
+                predictions = (predictions if self._says_positive(predictions) else predictions == self.positive) * 1.0
+        return self._against(predictions, labels)
 
     def _says_positive(self, predictions: NDArray[Any]) -> bool:
         """Return whether predictions are truth values that say which rows are of the positive class."""
@@ -191,37 +193,21 @@ class LabelQuery(RowwiseQuery):
         return placed
 
     @property
-    def _of_probabilities(self) -> bool:
-        """Whether predictions are probabilities of label 1."""
-        return False
-
-    @property
-    def _of_numbers(self) -> bool:
-        """Whether predictions are numbers even if the labels are texts, such as probabilities and scores."""
-        return self._of_probabilities
-
-    @property
     def _by_position(self) -> bool:
         """Whether there is one prediction for each sealed row, and not an estimator or a rule."""
         return not (isinstance(self.predictions, str) or hasattr(self.predictions, "predict"))
 
-    @abstractmethod
-    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
-        """Return the function from a table to the row values of checked predictions."""
+    def _against(self, predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
+        """Return the row values of checked predictions, given the labels of their rows."""
+        raise NotImplementedError
 
-    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
+    def _of_failing(self, labels: NDArray[Any], schema: Schema) -> NDArray[Any]:
         """Return the row values of rows on which the model fails, given their labels; by default the worst value."""
         return np.full(len(labels), self._at_fault)
 
-    def _fails(self, predictions: NDArray[Any], schema: Schema) -> NDArray[np.bool_]:
-        """Return which predictions cannot be compared with labels, such as a class that the label does not have."""
-        if self._of_classes and not self._says_positive(predictions):
-            return are_no_class(predictions, schema)
-        return np.zeros(len(predictions), dtype=bool)
-
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
         """Check, by public facts, that predicted classes are classes of the label."""
-        if self._of_classes and not self._says_positive(predictions):
+        if self.outputs_are == "classes" and not self._says_positive(predictions):
             check_classes(predictions, schema, what=what)
 
     def _row_values(
@@ -250,7 +236,7 @@ class LabelQuery(RowwiseQuery):
     ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
         """Return identity, row functions and columns read, for predictions in a table of the engine."""
         prediction, label = prediction_node(column), self._label_node(schema)
-        if self.positive is not None and not self._of_numbers:
+        if self.positive is not None and self.outputs_are == "classes":
             prediction = one_if(prediction, self.positive)
         value = self.in_engine(prediction, label, schema)
         if value is None:
@@ -281,11 +267,9 @@ class LabelQuery(RowwiseQuery):
 
     def _judged(self, given: Any, checked: NDArray[Any], schema: Schema) -> RowFunction:
         """Return the row function of checked predictions, which stay on disk if they are stored there."""
-        if not isinstance(given, Placed):
-            function = self._against if self.positive is None else self._row_function
-            return GivenValues(checked, function(checked, schema.label or ""))
         alone: LabelQuery = replace(self, predictions=None, training=None)  # type: ignore[type-var]  # a dataclass
-        return given.until_asked(checked, alone._row_function, schema.label or "")
+        judge = partial(alone.judge, schema=schema)
+        return given.until_asked(checked, judge) if isinstance(given, Placed) else GivenValues(checked, judge)
 
     def _given_training(self, schema: Schema) -> RowFunction | None:
         """Return the row values of the training predictions that were handed in, or None if none were."""
@@ -348,55 +332,68 @@ class LabelQuery(RowwiseQuery):
         if label in features:
             raise QueryRejected(f"The estimator was fitted on the label {label!r} itself. Fit it on features only.")
         reads = tuple(dict.fromkeys((*features, label)))
-
-        what = "The estimator's predictions"
-
-        def predict(table: Table) -> NDArray[Any]:
-            rows = matrix_of(table, features, schema, framed=named is not None)
-            try:
-                predicted = self.outputs(rows)
-            except Exception as fault:
-                note_texts(fault, rows)
-                raise
-            return self._checked(predicted, len(table[label]), schema, what=what)
-
         identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new query
-        asked = (
-            type(self).outputs, type(self)._checked, self._of_probabilities, getattr(self, "outputs_are", None),
-            self.positive,
-        )  # fmt: skip
-        values = EstimatedValues(
-            (identity, *asked),
-            features,
-            predict,
-            lambda predictions, table: self._row_function(predictions, label)(table),
-            lambda predictions: self._check(predictions, schema, what=what),
-            lambda predictions: self._fails(predictions, schema),
-            lambda table: self._of_failing(self._two_classes(table[label])),
-            everywhere=self._bounded,
-        )
+        source = (identity, self.outputs_are, self.positive)
+        values = ModelValues(source, features, self._bounded, self, schema)
         return {"estimator": identity}, values, self._given_training(schema) or values, reads
 
-    def outputs(self, features: Any) -> Any:
-        """Return the estimator's outputs to compare with labels: labels, or probabilities of label 1."""
-        if self._of_probabilities:
-            return probabilities(self.predictions, features, self.positive)
-        return self.predictions.predict(features)
+    def outputs(self, features: Any, classes: Sequence[str | float] | None = None) -> Any:
+        """Return the estimator's outputs to compare with labels: classes, probabilities, scores or numbers.
+
+        Args:
+            features: Features of the rows, as the estimator takes them.
+            classes: Classes of the label in their order, for probabilities of each class.
+        """
+        model, positive = self.predictions, self.positive
+        if self.outputs_are == "probabilities":
+            return _of_each_class(model, features, tuple(classes or ()))
+        if self.outputs_are == "probability" or (self.outputs_are == "scores" and hasattr(model, "predict_proba")):
+            return probabilities(model, features, positive)
+        if self.outputs_are != "scores":
+            return model.predict(features)
+        if hasattr(model, "decision_function"):
+            found = np.asarray(model.decision_function(features))
+            return found if positive is None else _of_class(found, model, positive)
+        said = model.predict(features)
+        return said if positive is None else np.asarray(said == positive, dtype=np.float64)
+
+    def score_of(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
+        """Compute the metric on training rows, in its own units.
+
+        Args:
+            outputs: Predictions, shape (rows,).
+            labels: Labels of the training rows, of shape (rows,).
+            schema: The public facts about the holdout's rows.
+        """
+        asked: LabelQuery = replace(self, predictions=outputs, training=None)  # type: ignore[type-var]  # a dataclass
+        bound = asked.bind(replace(schema, rows=len(outputs), training_rows=0))
+        assert bound.sealed is not None
+        values = np.asarray(bound.sealed({schema.label or "": labels}), dtype=np.float64)
+        return bound.from_mean(float(np.mean(np.clip(values, 0.0, 1.0))))
 
     def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
         """Return predictions as an array, after checking that there is one of the right type for each row."""
         if isinstance(predictions, PredictionTable):
             raise TypeError("The table of predictions was not put in the order of the rows.")
+        if self.outputs_are == "probabilities":
+            return _distributions(predictions, rows, schema, what=what)
         missing = int(np.count_nonzero(np.ma.getmaskarray(predictions))) if np.ma.isMaskedArray(predictions) else 0
         texts = sum(isinstance(item, str) for item in predictions) if isinstance(predictions, (list, tuple)) else 0
         if missing or 0 < texts < len(predictions):  # NumPy would turn all of them into texts
             fault = f"{what} lack {missing:,} rows" if missing else f"{what} mix texts with other values"
             raise QueryRejected(f"{fault}. Pass one prediction for each row, all of one type.")
-        array = _plain(same_length(predictions, rows, what=what))
-        numeric = array.dtype.kind in "biuf"
-        if self._says_positive(array) and not self._of_numbers:
+        array = same_length(predictions, rows, what=what)
+        if array.dtype.kind in "OT":  # objects of one kind become numbers or texts
+            items = array.tolist()
+            if all(isinstance(item, str) for item in items):
+                check_lengths(items)
+                array = np.array(items, dtype=str)
+            elif all(isinstance(item, (Real, np.bool_)) for item in items):
+                array = np.array(items)
+        numeric, of_classes = array.dtype.kind in "biuf", self.outputs_are == "classes"
+        if of_classes and self._says_positive(array):
             return array
-        text_wanted = schema.label_kind == "string" and not (self.positive is not None and self._of_numbers)
+        text_wanted = schema.label_kind == "string" and (of_classes or self.positive is None)
         if numeric == text_wanted or not (numeric or array.dtype.kind == "U"):
             others = {"U": "texts", "O": "of mixed types, or some are missing"}.get(array.dtype.kind)
             given = "numbers" if numeric else others or f"of type {array.dtype}"
@@ -404,12 +401,132 @@ class LabelQuery(RowwiseQuery):
             labels, one = kinds.get(schema.label_kind or "", ("numbers", "a number"))
             raise QueryRejected(
                 f"{what} are {given}, and the labels are {labels}. Pass "
-                f"{'a probability' if self._of_probabilities else one} for each row."
+                f"{'a probability' if self.outputs_are == 'probability' else one} for each row."
             )
-        if self._of_probabilities and (wrong := ~((array >= 0) & (array <= 1))).any():
+        if self.outputs_are == "probability" and (wrong := ~((array >= 0) & (array <= 1))).any():
             first = first_of(wrong, array)
             raise QueryRejected(f"{what} are not all in [0, 1]: {first}. Pass probabilities of label 1.")
+        if self.outputs_are in ("scores", "numbers") and (wrong := ~np.isfinite(array)).any():
+            raise QueryRejected(f"{what} are not all finite: {first_of(wrong, array)}. Pass a number for each row.")
         return array
+
+
+_WHOSE = "The estimator's predictions"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelValues(EstimatedValues):
+    """Function from a table to the row values of a fitted estimator.
+
+    Attributes:
+        query: The query, with the estimator as its predictions.
+        schema: Public facts about the rows.
+    """
+
+    query: LabelQuery
+    schema: Schema
+
+    def predict(self, table: Table) -> NDArray[Any]:
+        """Return one prediction for each row of a table."""
+        framed = getattr(self.query.predictions, "feature_names_in_", None) is not None
+        rows = matrix_of(table, self.features, self.schema, framed=framed)
+        try:
+            predicted = self.query.outputs(rows, self.schema.label_classes)
+        except Exception as fault:
+            note_texts(fault, rows)
+            raise
+        return self.query._checked(predicted, len(table[self.schema.label or ""]), self.schema, what=_WHOSE)
+
+    def judge(self, predictions: NDArray[Any], table: Table) -> NDArray[Any]:
+        """Return the row values of predictions, compared with the labels in their table."""
+        return self.query.judge(predictions, table, self.schema)
+
+    def check(self, predictions: NDArray[Any]) -> None:
+        """Check that predicted classes are classes of the label."""
+        self.query._check(predictions, self.schema, what=_WHOSE)
+
+    def fails(self, predictions: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which predictions cannot be compared with labels, such as a class that the label does not have."""
+        if self.query.outputs_are == "classes" and not self.query._says_positive(predictions):
+            return are_no_class(predictions, self.schema)
+        return np.zeros(len(predictions), dtype=bool)
+
+    def failing(self, table: Table) -> NDArray[Any]:
+        """Return the row values of rows on which the estimator fails."""
+        return self.query._of_failing(self.query._two_classes(table[self.schema.label or ""]), self.schema)
+
+
+_SUM_OF_PROBABILITIES = 1e-3
+
+
+def _of_class(found: NDArray[Any], model: Any, positive: Any) -> NDArray[Any]:
+    """Return decision values for one class, from those of all classes or of two classes.
+
+    Raises:
+        QueryRejected: If the model does not know the class. Nothing is charged.
+    """
+    classes = np.asarray(getattr(model, "classes_", ())).tolist()
+    if positive not in classes:
+        raise QueryRejected(
+            f"The model knows the classes {classes!r:.200}, and {positive!r} is none of them. Fit it on rows of this "
+            "class."
+        )
+    if found.ndim == 1:
+        return found if classes.index(positive) == 1 else -found
+    return np.asarray(found[:, classes.index(positive)])
+
+
+def codes_of(values: NDArray[Any], classes: Sequence[str | float]) -> NDArray[np.float64]:
+    """Return the number of each value's class, counted from 0, or -1 for a value that is no class.
+
+    Examples:
+        >>> codes_of(np.array(["b", "a", "z"]), ("a", "b")).tolist()
+        [1.0, 0.0, -1.0]
+    """
+    numbers = {name: float(place) for place, name in enumerate(classes)}
+    return np.array([numbers.get(value, -1.0) for value in np.asarray(values).tolist()], dtype=np.float64)
+
+
+def _of_each_class(model: Any, features: Any, classes: Sequence[str | float]) -> NDArray[Any]:
+    """Return probabilities in the order of the classes, 0 for a class that the model does not know.
+
+    Raises:
+        QueryRejected: If the model knows classes that the label does not have. Nothing is charged.
+    """
+    found, own = np.asarray(model.predict_proba(features)), np.asarray(getattr(model, "classes_", ()))
+    places = codes_of(own, classes).astype(np.int64)
+    if found.ndim != 2 or found.shape[1] != len(places) or bool(np.any(places < 0)):
+        raise QueryRejected(
+            f"The estimator gives probabilities of the shape {found.shape}, which do not match the classes of the "
+            "label. Pass one whose classes_ are classes of the label, with one column for each."
+        )
+    ordered = np.zeros((len(found), len(classes)))
+    ordered[:, places] = found
+    return ordered
+
+
+def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[np.float64]:
+    """Return probabilities of all classes, shape (rows, classes), after checking the predictions."""
+    check_known(schema)
+    count = len(schema.label_classes or ())
+    try:
+        array = np.asarray(predictions, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.zeros(0)
+    if array.ndim == 1 and count == 2 and len(array) == rows:
+        array = np.column_stack([1.0 - array, array])
+    if array.shape != (rows, count):
+        raise QueryRejected(
+            f"{what} have the shape {array.shape}. Pass the shape ({rows}, {count}), a probability of each class in "
+            f"the order {list(schema.label_classes or ())!r:.200}."
+        )
+    right = np.all((array >= 0.0) & (array <= 1.0), axis=1)
+    if (wrong := ~(right & (np.abs(array.sum(axis=1) - 1.0) <= _SUM_OF_PROBABILITIES))).any():
+        raise QueryRejected(
+            f"{what} do not add up to 1 in each row: {first_of(wrong, array)}. Pass a probability from 0 to 1 for each "
+            "class."
+        )
+    return array
 
 
 def _in_order(
@@ -542,17 +659,6 @@ def subject_of(predictions: Any, kind: str, digest: str) -> str:
     elif len(shown) > _LONGEST_MODEL:
         shown = f"{shown[:_LONGEST_MODEL]}..."
     return f"{shown.removesuffix('()')} {digest[:8]}"
-
-
-def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of Python objects as an array of numbers or texts, if all objects are of one kind."""
-    if array.dtype.kind not in "OT":
-        return array
-    items = array.tolist()
-    if all(isinstance(item, str) for item in items):
-        check_lengths(items)
-        return np.array(items, dtype=str)
-    return np.array(items) if all(isinstance(item, (Real, np.bool_)) for item in items) else array
 
 
 def _digest(array: NDArray[Any]) -> str:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from importlib.util import find_spec
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -31,7 +30,7 @@ from everhold.queries.metrics.label_query import LabelQuery, matrix_of, note_tex
 from everhold.queries.metrics.query import MetricQuery, check_compared, check_ordered
 from everhold.queries.metrics.ranking import RankingQuery
 from everhold.queries.metrics.registry import METRICS
-from everhold.queries.metrics.row_scores import AccuracyQuery, LossQuery, ScoredRows
+from everhold.queries.metrics.row_scores import AccuracyQuery, LossQuery
 from everhold.queries.metrics.scores import maker_of
 from everhold.queries.query import Query, QueryPlan, RowwiseQuery
 from everhold.queries.statistic import StatisticQuery
@@ -48,95 +47,74 @@ if TYPE_CHECKING:
 ModelQuery: TypeAlias = LabelQuery | RankingQuery | MetricQuery
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
-    """A metric that is applied to models of one holdout's label.
+def model_query(make: Any, model: Any, training: Any = None) -> Any:
+    """Build the query for a metric of a model.
 
-    Attributes:
-        metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``, or a
-            function from a model to a query about its predictions, such as
-            ``functools.partial(eh.risk, loss="absolute", high=60)``, or the arguments of `everhold.risk` by name.
+    Args:
+        make: What `maker_of` returns for the metric.
+        model: The fitted estimator.
+        training: Predictions for the training rows, each by a model that was not fitted on this row; None for
+            predictions of ``model``.
+
+    Raises:
+        QueryRejected: If the metric cannot make a query from predictions. Nothing is charged.
     """
+    try:
+        made = make(model) if callable(make) else None
+    except QueryRejected:
+        raise
+    except Exception as fault:
+        raise QueryRejected(
+            f"The metric fails on a model with {type(fault).__name__}: {fault}. Pass a metric by its name, or a "
+            "function from a model to a query about its predictions."
+        ) from fault
+    if isinstance(made, StatisticalQuery) and training is None:
+        return made
+    if not isinstance(made, ModelQuery):
+        raise QueryRejected(
+            f"The metric is {brief(make)}. Pass one of {', '.join(sorted(METRICS))}, or a function from a "
+            "model to a query, such as partial(eh.risk, loss='absolute', high=60)."
+        )
+    if training is None:
+        return made
+    if isinstance(made, RankingQuery):
+        return replace(made, model=replace(made.model, training=training))
+    if isinstance(made, MetricQuery):
+        return replace(made, models=tuple(replace(model, training=training) for model in made.models))
+    return replace(made, training=training)  # type: ignore[type-var]  # all of its kinds are dataclasses
 
-    metric: str | Callable[[Any], Any] | Mapping[str, Any]
-    schema: Schema
 
-    def query(self, model: Any, training: Any = None) -> Any:
-        """Build the query about a model.
+def outputs_of(query: Any, features: Any, schema: Schema) -> NDArray[Any]:
+    """Return the outputs of a query's model that the metric compares with labels, for rows with these features."""
+    if isinstance(query, StatisticalQuery):
+        raise QueryRejected(
+            "The metric is the mean of a function of whole rows, which compares no predictions with labels. Fit the "
+            "model yourself and pass that mean to ask()."
+        )
+    rows = query.models[0] if isinstance(query, MetricQuery) else query
+    rows = rows.model if isinstance(rows, RankingQuery) else rows
+    return np.asarray(rows.outputs(features, schema.label_classes))
 
-        Args:
-            model: The fitted estimator.
-            training: Predictions for the training rows, each by a model that was not fitted on this row; None for
-                predictions of ``model``.
 
-        Raises:
-            QueryRejected: If the metric cannot make a query from predictions. Nothing is charged.
-        """
-        make = maker_of(self.metric)
-        try:
-            made = make(model) if callable(make) else None
-        except QueryRejected:
-            raise
-        except Exception as fault:
-            raise QueryRejected(
-                f"The metric fails on a model with {type(fault).__name__}: {fault}. Pass a metric by its name, or a "
-                "function from a model to a query about its predictions."
-            ) from fault
-        if isinstance(made, StatisticalQuery) and training is None:
-            return made
-        if not isinstance(made, ModelQuery):
-            raise QueryRejected(
-                f"The metric is {brief(self.metric)}. Pass one of {', '.join(sorted(METRICS))}, or a function from a "
-                "model to a query, such as partial(eh.risk, loss='absolute', high=60)."
-            )
-        if training is None:
-            return made
-        if isinstance(made, RankingQuery):
-            return replace(made, model=replace(made.model, training=training))
-        if isinstance(made, MetricQuery):
-            return replace(made, models=tuple(replace(model, training=training) for model in made.models))
-        return replace(made, training=training)  # type: ignore[type-var]  # all of its kinds are dataclasses
+def greater_is_better(make: Any, schema: Schema) -> bool:
+    """Return whether a higher value of the metric is better.
 
-    def outputs(self, model: Any, features: Any) -> NDArray[Any]:
-        """Return the outputs of a model that the metric compares with labels."""
-        query = _label_query(self.query(model))
-        if isinstance(query, ScoredRows):
-            query = replace(query, classes=self.schema.label_classes)
-        return np.asarray(query.outputs(features))
+    Args:
+        make: What `maker_of` returns for the metric.
+        schema: The public facts about the rows.
 
-    def score(self, outputs: NDArray[Any], labels: NDArray[Any]) -> float:
-        """Return the metric on training rows in its own units, or nan if it is undefined there.
-
-        Args:
-            outputs: Predictions of the kind that `outputs` names, shape (rows,).
-            labels: Labels of the training rows, of shape (rows,).
-        """
-        asked, table = self.query(outputs), {self.schema.label or "": np.asarray(labels)}
-        _label_query(asked)
-        if isinstance(asked, MetricQuery):
-            return asked.score(outputs, labels, self.schema)
-        schema = replace(self.schema, rows=len(outputs), training_rows=0)
-        if isinstance(asked, RankingQuery):
-            rows = replace(asked.model, classes=self.schema.label_classes)
-            share = Fraction(len(outputs), self.schema.rows)
-            return float(asked.of_rows(rows.coded(np.asarray(outputs)), np.asarray(labels), share))
-        bound: BoundQuery = asked.bind(schema)
-        assert bound.sealed is not None
-        values = np.asarray(bound.sealed(table), dtype=np.float64)
-        return bound.from_mean(float(np.mean(np.clip(values, 0.0, 1.0))))
-
-    @property
-    def greater_is_better(self) -> bool:
-        """Whether a higher value of the metric is better."""
-        nothing = np.zeros(0, dtype="U1" if self.schema.label_kind == "string" else np.float64)
-        if isinstance(asked := self.query(nothing), MetricQuery):
-            asked.check_labels(self.schema)
-            check_ordered(asked.metric)
-            return asked.metric.greater
-        if isinstance(asked, RankingQuery):
-            return True
-        bound: BoundQuery = asked.bind(replace(self.schema, rows=0, training_rows=0))
-        return (bound.at_fault == 0.0) == (bound.at_zero < bound.at_one)
+    Raises:
+        QueryRejected: If the metric does not suit the labels, or does not order models. Nothing is charged.
+    """
+    nothing = np.zeros(0, dtype="U1" if schema.label_kind == "string" else np.float64)
+    if isinstance(asked := model_query(make, nothing), MetricQuery):
+        asked.check_labels(schema)
+        check_ordered(asked.metric)
+        return asked.metric.greater
+    if isinstance(asked, RankingQuery):
+        return True
+    bound: BoundQuery = asked.bind(replace(schema, rows=0, training_rows=0))
+    return (bound.at_fault == 0.0) == (bound.at_zero < bound.at_one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +123,7 @@ class CrossValidated:
 
     Attributes:
         outputs: Predictions out of fold, shape (rows,); None unless each row was left out of exactly one fit.
-        scores: The metric of each fold, in its own units.
+        scores: The metric of each fold, in its own units; nan for folds that were not scored.
         sizes: Rows of each fold.
         fit_seconds: Seconds to fit each fold.
         score_seconds: Seconds to score each fold.
@@ -169,36 +147,43 @@ class CrossValidated:
 Splits: TypeAlias = "Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]"
 
 
-def splits_of(cv: Any, features: Any, labels: Any, *, groups: Any = None, classifier: bool) -> Splits:
+def splits_of(cv: Any, estimator: Any, features: Any, labels: Any, *, groups: Any = None) -> Splits:
     """Return the folds of a cross-validation, made by scikit-learn. Groups are kept whole if they are given.
 
     Args:
         cv: A number of folds, a splitter, pairs of arrays, or None for five folds.
+        estimator: The estimator. Of a classifier, each fold has the classes in proportion.
         features: Features of the rows.
         labels: Labels of the rows.
         groups: The group of each row.
-        classifier: True if each fold has the classes in proportion; False for labels that are not classes.
     """
+    from sklearn.base import is_classifier
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
 
+    try:
+        classifier = bool(is_classifier(estimator))
+    except AttributeError:  # an estimator of another library, without tags
+        classifier = hasattr(estimator, "classes_") or hasattr(estimator, "predict_proba")
     if groups is not None and (cv is None or isinstance(cv, int)):
         cv = (StratifiedGroupKFold if classifier else GroupKFold)(n_splits=5 if cv is None else cv)
     return list(check_cv(cv, labels, classifier=classifier).split(features, labels, groups))
 
 
 def cross_validate(
-    estimator: Any, judge: Judge, features: Any, labels: Any, splits: Splits, *,
-    fit: Mapping[str, Any] | None = None,
+    estimator: Any, make: Any, schema: Schema, features: Any, labels: Any, splits: Splits, *,
+    fit: Mapping[str, Any] | None = None, scored: bool = True,
 ) -> CrossValidated:  # fmt: skip
     """Fit clones of an estimator on all folds, score them, and fit the estimator itself on all rows.
 
     Args:
         estimator: Unfitted; it is fitted in place.
-        judge: The metric and how it reads predictions.
+        make: What `maker_of` returns for the metric.
+        schema: The public facts about the holdout's rows.
         features: A data frame, an array or a sparse matrix, shape (rows, features).
         labels: Labels of the rows, of shape (rows,).
         splits: Row numbers to fit on and to predict, for each fold.
         fit: More arguments of ``fit``; those with one entry for each row are cut like the rows.
+        scored: False to score the folds only if they do not leave out each row exactly once.
     """
     from sklearn.base import clone
     from sklearn.utils import _safe_indexing as taken
@@ -208,6 +193,8 @@ def cross_validate(
         name for name, given in more.items()
         if hasattr(given, "__len__") and not isinstance(given, str | dict) and len(given) == rows
     }  # fmt: skip
+    places = np.concatenate([np.arange(rows)[outside] for _, outside in splits])
+    partition = len(places) == rows == len(np.unique(places))
     for inside, outside in splits:
         arguments = {name: taken(given, inside) if name in by_row else given for name, given in more.items()}
         start = time.perf_counter()
@@ -218,32 +205,22 @@ def cross_validate(
             note_texts(fault, features)
             raise
         fitted = time.perf_counter()
-        outputs = judge.outputs(model, taken(features, outside))
-        score = judge.score(outputs, np.asarray(taken(labels, outside)))
-        told.append((outside, outputs))
+        query, score = model_query(make, model), math.nan
+        outputs = outputs_of(query, taken(features, outside), schema)
+        if scored or not partition:
+            score = query.score_of(outputs, np.asarray(taken(labels, outside)), schema)
+        told.append(outputs)
         found.append((score, len(outputs), fitted - start, time.perf_counter() - fitted))
     start = time.perf_counter()
     estimator.fit(features, labels, **more)
     refit_seconds = time.perf_counter() - start
     scores, sizes, fits, scorings = zip(*found, strict=True)
-    places, out_of_fold = np.concatenate([np.arange(rows)[outside] for outside, _ in told]), None
-    if len(places) == rows == len(np.unique(places)):
-        said = np.concatenate([outputs for _, outputs in told])
+    out_of_fold = None
+    if partition:
+        said = np.concatenate(told)
         out_of_fold = np.empty_like(said)
         out_of_fold[places] = said
     return CrossValidated(estimator, out_of_fold, scores, sizes, fits, scorings, refit_seconds)
-
-
-def _label_query(asked: ModelQuery) -> LabelQuery:
-    """Return the query that compares predictions with labels, of which a query about a model is made."""
-    if isinstance(asked, StatisticalQuery):
-        raise QueryRejected(
-            "The metric is the mean of a function of whole rows, which compares no predictions with labels. Fit the "
-            "model yourself and pass that mean to ask()."
-        )
-    if isinstance(asked, MetricQuery):
-        return asked.models[0]
-    return asked.model if isinstance(asked, RankingQuery) else asked
 
 
 def open_rows(compiler: CompileContext, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
@@ -270,16 +247,6 @@ def open_rows(compiler: CompileContext, features: Sequence[str] | None = None) -
         raise QueryRejected(f"features is {brief(features)}. Pass a list of some of {', '.join(schema.features)}.")
     table = training.table((*names, schema.label))
     return matrix_of(table, names, schema, framed=True), table[schema.label]
-
-
-def classifies(estimator: Any) -> bool:
-    """Return whether an estimator, of scikit-learn or of another library, is a classifier."""
-    from sklearn.base import is_classifier
-
-    try:
-        return bool(is_classifier(estimator))
-    except AttributeError:  # it has no tags
-        return hasattr(estimator, "classes_") or hasattr(estimator, "predict_proba")
 
 
 @contextmanager
@@ -350,13 +317,13 @@ def evaluation(
     Args:
         compiler: The compiler of the holdout.
         estimator: The estimator, which is fitted in place.
-        metric: The metric, in a form that `Judge` takes.
+        metric: The metric, in a form that `maker_of` takes.
         terms: Keywords: ``cv``, as for `splits_of`; ``features``, as for `open_rows`; and ``fit``, more arguments of
             the estimator's ``fit``, as for `cross_validate`.
         sliced: True if the query is asked about slices, so that the guess needs one prediction for each training row.
     """
     require_sklearn("evaluating an estimator")
-    judge = Judge(metric, compiler.schema)
+    make = maker_of(metric)
     rows, labels = open_rows(compiler, terms["features"])
     fit = {} if terms["fit"] is None else terms["fit"]
     if not isinstance(fit, Mapping) or not all(isinstance(name, str) for name in fit):
@@ -364,7 +331,7 @@ def evaluation(
             f"fit is {brief(fit)}. Pass arguments of the estimator's fit by name, as in "
             "fit={'sample_weight': weights}."
         )
-    query, guess = judge.query(estimator), None
+    query, guess = model_query(make, estimator), None
     if not hasattr(estimator, "fit"):
         raise QueryRejected(
             f"{type(estimator).__name__} has no method fit, and an evaluation fits its model on the training rows. Ask "
@@ -372,14 +339,13 @@ def evaluation(
         )
     if isinstance(query, StatisticalQuery):
         estimator.fit(rows, labels, **fit)
-        query = judge.query(estimator)
-    else:
-        column, training = compiler.mechanism.dependence.unit_column, compiler.training
-        groups = None if column is None or training is None else training.table((column,))[column]
-        splits = splits_of(terms["cv"], rows, labels, groups=groups, classifier=classifies(estimator))
-        found = cross_validate(estimator, judge, rows, labels, splits, fit=fit)
-        query, guess = judge.query(found.model, found.outputs), None if found.outputs is not None else found.score
-    if compiler.is_declared(plain := judge.query(estimator)):
+        return model_query(make, estimator), None
+    column, training = compiler.mechanism.dependence.unit_column, compiler.training
+    groups = None if column is None or training is None else training.table((column,))[column]
+    splits = splits_of(terms["cv"], estimator, rows, labels, groups=groups)
+    found = cross_validate(estimator, make, compiler.schema, rows, labels, splits, fit=fit, scored=False)
+    query, guess = model_query(make, estimator, found.outputs), None if found.outputs is not None else found.score
+    if compiler.is_declared(plain := model_query(make, estimator)):
         return plain, None
     if sliced and guess is not None:
         raise QueryRejected(
@@ -398,17 +364,17 @@ def comparison(
         compiler: The compiler of the holdout.
         both: Unfitted or fitted estimators, which are fitted in place; or rules, arrays, tables, or such queries as
             ``eh.accuracy(predictions, training=...)``.
-        metric: The metric, in a form that `Judge` takes; not needed if both are queries.
+        metric: The metric, in a form that `maker_of` takes; not needed if both are queries.
         terms: Keywords of the evaluation, as for `evaluation`.
     """
     if both[0] is both[1]:
         raise QueryRejected("Both models are the same object. Pass two models.")
     asked = []
-    judge = Judge(metric, compiler.schema)
+    make = maker_of(metric)
     for each in both:
         if not isinstance(each, Query) and not (hasattr(each, "fit") and hasattr(each, "predict")):
-            each = judge.query(each)
-        _check_comparable(each if isinstance(each, Query) else judge.query(each))
+            each = model_query(make, each)
+        _check_comparable(each if isinstance(each, Query) else model_query(make, each))
         asked.append(each)
     queries: list[Any] = [
         each if isinstance(each, Query)
@@ -416,7 +382,7 @@ def comparison(
         for each in asked
     ]  # fmt: skip
     found: DifferenceQuery | MetricQuery = difference(*queries)
-    plain = difference(*(each if isinstance(each, Query) else judge.query(each) for each in asked))
+    plain = difference(*(each if isinstance(each, Query) else model_query(make, each) for each in asked))
     return plain if compiler.is_declared(plain) else found
 
 

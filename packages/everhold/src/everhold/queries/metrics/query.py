@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +22,10 @@ from everhold.guarantees.intervals.gains import GainDifference, counts_of_pairs,
 from everhold.queries.means.combined import SUBJECT, ShareQuery, WithinQuery
 from everhold.queries.means.mean import MeanQuery, among, condition, is_condition, rows_that_meet, share_that_meets
 from everhold.queries.means.plans import OneMean
-from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by, shares_of_classes
+from everhold.queries.metrics.label_query import LabelQuery, check_split, codes_of, dealt_by, shares_of_classes
 from everhold.queries.metrics.measures import likely_labels, made_up, measure_of, shuffled_within
 from everhold.queries.metrics.registry import LOG_CLIP, REASONS, Metric
-from everhold.queries.metrics.row_scores import BoundRows, OutcomeQuery, ScoredRows, codes_of
+from everhold.queries.metrics.row_scores import BoundRows, OutcomeQuery, ScoredRows
 from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 from everhold.queries.procedures import check_confirms_statistics, paying, takes_ratios
 from everhold.queries.query import Query, QueryPlan, QuerySpec, RowwiseQuery
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import Clip, Schema
+    from everhold.values.base import Schema
 
 _MEANS = "everhold.queries.metrics.row_scores"
 _WEIGHTS = 2**20  # steps of a weight, from 0 to its cap
@@ -175,32 +176,10 @@ class MetricQuery(Query["Answer"]):
         reader = self.reader(compiler)
         if tolerance is not None:
             paying(mechanism)
-        bound = reader.bound(self)
-        if reader.inside is not None:
-            bound = among(bound, reader.inside, self.where, schema)
-        if (weights := reader.weights) is not None:
-            bound = replace(
-                bound, description={**bound.description, "weight": weights.description, "cap": self.cap},
-                shown=f"{bound.shown} weighted by {self.weight} up to {self.cap:g}",
-                reads=tuple(dict.fromkeys((*(bound.reads or ()), *(weights.reads or ())))),
-            )  # fmt: skip
-        clips = reader.clips(compiler)
-        if any(clip.beyond for clip in clips):  # then the number is not scikit-learn's
-            name = f"{self.metric.name}_clipped" + (f"({reader.setting.clip:.4g})" if len(clips) == 1 else "")
-            bound = replace(bound, shown=bound.shown.replace(self.metric.name, name))
-        bound = with_clips(bound, clips)
-        given = [each.open(compiler.training) for each in reader.models if each.bound.by_position]
-        if values := [found[0].ravel() for found in given if found is not None]:
-            bound = replace(bound, training_values=np.concatenate(values))
-        known, procedure = reader.planned(compiler, None if guess is None else bound.to_mean(as_float(guess)))
-        measure, largest, reach = measure_of(self.metric), largest_group(mechanism), reader.reach
-
-        def sealed(rows: StoredRows) -> tuple[float, Any]:
-            told = [reader.judged(model.sealed(rows)[0], rows, dealt=True) for model in reader.models]
-            seen = _see(reader, told, largest, reach)
-            return measure.value(seen), seen
-
-        return OneMean([compiler.planner.of_statistic(bound, guess, known, procedure, sealed)], schema, mechanism)
+        bound = reader.bound()
+        known, procedure = reader.planned(None if guess is None else bound.to_mean(as_float(guess)))
+        prepared = compiler.planner.of_statistic(bound, guess, known, procedure, reader.number)
+        return OneMean([prepared], schema, mechanism)
 
     def _weights(self, weight: str, compiler: CompileContext) -> BoundQuery:
         """Return the query for each row's weight as a share of the cap.
@@ -233,14 +212,15 @@ class MetricQuery(Query["Answer"]):
             QueryRejected: If no interval is proved for these models and rows. Nothing is charged.
         """
         metric, mechanism, schema = self.metric, compiler.mechanism, compiler.schema
+        title = _title(metric, len(self.models))
         if len(self.models) > 1:
             check_compared(metric, weighted=self.weight is not None)
         self.check_labels(schema)
         check_kind(metric, mechanism, models=len(self.models))
         if self.where is not None and len(self.models) > metric.slices:
             raise QueryRejected(
-                f"where= selects some rows, and {_title(metric, len(self.models))} has a guarantee for all rows "
-                "only. Leave where= out, or ask for a metric such as neg_brier_score or f1."
+                f"where= selects some rows, and {title} has a guarantee for all rows only. Leave where= out, or ask "
+                "for a metric such as neg_brier_score or f1."
             )
         setting = self.setting(schema, open_labels(compiler))
         inside = None if self.where is None else condition(self.where, schema)
@@ -248,19 +228,21 @@ class MetricQuery(Query["Answer"]):
         known = any(model.bound.by_position for model in models) or schema.features_public
         if measure_of(metric).by_rank:
             dealt = dealt_by(mechanism, known=known)
-            check_split(_title(metric, len(self.models)), schema, by_rank=known)
+            check_split(title, schema, by_rank=known)
             if dealt == "ranks" and inside is not None:
                 raise QueryRejected(
-                    f"{_title(metric, 1)} among some rows has a guarantee only if the scores of the rows are sealed. "
+                    f"{title} among some rows has a guarantee only if the scores of the rows are sealed. "
                     "Pass a fitted model of sealed features, or leave where= out."
                 )
             classes = (schema.label_classes or ()) if metric.outputs == "probabilities" else (1.0,)
             shares = shares_of_classes(compiler, self.models[0], classes, inside)
             setting = replace(setting, share=shares[0], shares=shares, dealt=dealt)
-        return ModelsReader(
-            metric, setting, models, mechanism.dependence.group_column, _classes(schema, self.positive), known, inside,
-            self.positive, None if self.weight is None else self._weights(self.weight, compiler),
-        )  # fmt: skip
+        reach = None
+        if len(models) > 1:
+            first, second = (model.public() for model in models)
+            reach = 1.0 if first is None or second is None else measure_of(metric).reach(first, second, setting)
+        weights = None if self.weight is None else self._weights(self.weight, compiler)
+        return ModelsReader(self, compiler, setting, models, known, reach, largest_group(mechanism), inside, weights)
 
     def is_promised(self, compiler: CompileContext) -> bool:
         """Return whether the metric has an interval for a holdout's rows and mechanism, with any predictions."""
@@ -274,7 +256,7 @@ class MetricQuery(Query["Answer"]):
             return False
         return True
 
-    def score(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
+    def score_of(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
         """Compute the metric on training rows, in its own units.
 
         Args:
@@ -282,16 +264,25 @@ class MetricQuery(Query["Answer"]):
             labels: Labels of the training rows, of shape (rows,).
             schema: The public facts about the holdout's rows.
         """
-        setting = self.setting(schema, np.asarray(labels))
-        rows = replace(self.models[0], classes=schema.label_classes)
-        told = rows.coded(np.asarray(outputs))
-        judged = Judged(told, _coded(self.metric, rows._two_classes(labels), _classes(schema, self.positive)))
+        setting, measure = self.setting(schema, np.asarray(labels)), measure_of(self.metric)
+        rows = Judged(self.models[0].judge(np.asarray(outputs), {}, schema), self.coded(labels, schema))
         zero, one = self.metric.ends(setting)
-        measure = measure_of(self.metric)
-        seen = measure.see(judged, setting)
-        if self.metric.rate and not measure.is_known(judged, seen):
+        seen = measure.see(rows, setting)
+        if self.metric.rate and not measure.is_known(rows, seen):
             return math.nan
         return zero + (one - zero) * measure.value(seen)
+
+    def coded(self, labels: NDArray[Any], schema: Schema) -> NDArray[np.float64]:
+        """Return labels as numbers for the metric.
+
+        If a positive class is named, it is 1 and all others are 0. Else it is the number of the class if the metric is
+        about classes, or the label itself.
+        """
+        if self.positive is not None:
+            return np.asarray(np.asarray(labels) == self.positive, dtype=np.float64)
+        if self.metric.outputs in ("classes", "probabilities"):
+            return codes_of(np.asarray(labels), schema.label_classes or ())
+        return np.asarray(labels, dtype=np.float64)
 
     def check_labels(self, schema: Schema) -> None:
         """Raise QueryRejected if the label column or its classes do not suit the metric."""
@@ -325,7 +316,7 @@ class MetricQuery(Query["Answer"]):
         given = {name: as_float(value) for name, value in self.given.items()}
         if not all(map(math.isfinite, given.values())):
             raise QueryRejected(f"{self.metric.name} has the settings {brief(dict(self.given))}. Pass finite numbers.")
-        made = Setting(classes=len(_classes(schema, self.positive)))
+        made = Setting(classes=len(schema.label_classes or ()) if self.positive is None else 2)
         if "low" in self.metric.settings:
             low, high = _range(self.metric.name, given, schema, labels)
             centre = 0.5 if labels is None else float(np.mean(np.clip(labels, low, high)) - low) / (high - low)
@@ -385,18 +376,6 @@ def open_labels(compiler: CompileContext) -> NDArray[Any] | None:
     if training is None or schema.label is None:
         return None
     return training.table((schema.label,))[schema.label]
-
-
-def _classes(schema: Schema, positive: Any) -> Sequence[str | float]:
-    """Return the classes that a metric distinguishes: those of the label, or 0 and 1 with a positive class."""
-    return (schema.label_classes or ()) if positive is None else (0.0, 1.0)
-
-
-def _coded(kind: Metric, labels: NDArray[Any], classes: Sequence[str | float] | None) -> NDArray[np.float64]:
-    """Return labels as numbers for the metric: the number of the class, or the label itself."""
-    if kind.outputs in ("classes", "probabilities"):
-        return codes_of(np.asarray(labels), tuple(classes or ()))
-    return np.asarray(labels, dtype=np.float64)
 
 
 def largest_group(mechanism: Mechanism, rows: Judged | None = None) -> float:
@@ -461,98 +440,99 @@ def check_ordered(metric: Metric) -> None:
         )
 
 
-def _see(reader: ModelsReader, rows: Sequence[Judged], largest: float, reach: float | None) -> Any:
-    """Return the summary of the rows for one model, or for the difference of two models."""
-    measure = measure_of(reader.metric)
-    if len(rows) == 1:
-        return measure.see(rows[0], reader.setting, largest)
-    first, second = rows
-    return measure.see_difference(first, second, reader.setting, largest, reach=1.0 if reach is None else reach)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class ModelsReader:
     """Reads labels and the predictions of one or two models. The reader itself holds no sealed value.
 
     Attributes:
+        query: The query for a metric of the models.
+        compiler: The compiler of the holdout, which knows the public rows.
         setting: The numbers that define the metric in this holdout.
-        group_column: Column with the group of each row; None for independent rows.
+        models: Predictions of each model, bound to the rows.
         unlike: True if scores are known and the promise is about labels drawn anew on these rows.
+        reach: A bound of how far one row can move the difference of two models; None for one model.
+        largest: Rows of the largest group that is declared; 1 for independent rows.
         inside: The condition of rows that count; None for all rows.
-        positive: The class that counts as label 1; None for label 1 itself.
         weights: Weight of each row as a share of the cap; None if all rows count equally.
     """
 
-    metric: Metric
+    query: MetricQuery
+    compiler: CompileContext
     setting: Setting
     models: tuple[BoundRows, ...]
-    group_column: str | None
-    classes: Sequence[str | float] | None
     unlike: bool
-    inside: BoundQuery | None = None
-    positive: Any = None
-    weights: BoundQuery | None = None
+    reach: float | None
+    largest: float
+    inside: BoundQuery | None
+    weights: BoundQuery | None
 
     @property
     def numbers(self) -> dict[str, float]:
         """The numbers that define the metric, by name."""
-        return {name: float(getattr(self.setting, name)) for name in self.metric.settings}
+        return {name: float(getattr(self.setting, name)) for name in self.query.metric.settings}
 
-    @property
-    def reach(self) -> float | None:
-        """A bound of how far one row can move the difference of two models, or None for one model."""
-        if len(self.models) == 1:
-            return None
-        told = [model.public() for model in self.models]
-        if told[0] is None or told[1] is None:
-            return 1.0
-        return measure_of(self.metric).reach(told[0], told[1], self.setting)
+    @cached_property
+    def trained(self) -> Sequence[Judged | None]:
+        """The training rows with the predictions of each model, or None for a model with unknown predictions."""
+        training = self.compiler.training
+        if training is None:
+            return [None] * len(self.models)
+        return [
+            None if model.bound.training is None else self.judged(model.read(training, sealed=False), training)
+            for model in self.models
+        ]
 
-    def bound(self, query: MetricQuery) -> BoundQuery:
-        """Return the bound query about all rows."""
-        metric, title, whose = self.metric, self.metric.title or self.metric.name, [each.whose for each in self.models]
-        dealt = {"by": self.setting.dealt} if measure_of(metric).by_rank and metric.title else {}
-        described = {"name": metric.name, **self.numbers, **dealt}
-        if self.positive is not None:
-            title = f"{title} of {brief(self.positive)} against the rest,"
-        if dealt and self.setting.dealt == "groups":
-            title += f" between groups of {self.group_column!r}"
+    @cached_property
+    def labels(self) -> NDArray[np.float64] | None:
+        """The labels of the training rows as numbers for the metric, or None without training rows."""
+        labels = open_labels(self.compiler)
+        return None if labels is None else self.query.coded(labels, self.compiler.schema)
+
+    def bound(self) -> BoundQuery:
+        """Return the bound query, with the condition and weights of rows and notes about clipped values."""
+        query, schema, dealt = self.query, self.compiler.schema, self.setting.dealt
+        metric, numbers, models = query.metric, self.numbers, [model.bound for model in self.models]
+        described: dict[str, Any] = {"name": metric.name, **numbers}
+        title, name = metric.title or metric.name, metric.name
+        by_units = measure_of(metric).by_rank and bool(metric.title)
+        if by_units:
+            described["by"] = dealt
+        if query.positive is not None:
+            title = f"{title} of {brief(query.positive)} against the rest,"
+        if by_units and dealt == "groups":
+            title += f" between groups of {self.compiler.mechanism.dependence.group_column!r}"
         zero, one = metric.ends(self.setting)
-        reads = tuple(dict.fromkeys(name for model in self.models for name in model.names))
-        by_position = any(model.bound.by_position for model in self.models)
-        if len(self.models) == 1:
-            (model,), by = self.models, ", ".join(f"{name} {number:g}" for name, number in self.numbers.items())
-            return BoundQuery(
-                {"kind": "score", **described, **model.described}, f"{title} of {whose[0]}{f' ({by})' if by else ''}",
-                zero, one, reads=reads, by_position=by_position, unbounded=metric.unbounded,
-            )  # fmt: skip
-        return BoundQuery(
-            {"kind": "score difference", **described, "of": [dict(model.described) for model in self.models]},
-            f"{title} of {whose[0]} minus {whose[1]}", zero - one, one - zero, reads=reads, by_position=by_position,
-            unbounded=(any(metric.unbounded), any(metric.unbounded)),
+        if len(models) == 1:
+            by, (model,) = ", ".join(f"{each} {number:g}" for each, number in numbers.items()), models
+            described, shown = {"kind": "score", **described, **model.description}, f"{title} of {model.shown}"
+            shown, unbounded = shown + (f" ({by})" if by else ""), metric.unbounded
+        else:
+            described |= {"kind": "score difference", "of": [model.description for model in models]}
+            shown = f"{title} of {models[0].shown} minus {models[1].shown}"
+            zero, one, unbounded = zero - one, one - zero, (any(metric.unbounded), any(metric.unbounded))
+        known = [rows.outputs.ravel() for rows, model in zip(self.trained, models, strict=True)
+                 if rows is not None and model.by_position]  # fmt: skip
+        reads = tuple(dict.fromkeys(column for model in self.models for column in model.reads))
+        bound = BoundQuery(
+            described, shown, zero, one, reads=reads, unbounded=unbounded,
+            by_position=any(model.by_position for model in models),
+            training_values=np.concatenate(known) if known else None,
         )  # fmt: skip
-
-    def opened(self, training: StoredRows | None) -> tuple[Judged, ...] | None:
-        """Return predictions and labels of the training rows, or None if some predictions are unknown."""
-        found = [model.open(training) for model in self.models]
-        if training is None or any(each is None for each in found):
-            return None
-        return tuple(self.judged(each[0], training) for each in found if each is not None)
-
-    def clips(self, compiler: CompileContext) -> list[Clip]:
-        """Return notes about ranges at which the metric clips, with the share of training rows outside."""
-        labels = open_labels(compiler)
-        coded, clips = None if labels is None else self.coded(labels), list[Any]()
-        for model in self.models:
-            found = model.open(compiler.training)
-            known = None if found is None or compiler.training is None else self.judged(found[0], compiler.training)
-            clips += measure_of(self.metric).clips(known, coded, self.setting)
-        return clips
-
-    def coded(self, labels: NDArray[Any]) -> NDArray[np.float64]:
-        """Return labels as numbers for the metric: the number of the class, or the label itself."""
-        labels = labels if self.positive is None else np.asarray(labels == self.positive, dtype=np.float64)
-        return _coded(self.metric, labels, self.classes)
+        if self.inside is not None:
+            bound = among(bound, self.inside, query.where, schema)
+        if self.weights is not None:
+            bound = replace(
+                bound, description={**bound.description, "weight": self.weights.description, "cap": query.cap},
+                shown=f"{bound.shown} weighted by {query.weight} up to {query.cap:g}",
+                reads=tuple(dict.fromkeys((*(bound.reads or ()), *(self.weights.reads or ())))),
+            )  # fmt: skip
+        if "clip" not in metric.settings:
+            return bound
+        clips = [clip for rows in self.trained for clip in measure_of(metric).clips(rows, self.labels, self.setting)]
+        if any(clip.beyond for clip in clips):  # then the number is not scikit-learn's
+            clipped = f"{name}_clipped" + (f"({self.setting.clip:.4g})" if len(clips) == 1 else "")
+            bound = replace(bound, shown=bound.shown.replace(name, clipped))
+        return with_clips(bound, clips)
 
     def judged(self, outputs: NDArray[np.float64], rows: StoredRows, *, dealt: bool = False) -> Judged:
         """Return predictions with the labels, groups and weights of these rows. A label of no class is -1.
@@ -562,81 +542,98 @@ class ModelsReader:
             rows: Stored rows to which the predictions belong.
             dealt: True if the rows are sealed rows, which are assigned to blocks in a secret order.
         """
-        label = self.models[0].label
-        labels = rows.table((label,))[label]
-        groups = None if self.group_column is None else rows.group_index(self.group_column)
+        schema, column = self.compiler.schema, self.compiler.mechanism.dependence.group_column
+        label = schema.label or ""
+        groups = None if column is None else rows.group_index(column)
         counting: Any = None if self.inside is None else rows_that_meet(rows, self.inside)
         if self.weights is not None:
             weights = rows.row_values(self.weights, unit=_WEIGHTS) / _WEIGHTS
             counting = weights if counting is None else weights * counting
-        order = rows.code.dealing_order() if dealt and measure_of(self.metric).by_rank else None
-        return Judged(outputs, self.coded(labels), groups, counting, order)
+        order = rows.code.dealing_order() if dealt and measure_of(self.query.metric).by_rank else None
+        return Judged(outputs, self.query.coded(rows.table((label,))[label], schema), groups, counting, order)
 
-    def planned(self, compiler: CompileContext, guess: float | None) -> tuple[Fraction | None, Procedure]:
+    def see(self, rows: Sequence[Judged], largest: float) -> Any:
+        """Return the summary of the rows for one model, or for the difference of two models.
+
+        `largest` is the number of rows of the largest group.
+        """
+        measure = measure_of(self.query.metric)
+        if len(rows) == 1:
+            return measure.see(rows[0], self.setting, largest)
+        first, second = rows
+        return measure.see_difference(
+            first, second, self.setting, largest, reach=1.0 if self.reach is None else self.reach
+        )
+
+    def number(self, rows: StoredRows) -> tuple[float, Any]:
+        """Return the metric of the sealed rows as a share of its range, and their summary. Both are secret."""
+        seen = self.see(
+            [self.judged(each.read(rows, sealed=True), rows, dealt=True) for each in self.models], self.largest
+        )
+        return measure_of(self.query.metric).value(seen), seen
+
+    def planned(self, guess: float | None) -> tuple[Fraction | None, Procedure]:
         """Return the metric of the training rows, or None, and the interval procedure.
 
-        Args:
-            compiler: The compiler of the holdout.
-            guess: The analyst's own, on the scale [0, 1].
+        `guess` is the analyst's own, on the scale [0, 1].
 
         Raises:
             QueryRejected: If no public row shows how far two models differ. Nothing is charged.
         """
-        schema, mechanism, training = compiler.schema, compiler.mechanism, compiler.training
-        measure, largest, reach = measure_of(self.metric), largest_group(mechanism), self.reach
+        schema, training, measure = self.compiler.schema, self.compiler.training, measure_of(self.query.metric)
         meets = 1.0 if self.inside is None else share_that_meets(training, self.inside)
-        found = self.opened(training)
-        known = found is not None and all(
-            measure.is_known(rows, measure.see(rows, self.setting, largest)) for rows in found
-        )
-        rows: tuple[Judged, ...] | None = found if known else self._stand_in(compiler, found, guess)
+        found = [rows for rows in self.trained if rows is not None]
+        opened = found if len(found) == len(self.models) else None
+        each = [measure.see(rows, self.setting, largest_group(self.compiler.mechanism, rows)) for rows in found]
+        known = opened is not None and all(map(measure.is_known, found, each))
+        rows = opened if known else self._stand_in(opened, guess)
         counting, own = max(round(schema.rows * (1.0 if known else meets)), 1), guess is not None or not known
         seen, size = None, 0
         if rows is not None:
-            seen, size = _see(self, rows, largest_group(mechanism, rows[0]), reach), len(rows[0].labels)
-            if found is not None and not known and (self.inside is not None or reach is not None):
+            alone = known and len(rows) == 1
+            seen = each[0] if alone else self.see(rows, largest_group(self.compiler.mechanism, rows[0]))
+            size = len(rows[0].labels)
+            if opened is not None and not known and (self.inside is not None or self.reach is not None):
                 seen, size = measure.thinned(seen, counting / size), counting  # as few count as training rows do
         at = None if guess is None else min(max(guess, 0.0), 1.0)
         sized = Sized(
-            counting, schema.rows if own else max(schema.training_rows, 1), size, largest,
-            self.unlike and reach is None, self.inside is not None or self.weights is not None, schema.rows * meets, at,
+            counting, schema.rows if own else max(schema.training_rows, 1), size, self.largest,
+            self.unlike and self.reach is None, self.inside is not None or self.weights is not None,
+            schema.rows * meets, at,
         )  # fmt: skip
         number = Fraction(measure.value(seen)) if known else None
-        return number, measure.procedure(seen, self.setting, sized, reach=reach)
+        return number, measure.procedure(seen, self.setting, sized, reach=self.reach)
 
-    def _stand_in(
-        self, compiler: CompileContext, found: tuple[Judged, ...] | None, guess: float | None
-    ) -> tuple[Judged, ...] | None:
+    def _stand_in(self, opened: Sequence[Judged] | None, guess: float | None) -> Sequence[Judged] | None:
         """Return artificial or other public rows to plan with if no training row gives the spread, or None."""
-        measure, labels = measure_of(self.metric), open_labels(compiler)
-        coded = None if labels is None else self.coded(labels)
+        metric, measure = self.query.metric, measure_of(self.query.metric)
         if not measure.needs_rows:
             return None
         if len(self.models) == 1:
             at = 0.5 if guess is None else min(max(guess, 0.0), 1.0)
-            return (self._in_groups(made_up(self.metric, self.setting, at, coded, measure.likely), compiler),)
-        if found is not None:
-            return tuple(replace(rows, counting=None) for rows in found)
+            return [self._in_groups(made_up(metric, self.setting, at, self.labels, measure.likely))]
+        if opened is not None:
+            return [replace(rows, counting=None) for rows in opened]
         told = [model.public() for model in self.models]
         if told[0] is None and told[1] is None:
-            first = made_up(self.metric, self.setting, _LIKELY_SCORE, coded, measure.likely)
-            return first, replace(first, outputs=shuffled_within(first.labels, first.outputs))
+            first = made_up(metric, self.setting, _LIKELY_SCORE, self.labels, measure.likely)
+            return [first, replace(first, outputs=shuffled_within(first.labels, first.outputs))]
         if told[0] is None or told[1] is None:
             raise QueryRejected(
                 "The two predictions cannot be compared on the same rows. Pass two models, two arrays, or arrays with "
                 "training=..."
             )
-        return tuple(
-            self._in_groups(Judged(each, likely_labels(self.metric, told[0], told[1], coded)), compiler)
+        return [
+            self._in_groups(Judged(each, likely_labels(metric, told[0], told[1], self.labels)))
             for each in told if each is not None
-        )  # fmt: skip
+        ]  # fmt: skip
 
-    def _in_groups(self, rows: Judged, compiler: CompileContext) -> Judged:
+    def _in_groups(self, rows: Judged) -> Judged:
         """Return the rows in groups of the usual size if an AUC is of rows in groups, else unchanged."""
         if self.setting.dealt != "groups":
             return rows
-        groups = sum(count for _, count in compiler.mechanism.dependence.unit_counts)
-        size = max(round(compiler.schema.rows / max(groups, 1)), 1)
+        groups = sum(count for _, count in self.compiler.mechanism.dependence.unit_counts)
+        size = max(round(self.compiler.schema.rows / max(groups, 1)), 1)
         return replace(rows, groups=np.arange(len(rows.labels)) // size)
 
 

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from everhold.queries.metrics.registry import Metric
     from everhold.queries.metrics.score_parts import Floats, Judged, Setting, Sized
     from everhold.queries.query import CompileContext, QueryPlan
+    from everhold.sealing.rows.table import StoredRows
+    from everhold.values.base import Schema
 
 Number = TypeVar("Number", bound=np.generic)
 _HALF = 0.5
@@ -332,24 +334,40 @@ class RankingQuery(StatisticQuery):
     def bound_to(self, compiler: CompileContext) -> Statistic:
         """Return the statistic bound to the rows of one holdout."""
         MetricQuery(METRICS["f1" if self.name == "f1" else "roc_auc"], (self.model,)).check_labels(compiler.schema)
-        rows, trained = BoundRows.of(self.model, compiler), None
-        opened = rows.open(compiler.training)
-        if opened is not None:
-            outputs, labels = opened
+        rows, training, trained = BoundRows.of(self.model, compiler), compiler.training, None
+        if training is not None and rows.bound.training is not None:
+            outputs = rows.read(training, sealed=False)
+            labels = training.table((compiler.schema.label or "",))[compiler.schema.label or ""]
 
             def trained(places: NDArray[np.intp]) -> Fraction:
                 """Return the statistic of some training rows, with its counts scaled to their number."""
                 return self.of_rows(outputs[places], labels[places], Fraction(len(places), compiler.schema.rows))
 
+        def evaluate(sealed: StoredRows) -> Fraction:
+            """Return the statistic of the sealed rows."""
+            label = compiler.schema.label or ""
+            return self.of_rows(rows.read(sealed, sealed=True), sealed.table((label,))[label])
+
         return Statistic(
             StatisticGrid(0.0, 1.0, self.sensitivity, compiler.mechanism.unit),
-            lambda sealed: self.of_rows(*rows.sealed(sealed)),
-            {"kind": self.name, **self.numbers, **rows.described},
-            shown=_SHOWN[self.name].format(whose=rows.whose, **self.numbers),
-            reads=rows.names,
+            evaluate,
+            {"kind": self.name, **self.numbers, **rows.bound.description},
+            shown=_SHOWN[self.name].format(whose=rows.bound.shown, **self.numbers),
+            reads=rows.reads,
             trained=trained,
             by_position=rows.bound.by_position,
         )
+
+    def score_of(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
+        """Compute the statistic on training rows, with its counts scaled to their number.
+
+        Args:
+            outputs: Predictions, shape (rows,).
+            labels: Labels of the training rows, of shape (rows,).
+            schema: The public facts about the holdout's rows.
+        """
+        numbers = self.model.judge(np.asarray(outputs), {}, schema)
+        return float(self.of_rows(numbers, np.asarray(labels), Fraction(len(outputs), schema.rows)))
 
     def of_rows(self, outputs: NDArray[Any], labels: NDArray[Any], share: Fraction = _ALL) -> Fraction:
         """Return the statistic of predictions and labels, with its counts scaled to a share of the rows."""

@@ -20,6 +20,7 @@ from everhold.queries.metrics.label_query import (
     LabelQuery,
     between,
     class_node,
+    codes_of,
     distance_of,
     finite,
     known_or,
@@ -28,17 +29,15 @@ from everhold.queries.metrics.label_query import (
     subject_of,
 )
 from everhold.queries.metrics.score_parts import LOSSES, Loss, named_values
-from everhold.queries.predictions.arrays import check_known, first_of, probabilities
+from everhold.queries.predictions.arrays import check_known
 from everhold.queries.query import QuerySpec
-from everhold.sealing.rows.code_trials import sealed_values
+from everhold.sealing.rows.code_trials import EstimatedValues, sealed_values
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table
 from everhold.values.evaluation import other_class
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from everhold.queries.metrics.registry import Outputs
@@ -60,7 +59,7 @@ class AccuracyQuery(LabelQuery):
     """
 
     yes_no: ClassVar[bool] = True
-    _of_classes: ClassVar[bool] = True
+    outputs_are: ClassVar[Outputs] = "classes"  # type: ignore[misc]  # of each such query
 
     predictions: Any
     training: Any = None
@@ -104,8 +103,8 @@ class AccuracyQuery(LabelQuery):
         """Return the row value that is true where prediction and label are equal, for the engine to compute."""
         return RowValue(Expression(Node.of(Operation.EQUAL, prediction, label)))
 
-    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
-        return lambda table: np.asarray(predictions == table[label])
+    def _against(self, predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(predictions == labels)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +121,7 @@ class OutcomeQuery(LabelQuery):
         positive: The positive class; None for label 1.
     """
 
-    _of_classes: ClassVar[bool] = True
+    outputs_are: ClassVar[Outputs] = "classes"  # type: ignore[misc]  # of each such query
 
     kind: tuple[str, str]
     title: str
@@ -191,12 +190,12 @@ class OutcomeQuery(LabelQuery):
         total = Node.of(Operation.ADD, *nodes)
         return RowValue(Expression(Node.of(Operation.ADD, total, Node.literal(nothing)) if nothing else total))
 
-    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
-        return self._against(other_class(labels), "label")({"label": labels})
+    def _of_failing(self, labels: NDArray[Any], schema: Schema) -> NDArray[Any]:
+        return self._against(other_class(labels), labels)
 
-    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
-        predicted, values = np.asarray(predictions == 1), np.array(self.values, dtype=bool if self.yes_no else float)
-        return lambda table: values[predicted + 2 * np.asarray(table[label] == 1)]
+    def _against(self, predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
+        values = np.array(self.values, dtype=bool if self.yes_no else float)
+        return np.asarray(values[np.asarray(predictions == 1) + 2 * np.asarray(labels == 1)])
 
 
 _COUNTED = {"precision": "predicted positives", "recall": "actual positives",
@@ -244,7 +243,7 @@ class LossQuery(LabelQuery):
         return QuerySpec(self.score, self.predictions, {**ranged, "training": self.training})
 
     def _check_labels(self, schema: Schema) -> None:
-        if self._of_probabilities and self.positive is None and schema.label_kind != "binary":
+        if self.outputs_are == "probability" and self.positive is None and schema.label_kind != "binary":
             name = "The Brier score" if self.loss == _BRIER else "The logarithmic loss"
             found = f"the column {schema.label!r} holds others" if schema.label else "this holdout has no label"
             raise QueryRejected(
@@ -289,11 +288,12 @@ class LossQuery(LabelQuery):
 
     @property
     def _bounded(self) -> bool:  # type: ignore[override]
-        return self._of_probabilities
+        return self.outputs_are == "probability"
 
     @property
-    def _of_probabilities(self) -> bool:
-        return self.loss in ("log", _BRIER)
+    def outputs_are(self) -> Outputs:  # type: ignore[override]
+        """The form of the predictions: probabilities of label 1, or numbers."""
+        return "probability" if self.loss in ("log", _BRIER) else "numbers"
 
     def _training_values(self, training: RowFunction, schema: Schema) -> RowFunction:
         low, high = self._ends(schema)
@@ -303,18 +303,6 @@ class LossQuery(LabelQuery):
         if not isinstance(self.loss, str):
             return None
         return self.in_engine(rule_node(text, schema), self._label_node(schema), schema)
-
-    def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
-        # super() does not work in a method of a class with slots that a decorator made anew
-        array = LabelQuery._checked(self, predictions, rows, schema, what=what)
-        if self.loss == _BRIER:
-            return array
-        array = array.astype(np.float64)
-        if not bool(np.all(np.isfinite(array))):
-            raise QueryRejected(
-                f"{what} are not all finite: {first_of(~np.isfinite(array), array)}. Pass a number for each row."
-            )
-        return array
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue | None:
         """Return the row value of a named loss, for the engine to compute, or None for a loss function."""
@@ -336,19 +324,18 @@ class LossQuery(LabelQuery):
 
     def meant(self, prediction: Node, schema: Schema) -> tuple[Node, str, str]:
         """Return a condition that valid predictions in the engine meet, and two texts for an error message."""
-        if self._of_probabilities:
+        if self.outputs_are == "probability":
             return between(prediction, 0.0, 1.0), "are not all in [0, 1]", "Pass probabilities of label 1."
         return finite(prediction), "are not all finite", "Pass a number for each row."
 
-    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
+    def _against(self, predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
         loss, low, high = self.loss, float(self.low), float(1.0 if self.high is None else self.high)
         if isinstance(loss, str):
             values_of = named_values({"kind": self.score, "loss": loss, "low": low, "high": high})
             assert values_of is not None
-            return lambda table: values_of(predictions, table[label])
-        return lambda table: (
-            (_losses(loss, predictions, np.asarray(table[label], dtype=np.float64)) - low) / (high - low)
-        )
+            return values_of(predictions, labels)
+        losses = _losses(loss, predictions.astype(np.float64), np.asarray(labels, dtype=np.float64))
+        return (losses - low) / (high - low)
 
 
 def _losses(loss: Loss, predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:
@@ -493,166 +480,49 @@ def brier(probabilities: Any, *, training: Any = None) -> LossQuery:
 
 # Predictions and labels of all rows, from which metrics that are no means are computed.
 
-_SUM_OF_PROBABILITIES = 1e-3
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredRows(LabelQuery):
     """Predictions of a model for all rows, in the form that a metric reads.
 
     Attributes:
-        outputs_are: The kind of predictions that the metric reads.
+        outputs_are: The form of predictions that the metric reads.
         predictions: Shape (rows,), or (rows, classes) of probabilities of each class in the order in which classes
             were declared; a table with row ids; or a fitted estimator.
         training: Predictions of the model for the training rows, in the same form.
-        classes: The classes of the label, where they matter.
         positive: The class that counts as label 1; None for label 1 itself.
     """
 
     outputs_are: Outputs
     predictions: Any
     training: Any = None
-    classes: tuple[str | float, ...] | None = None
     positive: Any = None
 
-    @property
-    def _of_probabilities(self) -> bool:
-        return self.outputs_are == "probability"
-
-    @property
-    def _of_classes(self) -> bool:  # type: ignore[override]
-        return self.outputs_are == "classes"
-
-    @property
-    def _of_numbers(self) -> bool:
-        return not self._of_classes
-
     def bind(self, schema: Schema) -> BoundQuery:
-        """Return a bound query whose row values are the predictions, with their identity."""
-        known = replace(self, classes=schema.label_classes)
-        identity, sealed, training, reads = known._row_values(schema)
+        """Return a bound query whose row values are the predictions, shown as the name of the model."""
+        identity, sealed, training, reads = self._row_values(schema)
+        ((kind, digest),) = identity.items()
+        positive = {} if self.positive is None else {"positive": self.positive}
         return BoundQuery(
-            description=identity, shown=self.outputs_are, sealed=sealed, training=training, reads=reads,
+            {"label": schema.label, **positive, **identity, **dict(schema.about)},
+            subject_of(self.predictions, kind, digest), sealed=sealed, training=training, reads=reads,
             by_position=self._by_position,
         )  # fmt: skip
 
-    def outputs(self, features: Any) -> Any:
-        """Return the estimator's outputs that the metric reads: classes, probabilities, scores or numbers."""
-        model = self.predictions
-        if self.outputs_are == "probability":
-            return probabilities(model, features, self.positive)
-        if self.outputs_are == "probabilities":
-            return _of_each_class(model, features, self.classes)
-        if self.outputs_are == "scores":
-            if hasattr(model, "predict_proba"):
-                return probabilities(model, features, self.positive)
-            if not hasattr(model, "decision_function"):
-                said = model.predict(features)
-                return said if self.positive is None else np.asarray(said == self.positive, dtype=np.float64)
-            found = np.asarray(model.decision_function(features))
-            return found if self.positive is None else _of_class(found, model, self.positive)
-        return model.predict(features)
-
-    def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
-        if self.outputs_are == "probabilities":
-            return _distributions(predictions, rows, schema, what=what)
-        array = LabelQuery._checked(self, predictions, rows, schema, what=what)
-        if self.outputs_are in ("scores", "numbers") and not bool(np.all(np.isfinite(array))):
-            raise QueryRejected(
-                f"{what} are not all finite: {first_of(~np.isfinite(array), array)}. Pass a number for each row."
-            )
-        return array
-
-    def coded(self, predictions: NDArray[Any]) -> NDArray[np.float64]:
+    def judge(self, predictions: NDArray[Any], table: Table, schema: Schema) -> NDArray[np.float64]:
         """Return checked predictions as numbers for the metric: the number of the class, or the number itself."""
         if self.outputs_are != "classes":
             return np.asarray(predictions, dtype=np.float64)
         if self._says_positive(predictions):
             return predictions.astype(np.float64)
-        codes = codes_of(predictions, self.classes or ())
+        codes = codes_of(predictions, schema.label_classes or ())
         if self.positive is not None:
             codes = np.where(codes < 0.0, codes, np.asarray(predictions) == self.positive)
         return np.where(codes < 0.0, np.nan, codes)
 
-    def _row_function(self, predictions: NDArray[Any], label: str) -> RowFunction:
-        numbers = self.coded(predictions)
-        return lambda table: numbers
-
-    _against = _row_function
-
-    def _of_failing(self, labels: NDArray[Any]) -> NDArray[Any]:
-        width = (len(self.classes or ()),) if self.outputs_are == "probabilities" else ()
+    def _of_failing(self, labels: NDArray[Any], schema: Schema) -> NDArray[Any]:
+        width = (len(schema.label_classes or ()),) if self.outputs_are == "probabilities" else ()
         return np.full((len(labels), *width), np.nan)
-
-
-def codes_of(values: NDArray[Any], classes: tuple[str | float, ...]) -> NDArray[np.float64]:
-    """Return the number of each value's class, counted from 0, or -1 for a value that is no class.
-
-    Examples:
-        >>> codes_of(np.array(["b", "a", "z"]), ("a", "b")).tolist()
-        [1.0, 0.0, -1.0]
-    """
-    numbers = {name: float(place) for place, name in enumerate(classes)}
-    return np.array([numbers.get(value, -1.0) for value in np.asarray(values).tolist()], dtype=np.float64)
-
-
-def _of_class(found: NDArray[Any], model: Any, positive: Any) -> NDArray[Any]:
-    """Return decision values for one class, from those of all classes or of two classes.
-
-    Raises:
-        QueryRejected: If the model does not know the class. Nothing is charged.
-    """
-    classes = np.asarray(getattr(model, "classes_", ())).tolist()
-    if positive not in classes:
-        raise QueryRejected(
-            f"The model knows the classes {classes!r:.200}, and {positive!r} is none of them. Fit it on rows of this "
-            "class."
-        )
-    if found.ndim == 1:
-        return found if classes.index(positive) == 1 else -found
-    return np.asarray(found[:, classes.index(positive)])
-
-
-def _of_each_class(model: Any, features: Any, classes: tuple[str | float, ...] | None) -> NDArray[Any]:
-    """Return probabilities in the order of the classes, 0 for a class that the model does not know.
-
-    Raises:
-        QueryRejected: If the model knows classes that the label does not have. Nothing is charged.
-    """
-    found, own = np.asarray(model.predict_proba(features)), np.asarray(getattr(model, "classes_", ()))
-    places = codes_of(own, classes or ()).astype(np.int64)
-    if found.ndim != 2 or found.shape[1] != len(places) or bool(np.any(places < 0)):
-        raise QueryRejected(
-            f"The estimator gives probabilities of the shape {found.shape}, which do not match the classes of the "
-            "label. Pass one whose classes_ are classes of the label, with one column for each."
-        )
-    ordered = np.zeros((len(found), len(classes or ())))
-    ordered[:, places] = found
-    return ordered
-
-
-def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[np.float64]:
-    """Return probabilities of all classes, shape (rows, classes), after checking the predictions."""
-    check_known(schema)
-    count = len(schema.label_classes or ())
-    try:
-        array = np.asarray(predictions, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.zeros(0)
-    if array.ndim == 1 and count == 2 and len(array) == rows:
-        array = np.column_stack([1.0 - array, array])
-    if array.shape != (rows, count):
-        raise QueryRejected(
-            f"{what} have the shape {array.shape}. Pass the shape ({rows}, {count}), a probability of each class in "
-            f"the order {list(schema.label_classes or ())!r:.200}."
-        )
-    right = np.all((array >= 0.0) & (array <= 1.0), axis=1)
-    if (wrong := ~(right & (np.abs(array.sum(axis=1) - 1.0) <= _SUM_OF_PROBABILITIES))).any():
-        raise QueryRejected(
-            f"{what} do not add up to 1 in each row: {first_of(wrong, array)}. Pass a probability from 0 to 1 for each "
-            "class."
-        )
-    return array
 
 
 @dataclass(frozen=True, slots=True)
@@ -660,61 +530,40 @@ class BoundRows:
     """The predictions of one model, bound to the rows of one holdout.
 
     Attributes:
-        given: The predictions or the model as passed.
         bound: Query with the identity of the predictions, and with functions from a table to the predictions of its
             rows.
+        reads: Columns that the predictions and their labels are read from.
         width: Shape of the prediction of one row.
     """
 
-    given: Any
     bound: BoundQuery
-    names: tuple[str, ...]
-    described: Mapping[str, Any]
-    label: str
+    reads: tuple[str, ...]
     width: tuple[int, ...]
 
     @classmethod
     def of(cls, rows: ScoredRows, compiler: CompileContext) -> BoundRows:
         """Bind predictions to the rows of one holdout. An estimator is first tried on public rows."""
         schema = compiler.schema
-        placed = rows.placed(compiler)
-        bound = placed.bind(schema)
-        names = tuple(schema.asked) if bound.reads is None else bound.reads
-        if (function := bound.sealed) is None:
-            raise TypeError("The predictions have no values of single rows to compare with labels.")
-        told = {} if rows.positive is None else {"positive": rows.positive}
-        described = {"label": schema.label, **told, **bound.description, **dict(schema.about)}
-        if hasattr(rows.predictions, "predict"):
-            outputs, _ = observed(function, names, compiler)
-            described["on_public_rows"] = behaviour_digest(outputs)
-        width = (len(schema.label_classes or ()),) if rows.outputs_are == "probabilities" else ()
-        return cls(rows.predictions, bound, names, described, schema.label or "", width)
+        bound = rows.placed(compiler).bind(schema)
+        reads = bound.reads or ()
+        if isinstance(function := bound.sealed, EstimatedValues):
+            outputs, _ = observed(function, reads, compiler)
+            bound = replace(bound, description={**bound.description, "on_public_rows": behaviour_digest(outputs)})
+        return cls(bound, reads, (len(schema.label_classes or ()),) if rows.outputs_are == "probabilities" else ())
 
-    @property
-    def whose(self) -> str:
-        """The name of the predictions for people."""
-        ((kind, digest),) = self.bound.description.items()
-        return subject_of(self.given, kind, digest)
+    def read(self, rows: StoredRows, *, sealed: bool) -> NDArray[np.float64]:
+        """Return the predictions for all rows, nan where an estimator fails. They are secret if the rows are sealed.
 
-    def sealed(self, rows: StoredRows) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        """Return predictions, nan where an estimator fails, and labels of the sealed rows. Secret."""
-        assert self.bound.sealed is not None
-        if self.bound.by_position:
-            found = sealed_values(self.bound.sealed, rows.table(self.names), rows.rows, self.width)
-        else:
-            found = rows.code.values(self.bound.sealed, self.names, self.width)
-        return np.asarray(found, dtype=np.float64), rows.table((self.label,))[self.label]
+        `sealed` is False for the training rows, for which the predictions then have to be known.
+        """
+        function = self.bound.sealed if sealed else self.bound.training
+        assert function is not None
+        if sealed and not self.bound.by_position:
+            return np.asarray(rows.code.values(function, self.reads, self.width), dtype=np.float64)
+        return np.asarray(sealed_values(function, rows.table(self.reads), rows.rows, self.width), dtype=np.float64)
 
     def public(self) -> NDArray[np.float64] | None:
         """Return the predictions for sealed rows if they were passed as an array, or None for an estimator."""
         if not self.bound.by_position or self.bound.sealed is None:
             return None
         return np.asarray(self.bound.sealed({}), dtype=np.float64)
-
-    def open(self, training: StoredRows | None) -> tuple[NDArray[np.float64], NDArray[Any]] | None:
-        """Return predictions and labels of the training rows, or None if the predictions are unknown."""
-        if self.bound.training is None or training is None:
-            return None
-        table = training.table(self.names)
-        found = sealed_values(self.bound.training, table, training.rows, self.width)
-        return np.asarray(found, dtype=np.float64), training.table((self.label,))[self.label]

@@ -261,18 +261,17 @@ def maker_of(given: Any) -> Any:
     """Return the function that builds the query for a metric from a model or from predictions.
 
     Args:
-        given: The metric by its name, as a scorer or a function of scikit-learn, as the arguments of `risk` by name, or
-            already as such a function.
+        given: A name that `metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``; a scorer or a
+            function of scikit-learn; the arguments of `everhold.risk` by name; or already such a function, such as
+            ``functools.partial(eh.risk, loss="absolute", high=60)``. Anything else is returned unchanged.
 
     Raises:
-        QueryRejected: If there is no such metric, or no interval for it. Nothing is charged.
+        QueryRejected: If the scorer of scikit-learn has no interval. Nothing is charged.
     """
     if isinstance(given, Mapping):
         return partial(risk, **given)
-    if isinstance(named := as_metric(given), str):
-        metric_named(named)
-        return partial(metric, named)
-    return named
+    named = as_metric(given)
+    return partial(metric, named) if isinstance(named, str) else named
 
 
 def as_metric(metric: Any) -> Any:

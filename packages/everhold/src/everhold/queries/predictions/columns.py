@@ -122,13 +122,9 @@ class Placed:
     what: str
     cache: PredictionCache | None
 
-    def until_asked(
-        self, checked: NDArray[Any], against: Callable[[NDArray[Any], str], RowFunction], label: str
-    ) -> RowFunction:
+    def until_asked(self, checked: NDArray[Any], judge: Callable[[NDArray[Any], Table], NDArray[Any]]) -> RowFunction:
         """Return the row function of checked predictions. If there is a cache, the predictions wait on disk."""
-        if self.cache is None:
-            return GivenValues(checked, against(checked, label))
-        return KeptValues(self.cache.keep(checked), against, label)
+        return GivenValues(checked, judge) if self.cache is None else KeptValues(self.cache.keep(checked), judge)
 
 
 class ColumnReading:
@@ -241,11 +237,11 @@ class GivenValues:
 
     Attributes:
         given: The checked predictions, shape (rows,).
-        values: Function from a table to the row values.
+        judge: Function from predictions and the table of their rows to the row values.
     """
 
     given: NDArray[Any]
-    values: RowFunction
+    judge: Callable[[NDArray[Any], Table], NDArray[Any]]
 
     def predictions(self) -> NDArray[Any]:
         """Return the checked predictions, shape (rows,)."""
@@ -253,7 +249,7 @@ class GivenValues:
 
     def __call__(self, table: Table) -> NDArray[Any]:
         """Return the row values of a table."""
-        return self.values(table)
+        return self.judge(self.given, table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,13 +257,12 @@ class KeptValues:
     """A row function of predictions that are stored in a cache.
 
     Attributes:
-        against: Function from the predictions and the name of the label to row values.
-        label: The name of the label.
+        read: Function that reads the predictions.
+        judge: Function from predictions and the table of their rows to the row values.
     """
 
     read: Callable[[], NDArray[Any]]
-    against: Callable[[NDArray[Any], str], RowFunction]
-    label: str
+    judge: Callable[[NDArray[Any], Table], NDArray[Any]]
 
     def predictions(self) -> NDArray[Any]:
         """Read and return the checked predictions, shape (rows,)."""
@@ -275,11 +270,11 @@ class KeptValues:
 
     def in_memory(self) -> RowFunction:
         """Return an equal row function that holds its predictions in memory."""
-        return self.against(self.read(), self.label)
+        return GivenValues(self.read(), self.judge)
 
     def __call__(self, table: Table) -> NDArray[Any]:
         """Return the row values of a table."""
-        return self.in_memory()(table)
+        return self.judge(self.read(), table)
 
 
 def read_together(queries: Sequence[Any], rows: RowStore | None, schema: Schema) -> list[Any]:

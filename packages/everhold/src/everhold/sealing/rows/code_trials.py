@@ -7,6 +7,7 @@ import sys
 import sysconfig
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -502,29 +503,39 @@ def _numbered(column: NDArray[Any]) -> tuple[NDArray[np.int32], int]:
 
 
 @dataclass(frozen=True, slots=True)
-class EstimatedValues:
+class EstimatedValues(ABC):
     """Function from a table to the row values of an estimator: predictions, compared with the label.
 
     Attributes:
         source: What tells these predictions from all others in one process: the model, and how it is asked.
         features: Columns that the model reads.
-        predict: Function from a table to one prediction for each row, of the right kind.
-        judge: Function from predictions and their table to one value for each row.
-        check: Refuses predictions that cannot be meant; for public rows, where refusing tells nothing.
-        fails: True for predictions that are no answer, shape (rows,).
-        failing: Function from a table of rows on which the model fails to the values of these rows.
         everywhere: Whether predictions are of the right kind for whatever row, as classes are; numbers may be infinite
             for made-up rows.
     """
 
     source: tuple[Any, ...]
     features: tuple[str, ...]
-    predict: Callable[[Table], NDArray[Any]]
-    judge: Callable[[NDArray[Any], Table], NDArray[Any]]
-    check: Callable[[NDArray[Any]], None]
-    fails: Callable[[NDArray[Any]], NDArray[np.bool_]]
-    failing: Callable[[Table], NDArray[Any]]
-    everywhere: bool = True
+    everywhere: bool
+
+    @abstractmethod
+    def predict(self, table: Table) -> NDArray[Any]:
+        """Return one prediction for each row, of the right kind."""
+
+    @abstractmethod
+    def judge(self, predictions: NDArray[Any], table: Table) -> NDArray[Any]:
+        """Return one value for each row, from its prediction and the table of the rows."""
+
+    @abstractmethod
+    def check(self, predictions: NDArray[Any]) -> None:
+        """Refuse predictions of public rows that cannot be meant. For public rows a refusal tells nothing."""
+
+    @abstractmethod
+    def fails(self, predictions: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which predictions are no answer, shape (rows,)."""
+
+    @abstractmethod
+    def failing(self, table: Table) -> NDArray[Any]:
+        """Return the values of rows on which the model fails."""
 
     def __call__(self, table: Table) -> NDArray[Any]:
         """Return the row values of a table."""
