@@ -356,9 +356,9 @@ def check_metric(metric: str | Mapping[str, Any], score: Score | None, schema: S
             asked.check_labels(schema)
             asked.setting(schema, None)
             if measure_of(asked.metric).by_rank:
-                from everhold.queries.metrics.label_query import check_split
+                from everhold.queries.metrics.query import dealt_by
 
-                check_split(asked.metric.title or asked.metric.name, schema, by_rank=True)
+                dealt_by(asked.metric.title or asked.metric.name, schema, None, known=True)
     except QueryRejected as reason:
         raise HoldoutRejected(reason.message) from None
 

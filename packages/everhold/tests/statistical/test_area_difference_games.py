@@ -21,7 +21,7 @@ MECHANISM = GuessAndCheck.tuned(rows=ROWS, queries=5, surprises=3, confidence=0.
 
 def told_of(state, procedure, seen, guess):
     asked = Evaluations(
-        totals=np.array([[int(seen.area * MECHANISM.steps)]]), guesses=np.array([round(guess * MECHANISM.steps)]),
+        totals=np.array([[int(seen.score * MECHANISM.steps)]]), guesses=np.array([round(guess * MECHANISM.steps)]),
         rows=ROWS, unit=MECHANISM.unit, procedures=[procedure], seen=[seen],
     )  # fmt: skip
     state, told = MECHANISM.answer_many(state, asked, SeededNoise(0))

@@ -70,7 +70,7 @@ def game(rng, protection):
             seen = replace(seen, units=units)
         guess = min(max(true + (0.0, -0.25)[number % 2], 0.0), 1.0)  # each second one is to be a surprise
         asked = Evaluations(
-            totals=np.array([[int(seen.area * MECHANISM.steps)]]), guesses=np.array([round(guess * MECHANISM.steps)]),
+            totals=np.array([[int(seen.score * MECHANISM.steps)]]), guesses=np.array([round(guess * MECHANISM.steps)]),
             rows=MECHANISM.rows, unit=MECHANISM.unit, seen=[seen],
             procedures=[GroupBlockBetting.planned_by(None, sealed=MECHANISM.rows, planned=0, guess=guess)],
         )  # fmt: skip

@@ -80,7 +80,7 @@ def sealed_gain(procedure, seen):
     """The gain of the sealed rows."""
     if isinstance(procedure, ClassGains):
         return procedure.gain(seen)
-    return 2.0 * (seen.area if isinstance(seen, SeenScores) else seen.score) - 1.0
+    return 2.0 * seen.score - 1.0
 
 
 def lost(seed, name, population, *, challenges, protected=True, sealed=False):

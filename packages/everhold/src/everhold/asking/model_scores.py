@@ -38,17 +38,14 @@ if TYPE_CHECKING:
 _SAYS_NOTHING = 0.9  # of the scale
 
 
-def _terms(given: FitTerms, *, models: int) -> tuple[FitTerms, list[dict[str, str]]]:
-    """Return all settings with their defaults, and checked facts about the models if ``models=`` names them.
+def _terms(given: FitTerms, *, models: int) -> FitTerms:
+    """Return all settings with their defaults, and ``models`` as checked facts about so many models.
 
     Raises:
-        QueryRejected: If the names cannot be used. Nothing is charged.
+        QueryRejected: If the names of the models cannot be used. Nothing is charged.
     """
     terms: FitTerms = {**USUAL_FIT, **given}
-    if terms["models"] is None:
-        return terms, []
-    facts = tracked(terms["models"], count=models)
-    return {**terms, "models": facts}, facts
+    return terms if terms["models"] is None else {**terms, "models": tracked(terms["models"], count=models)}
 
 
 def evaluate(
@@ -61,14 +58,14 @@ def evaluate(
     **given: Unpack[FitTerms],
 ) -> Any:
     """Fit an estimator on the training rows and ask for its metric on the sealed rows, for `Holdout.evaluate`."""
-    terms, facts = _terms(given, models=1)
+    terms = _terms(given, models=1)
     compiler, where, guess, models = session.executor.compiler, terms["where"], terms["guess"], terms["models"]
     if isinstance(metric, list | tuple):
-        return _evaluate_several(session, estimator, metric, terms, facts, by=by)
+        return _evaluate_several(session, estimator, metric, terms, by=by)
     slices = None if by is None else slices_of(compiler, by)
     sliced = by is not None or (where is not None and guess is None)
     query, trained = evaluation(compiler, estimator, metric, terms, sliced=sliced)
-    with no_false_alarms(), naming([estimator], facts):
+    with no_false_alarms(), naming([estimator], models):
         if slices is None or by is None:
             own = trained if guess is None else guess
             return ask(in_slice(query, where), guess=own, strict=terms["strict"], silent=terms["silent"], models=models)
@@ -79,7 +76,7 @@ def evaluate(
 
 
 def _evaluate_several(
-    session: HoldoutSession, estimator: Any, metrics: Sequence[Any], terms: FitTerms, facts: list[dict[str, str]], *,
+    session: HoldoutSession, estimator: Any, metrics: Sequence[Any], terms: FitTerms, *,
     by: Sequence[str] | None,
 ) -> SliceAnswers:  # fmt: skip
     """Ask one query for each of several metrics, as one step."""
@@ -92,7 +89,7 @@ def _evaluate_several(
     for each in metrics:
         query, guess = evaluation(compiler, estimator, each, terms, sliced=where is not None)
         queries[f"the metric {each}"] = in_slice(query, where), guess
-    with no_false_alarms(), naming([estimator], facts):
+    with no_false_alarms(), naming([estimator], terms["models"]):
         told = _ask_together(session, queries, guess=None, terms=terms, sliced=False)
     return SliceAnswers(("metric",), dict(zip(((each,) for each in metrics), told, strict=True)))
 
@@ -232,9 +229,9 @@ def compare(
     margin: float | None = None, **given: Unpack[FitTerms],
 ) -> Any:  # fmt: skip
     """Compare two models on the sealed rows, for `Holdout.compare`."""
-    terms, facts = _terms(given, models=2)
+    terms = _terms(given, models=2)
     query = comparison(session.executor.compiler, both, metric, terms)
-    with no_false_alarms(), naming(both, facts):
+    with no_false_alarms(), naming(both, terms["models"]):
         return _judged(ask, query, margin, terms, guessed=terms["guess"] is not None)
 
 
@@ -243,7 +240,7 @@ def compare_elsewhere(
     **given: Unpack[FitTerms],
 ) -> Any:  # fmt: skip
     """Compare two arrays of predictions for rows that a service keeps, for `Holdout.compare` over HTTP."""
-    terms, _ = _terms(given, models=2)
+    terms = _terms(given, models=2)
     if terms["guess"] is None:
         raise QueryRejected("A comparison of predictions over HTTP needs a guess. Pass guess=0 if you have none")
     query = difference(*(of_predictions(metric, each) for each in both))

@@ -19,9 +19,9 @@ from everhold.guarantees.intervals.gains import OutcomeGain, SeenClasses, gain_o
 from everhold.guarantees.intervals.in_order import betting_on
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, SignTest
 from everhold.queries.metrics import scores
-from everhold.queries.metrics.label_query import LabelQuery, check_split, dealt_by
+from everhold.queries.metrics.label_query import LabelQuery
 from everhold.queries.metrics.measures import PartsMeasure, likely_labels, measure_of
-from everhold.queries.metrics.query import MetricQuery, ModelsReader, largest_group
+from everhold.queries.metrics.query import MetricQuery, ModelsReader, dealt_by, largest_group
 from everhold.queries.metrics.registry import METRICS, REFUSED
 from everhold.queries.metrics.row_scores import OutcomeQuery, risk
 from everhold.queries.metrics.score_parts import Judged, Sized
@@ -529,8 +529,8 @@ class OutputCandidate(Candidate):
         measure, setting, largest = measure_of(reader.query.metric), reader.setting, largest_group(mechanism)
         if measure.by_rank:
             known = self.bound.by_position or champion.by_position or schema.features_public
-            check_split(f"a gain in {reader.query.metric.title or reader.query.metric.name}", schema, by_rank=known)
-            setting = replace(setting, dealt=dealt_by(mechanism, known=known))
+            title = f"a gain in {reader.query.metric.title or reader.query.metric.name}"
+            setting = replace(setting, dealt=dealt_by(title, schema, mechanism.dependence.group_column, known=known))
         reach = 1.0 if told is None else measure.reach(*told, setting)
         kept, opened = self._ordered(self.training, champion.training), None
         if kept is not None and compiler.training is not None:

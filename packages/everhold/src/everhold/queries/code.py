@@ -22,7 +22,7 @@ import hashlib
 import sys
 import types
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +30,11 @@ import numpy as np
 
 from everhold.sealing.rows.code_trials import (
     EstimatedValues,
+    called,
     check_rows_alone,
     is_of_a_package,
     made_up_rows,
     made_up_values,
-    predicted,
     public_values,
     try_estimator,
     try_on_public_rows,
@@ -101,7 +101,15 @@ def behaviour_digest(outputs: Iterable[object]) -> str:
         array = np.asarray(output)
         digest.update(f"{array.shape}".encode())
         if array.dtype.kind in "bf":  # also 0 and 1, which some code gives as booleans and some as numbers
-            digest.update(_leading_digits(array.astype(np.float64)))
+            numbers = array.astype(np.float64)
+            finite = np.isfinite(numbers)
+            largest = float(np.max(np.abs(numbers), where=finite, initial=0.0))
+            exponent = int(np.frexp(largest * 1.1)[1])  # 1.1: a largest number of 0.5, 1, ... is at no edge of scales
+            with np.errstate(all="ignore"):
+                steps = np.round(np.ldexp(numbers, _DIGITS - exponent))
+            steps = np.where(finite, steps + 0.0, np.nan)  # + 0.0 makes -0.0 the same as 0.0
+            other = np.where(finite, 0, np.where(np.isnan(numbers), 1, np.where(numbers > 0, 2, 3)))
+            digest.update(str(exponent).encode() + steps.tobytes() + other.astype(np.uint8).tobytes())
         elif array.dtype.kind in "iu":
             digest.update(array.astype("<i8").tobytes())
         elif array.dtype.kind == "U":
@@ -111,67 +119,66 @@ def behaviour_digest(outputs: Iterable[object]) -> str:
     return digest.hexdigest()
 
 
-def _leading_digits(array: NDArray[np.float64]) -> bytes:
-    """Return the bytes of numbers rounded to the leading digits of the largest number in the array."""
-    finite = np.isfinite(array)
-    largest = float(np.max(np.abs(array), where=finite, initial=0.0))
-    _, exponent = np.frexp(largest * 1.1)  # 1.1: a largest number of 1, 0.5, ... is not at the edge between two scales
-    with np.errstate(all="ignore"):
-        steps = np.round(np.ldexp(array, _DIGITS - int(exponent)))
-    steps = np.where(finite, steps + 0.0, np.nan)  # + 0.0 makes -0.0 the same as 0.0
-    other = np.where(finite, 0, np.where(np.isnan(array), 1, np.where(array > 0, 2, 3)))
-    return str(int(exponent)).encode() + steps.tobytes() + other.astype(np.uint8).tobytes()
-
-
+@dataclass(frozen=True, slots=True)
 class _Content:
-    """A hasher that walks through an object and hashes every part once."""
+    """A hasher that walks through an object and hashes every part once.
 
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[object, bytes]] = {}  # the object, too: an address must not be used again
-        self._open: dict[int, int] = {}  # parts that contain what is being hashed, and how deep they lie
+    Attributes:
+        known: Each part with its hash, by its address. The part is kept so that its address is not used again.
+        depths: Depths of the parts that contain what is being hashed, by address.
+    """
+
+    known: dict[int, tuple[object, bytes]] = field(default_factory=dict)
+    depths: dict[int, int] = field(default_factory=dict)
 
     def digest(self, thing: object) -> bytes:
         """Return the SHA-256 of a part.
 
         A part that contains itself is hashed as the number of levels back to it.
         """
-        if (known := self._known.get(id(thing))) is not None:
+        if (known := self.known.get(id(thing))) is not None:
             return known[1]
-        if id(thing) in self._open:
-            return _joined("again", str(len(self._open) - self._open[id(thing)]).encode())
-        self._open[id(thing)] = len(self._open)
+        if id(thing) in self.depths:
+            return _joined("again", str(len(self.depths) - self.depths[id(thing)]).encode())
+        self.depths[id(thing)] = len(self.depths)
         made = self._of(thing)
-        del self._open[id(thing)]
-        self._known[id(thing)] = thing, made
+        del self.depths[id(thing)]
+        self.known[id(thing)] = thing, made
         return made
-
-    def _all(self, kind: str, things: Iterable[object]) -> bytes:
-        """Return the SHA-256 of a kind and of several parts in order."""
-        return _joined(kind, *map(self.digest, things))
 
     def _of(self, thing: Any) -> bytes:
         """Return the SHA-256 of one object, computed by a rule for its type."""
-        kind = type(thing)
+        kind, parts = type(thing), list[Any]()
         if thing is None or thing is Ellipsis or kind in (bool, int, float, complex, str, bytes, bytearray):
             text = thing.encode("utf-8", "surrogatepass") if kind is str else repr(thing).encode()
             return _joined(kind.__name__, text)
         if kind in (list, tuple):
-            return self._all(kind.__name__, thing)
+            return _joined(kind.__name__, *map(self.digest, thing))
         if kind is dict:
-            return self._all("dict", (part for item in thing.items() for part in item))
+            return _joined("dict", *map(self.digest, (part for item in thing.items() for part in item)))
         if kind in (set, frozenset):
             return _joined(kind.__name__, *sorted(map(self.digest, thing)))
         if kind is np.ma.MaskedArray:
-            return self._all("masked", [thing.filled(), np.ma.getmaskarray(thing)])
+            return _joined("masked", *map(self.digest, [thing.filled(), np.ma.getmaskarray(thing)]))
         if kind is np.ufunc and getattr(np, name := str(thing.__name__), None) is thing:
             return _joined("named", *_reference("numpy"), name.encode())
         if kind in (np.ndarray, np.memmap):
-            return self._of_array(np.asarray(thing))
+            array = np.asarray(thing)
+            described = f"{array.dtype.str}{array.shape}".encode()
+            if array.dtype.kind == "O":
+                return _joined("objects", described, *map(self.digest, array.ravel().tolist()))
+            if array.dtype.names is not None:  # one field at a time: the bytes between fields may hold anything
+                fields = (part for name in array.dtype.names for part in (name, np.asarray(array[name])))
+                return _joined("fields", str(array.shape).encode(), _joined("", *map(self.digest, list(fields))))
+            if array.dtype.kind == "T":
+                return _joined("texts", *map(self.digest, array.ravel().tolist()))
+            return _joined("array", described, np.ascontiguousarray(array).tobytes())
         if isinstance(thing, types.CodeType):
             # Instructions, without names of files and functions and without line numbers
             counts = (thing.co_argcount, thing.co_posonlyargcount, thing.co_kwonlyargcount, thing.co_flags)
             names = (thing.co_names, thing.co_varnames, thing.co_freevars, thing.co_cellvars)
-            return self._all("code", [thing.co_code, thing.co_consts, counts, names, thing.co_exceptiontable])
+            parts = [thing.co_code, thing.co_consts, counts, names, thing.co_exceptiontable]
+            return _joined("code", *map(self.digest, parts))
         if isinstance(thing, types.ModuleType):
             if not is_installed(thing.__name__):
                 raise TypeError(
@@ -180,57 +187,42 @@ class _Content:
                 )
             return _joined("module", *_reference(thing.__name__))
         if isinstance(thing, type):
-            return self._of_class(thing)
+            called_as = thing.__qualname__.encode()
+            if is_installed(thing.__module__) and _is_found(thing):
+                return _joined("class", *_reference(thing.__module__), called_as)
+            code = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
+            entries = [
+                part for own, entry in sorted(vars(thing).items())
+                if own not in _MARKS and (isinstance(entry, code) or not own.startswith("__")) for part in (own, entry)
+            ]  # fmt: skip
+            both = (_joined("", *map(self.digest, some)) for some in (thing.__bases__, entries))
+            return _joined("class", called_as, *both)
         if isinstance(thing, types.FunctionType):
             if is_installed(thing.__module__) and _is_found(thing):
                 return _joined("function", *_reference(thing.__module__), thing.__qualname__.encode())
             used = list(_used_names(thing.__code__, thing.__globals__))
-            return self._all(
-                "function", [thing.__code__, thing.__defaults__, thing.__kwdefaults__, thing.__closure__, used]
-            )
+            parts = [thing.__code__, thing.__defaults__, thing.__kwdefaults__, thing.__closure__, used]
+            return _joined("function", *map(self.digest, parts))
         if isinstance(thing, types.CellType):
-            return self._all("cell", [thing.cell_contents])
+            return _joined("cell", self.digest(thing.cell_contents))
         if isinstance(thing, (staticmethod, classmethod)):
-            return self._all(kind.__name__, [thing.__func__])
+            return _joined(kind.__name__, self.digest(thing.__func__))
         if isinstance(thing, property):
-            return self._all("property", [thing.fget, thing.fset, thing.fdel])
+            return _joined("property", *map(self.digest, [thing.fget, thing.fset, thing.fdel]))
         if isinstance(thing, functools.cached_property):
-            return self._all("cached", [thing.func])
+            return _joined("cached", self.digest(thing.func))
         if isinstance(thing, _NAMED) and isinstance(getattr(thing, "__self__", None), _OF_NO_OBJECT):
             return _joined("named", *_reference(getattr(thing, "__module__", None)), thing.__qualname__.encode())
         # An object as pickle would take it apart
-        parts = thing.__reduce_ex__(4)
-        if isinstance(parts, str):
+        taken = thing.__reduce_ex__(4)
+        if isinstance(taken, str):
             owner = getattr(thing, "__module__", None) or type(thing).__module__
             inside = None if is_installed(owner) else getattr(thing, "__wrapped__", None)
-            return _joined("found", *_reference(owner), parts.encode(), self.digest(inside))
-        made, arguments, *rest = parts
+            return _joined("found", *_reference(owner), taken.encode(), self.digest(inside))
+        made, arguments, *rest = taken
         state, items, pairs = (*rest, None, None, None)[:3]
-        return self._all("made", [made, arguments, state, list(items or ()), list(pairs or ())])
-
-    def _of_array(self, array: NDArray[Any]) -> bytes:
-        """Return the SHA-256 of an array, by its type, its shape and its values."""
-        described = f"{array.dtype.str}{array.shape}".encode()
-        if array.dtype.kind == "O":
-            return _joined("objects", described, *map(self.digest, array.ravel().tolist()))
-        if array.dtype.names is not None:  # one field at a time: the bytes between fields may hold anything
-            fields = (part for name in array.dtype.names for part in (name, np.asarray(array[name])))
-            return _joined("fields", str(array.shape).encode(), self._all("", list(fields)))
-        if array.dtype.kind == "T":
-            return self._all("texts", array.ravel().tolist())
-        return _joined("array", described, np.ascontiguousarray(array).tobytes())
-
-    def _of_class(self, thing: type) -> bytes:
-        """Return the SHA-256 of a class: of its name if the class is installed, else of its bases and entries."""
-        name = thing.__qualname__.encode()
-        if is_installed(thing.__module__) and _is_found(thing):
-            return _joined("class", *_reference(thing.__module__), name)
-        code = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
-        parts = [
-            part for own, entry in sorted(vars(thing).items())
-            if own not in _MARKS and (isinstance(entry, code) or not own.startswith("__")) for part in (own, entry)
-        ]  # fmt: skip
-        return _joined("class", name, self._all("", thing.__bases__), self._all("", parts))
+        parts = [made, arguments, state, list(items or ()), list(pairs or ())]
+        return _joined("made", *map(self.digest, parts))
 
 
 def _joined(kind: str, *parts: bytes) -> bytes:
@@ -378,7 +370,7 @@ def observed(
     few = {name: column[:_MOST_TRIED] for name, column in public.items()}
     if isinstance(function, EstimatedValues):
         public = {name: column[:most] for name, column in public.items()}
-        predictions = predicted(function, public)
+        predictions = np.asarray(called(functools.partial(function.predict, public=True), public, "one prediction"))
         check_rows_alone(function.predict, few, predictions[:_MOST_TRIED])
         return [predictions], public
     values = public_values(function, public, schema.training_rows)

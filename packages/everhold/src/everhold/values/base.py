@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -89,20 +89,38 @@ class Joined:
         raise TypeError("The predictions stay in the engine. Evaluate them with RowStore.evaluate.")
 
 
-@runtime_checkable
-class Given(Protocol):
-    """A row function made from predictions that an analyst handed in."""
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenValues:
+    """A row function of predictions that an analyst handed in, held in memory.
 
-    def predictions(self) -> NDArray[Any]:
-        """Return the checked predictions, shape (rows,), in the order of the rows."""
+    Attributes:
+        given: The checked predictions, shape (rows,), in the order of the rows.
+        judge: Function from predictions and the table of their rows to the row values.
+    """
+
+    given: NDArray[Any]
+    judge: Callable[[NDArray[Any], Table], NDArray[Any]]
+
+    def __call__(self, table: Table) -> NDArray[Any]:
+        """Return the row values of a table."""
+        return self.judge(self.given, table)
 
 
-@runtime_checkable
-class Kept(Protocol):
-    """Protocol of a row function whose predictions are on disk and are read when they are needed."""
+@dataclass(frozen=True, slots=True)
+class StoredValues:
+    """A row function of predictions that an analyst handed in, which are on disk and are read when they are needed.
 
-    def in_memory(self) -> RowFunction:
-        """Return an equal row function that holds its predictions in memory."""
+    Attributes:
+        read: Function that reads the checked predictions, shape (rows,), in the order of the rows.
+        judge: Function from predictions and the table of their rows to the row values.
+    """
+
+    read: Callable[[], NDArray[Any]]
+    judge: Callable[[NDArray[Any], Table], NDArray[Any]]
+
+    def __call__(self, table: Table) -> NDArray[Any]:
+        """Return the row values of a table."""
+        return self.judge(self.read(), table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class SeenScores:
         failing: Share of rows on which a model fails, for each model whose scores are known.
     """
 
-    area: float = field(repr=False)
+    score: float = field(repr=False)
     units: NDArray[np.float64] = field(repr=False)
     share: float = field(repr=False)
     failing: tuple[float, ...] = field(default=(0.0, 0.0), repr=False)
@@ -56,7 +56,7 @@ class SeenScores:
     @property
     def ratio(self) -> float:
         """The sealed value over all pairs of rows, under the name that `Composite` reads."""
-        return self.area
+        return self.score
 
 
 def block_averages(
@@ -163,7 +163,7 @@ class ScoreBets(Bets):
         if not len(seen.units):
             return 0.0, 1.0
         low, high = self._not_excluded(seen, nats)
-        return min(low, seen.area), max(high, seen.area)
+        return min(low, seen.score), max(high, seen.score)
 
     def _not_excluded(self, seen: SeenScores, nats: float) -> tuple[float, float]:
         """Return the least and the greatest value that the bets do not exclude, if both classes have rows."""
@@ -359,14 +359,14 @@ class SeenBlocks:
     error: float = field(repr=False)
 
     @property
-    def area(self) -> float:
+    def score(self) -> float:
         """AUC of all pairs of rows of different groups, or 1/2 if there are no such pairs."""
         return self.units.mean if self.units.total > 0.0 else 0.5
 
     @property
     def ratio(self) -> float:
         """The sealed value over all pairs of rows, under the name that `Composite` reads."""
-        return self.area
+        return self.score
 
 
 def blocks_of_four(count: int) -> NDArray[np.int64]:

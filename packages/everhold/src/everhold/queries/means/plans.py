@@ -40,7 +40,7 @@ from everhold.queries.query import (
     rows_of,
 )
 from everhold.sealing.rows.evaluated_rows import noting_failing_rows
-from everhold.values.base import Joined, Kept, clips_in_words, noted_clips
+from everhold.values.base import Joined, StoredValues, clips_in_words, noted_clips
 from everhold.values.evaluation import models_in
 from everhold.values.units import UNITS, MeanUnits
 
@@ -68,7 +68,7 @@ def _is_plain(bound: BoundQuery) -> bool:
     """Return whether evaluating the query runs no code and reads no file: an expression or predictions in memory."""
     if bound.pair is not None:
         return _is_plain(bound.pair.first) and _is_plain(bound.pair.second)
-    return bound.row_value is not None or (bound.by_position and not isinstance(bound.sealed, (Joined, Kept)))
+    return bound.row_value is not None or (bound.by_position and not isinstance(bound.sealed, (Joined, StoredValues)))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -29,11 +29,12 @@ from everhold.queries.predictions.arrays import (
     prediction_table,
     probabilities,
 )
-from everhold.queries.predictions.columns import GivenValues, Placed, PredictionColumn
+from everhold.queries.predictions.columns import Placed, PredictionColumn
 from everhold.queries.query import RowwiseQuery
 from everhold.sealing.rows.code_trials import EstimatedValues
 from everhold.values.base import (
     BoundQuery,
+    GivenValues,
     Joined,
     JoinedColumn,
     LocatedPredictions,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.mechanisms import Mechanism
     from everhold.queries.metrics.registry import Outputs
     from everhold.queries.predictions.arrays import RowSpan
     from everhold.queries.query import CompileContext
@@ -205,11 +205,6 @@ class LabelQuery(RowwiseQuery):
         """Return the row values of rows on which the model fails, given their labels; by default the worst value."""
         return np.full(len(labels), self._at_fault)
 
-    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        """Check, by public facts, that predicted classes are classes of the label."""
-        if self.outputs_are == "classes" and not self._says_positive(predictions):
-            check_classes(predictions, schema, what=what)
-
     def _row_values(
         self, schema: Schema
     ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...] | None]:
@@ -223,29 +218,35 @@ class LabelQuery(RowwiseQuery):
             raise QueryRejected(
                 f"The predictions are the class {self.predictions.__name__}. Pass a fitted estimator, or predictions."
             )
-        if isinstance(self.predictions, JoinedColumn):
-            return self._of_engine(self.predictions, schema)
-        if hasattr(self.predictions, "predict"):
-            return self._of_estimator(schema)
-        sealed = self._usable(self.predictions, schema.rows, schema, what="The predictions")
-        values = self._judged(self.predictions, sealed, schema)
-        return {"predictions": _digest(sealed)}, values, self._given_training(schema), (schema.label or "",)
-
-    def _of_engine(
-        self, column: JoinedColumn, schema: Schema
-    ) -> tuple[dict[str, str], RowFunction, RowFunction | None, tuple[str, ...]]:
-        """Return identity, row functions and columns read, for predictions in a table of the engine."""
-        prediction, label = prediction_node(column), self._label_node(schema)
-        if self.positive is not None and self.outputs_are == "classes":
-            prediction = one_if(prediction, self.positive)
-        value = self.in_engine(prediction, label, schema)
-        if value is None:
-            raise QueryRejected(
-                f"The predictions in {column.name!r} stay in a table of the engine, which cannot compute this metric. "
-                "Ask for accuracy, error, brier, precision, recall or risk with a loss by name, or pass "
-                "predictions_in(path, row_id=...)."
-            )
-        return {"joined": column.digest}, Joined(column, value), self._given_training(schema), (schema.label or "",)
+        label, given = schema.label or "", self.predictions
+        sealed: RowFunction
+        own: RowFunction | None = None
+        reads: tuple[str, ...] = (label,)
+        if isinstance(given, JoinedColumn):
+            prediction = prediction_node(given)
+            if self.positive is not None and self.outputs_are == "classes":
+                prediction = one_if(prediction, self.positive)
+            value = self.in_engine(prediction, self._label_node(schema), schema)
+            if value is None:
+                raise QueryRejected(
+                    f"The predictions in {given.name!r} stay in a table of the engine, which cannot compute this "
+                    "metric. Ask for accuracy, error, brier, precision, recall or risk with a loss by name, or pass "
+                    "predictions_in(path, row_id=...)."
+                )
+            identity, sealed = {"joined": given.digest}, Joined(given, value)
+        elif hasattr(given, "predict"):
+            features = self._features(schema)
+            content = content_digest(given) or secrets.token_hex(32)  # what cannot be told is a new query
+            source = (content, self.outputs_are, self.positive)
+            sealed = own = ModelValues(source, features, self._bounded, self, schema)
+            identity, reads = {"estimator": content}, tuple(dict.fromkeys((*features, label)))
+        else:
+            checked, sealed = self._given(given, schema.rows, schema, what="The predictions")
+            identity = {"predictions": _digest(checked)}
+        if self.training is None or not schema.training_rows:
+            return identity, sealed, own, reads
+        _, training = self._given(self.training, schema.training_rows, schema, what="The training predictions")
+        return identity, sealed, training, reads
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue | None:
         """Return an expression for the row values of predictions that stay in the engine, or None.
@@ -265,18 +266,16 @@ class LabelQuery(RowwiseQuery):
         """
         return sensible_classes(prediction, schema)
 
-    def _judged(self, given: Any, checked: NDArray[Any], schema: Schema) -> RowFunction:
-        """Return the row function of checked predictions, which stay on disk if they are stored there."""
+    def _given(
+        self, predictions: Any, rows: int, schema: Schema, *, what: str
+    ) -> tuple[NDArray[Any], RowFunction]:  # fmt: skip
+        """Return predictions after all checks, with their row function, which leaves stored predictions on disk."""
+        checked = self._usable(predictions, rows, schema, what=what)
         alone: LabelQuery = replace(self, predictions=None, training=None)  # type: ignore[type-var]  # a dataclass
         judge = partial(alone.judge, schema=schema)
-        return given.until_asked(checked, judge) if isinstance(given, Placed) else GivenValues(checked, judge)
-
-    def _given_training(self, schema: Schema) -> RowFunction | None:
-        """Return the row values of the training predictions that were handed in, or None if none were."""
-        if self.training is None or not schema.training_rows:
-            return None
-        known = self._usable(self.training, schema.training_rows, schema, what="The training predictions")
-        return self._judged(self.training, known, schema)
+        if isinstance(predictions, Placed):
+            return checked, predictions.until_asked(checked, judge)
+        return checked, GivenValues(checked, judge)
 
     def given(self, schema: Schema) -> NDArray[Any] | None:
         """Return the checked predictions for sealed rows as an array, or None for an estimator or a rule."""
@@ -309,33 +308,30 @@ class LabelQuery(RowwiseQuery):
         if isinstance(predictions, Placed):
             predictions, what = predictions.values, predictions.what
         checked = self._checked(predictions, rows, schema, what=what)
-        self._check(checked, schema, what=what)
+        if self.outputs_are == "classes" and not self._says_positive(checked):
+            check_classes(checked, schema, what=what)  # by public facts
         return checked
 
-    def _of_estimator(self, schema: Schema) -> tuple[dict[str, str], RowFunction, RowFunction, tuple[str, ...] | None]:
-        """Return identity, row functions and columns read, for a fitted estimator."""
-        label, estimator = schema.label or "", self.predictions
-        named = getattr(estimator, "feature_names_in_", None)
+    def _features(self, schema: Schema) -> tuple[str, ...]:
+        """Return the columns that the fitted estimator reads, after checking that the holdout has them."""
+        named = getattr(self.predictions, "feature_names_in_", None)
         features = schema.features if named is None else tuple(str(name) for name in named)
-        unknown = [name for name in features if name not in schema.asked]
-        if unknown:
+        if unknown := [name for name in features if name not in schema.asked]:
             raise QueryRejected(
                 f"The estimator was fitted on {unknown[0]!r}, which is no column of this holdout. Fit it on some of "
                 f"{', '.join(schema.features)}."
             )
-        width = getattr(estimator, "n_features_in_", len(features))
+        width = getattr(self.predictions, "n_features_in_", len(features))
         if width != len(features):
             raise QueryRejected(
                 f"The estimator was fitted on {width} features without names, and this holdout has {len(features)}. "
                 f"Fit it on {', '.join(schema.features)}, in this order, or on a data frame."
             )
-        if label in features:
-            raise QueryRejected(f"The estimator was fitted on the label {label!r} itself. Fit it on features only.")
-        reads = tuple(dict.fromkeys((*features, label)))
-        identity = content_digest(estimator) or secrets.token_hex(32)  # what cannot be told is a new query
-        source = (identity, self.outputs_are, self.positive)
-        values = ModelValues(source, features, self._bounded, self, schema)
-        return {"estimator": identity}, values, self._given_training(schema) or values, reads
+        if schema.label in features:
+            raise QueryRejected(
+                f"The estimator was fitted on the label {schema.label!r} itself. Fit it on features only."
+            )
+        return features
 
     def outputs(self, features: Any, classes: Sequence[str | float] | None = None) -> Any:
         """Return the estimator's outputs to compare with labels: classes, probabilities, scores or numbers.
@@ -411,9 +407,6 @@ class LabelQuery(RowwiseQuery):
         return array
 
 
-_WHOSE = "The estimator's predictions"
-
-
 @dataclass(frozen=True, slots=True)
 class ModelValues(EstimatedValues):
     """Function from a table to the row values of a fitted estimator.
@@ -426,8 +419,8 @@ class ModelValues(EstimatedValues):
     query: LabelQuery
     schema: Schema
 
-    def predict(self, table: Table) -> NDArray[Any]:
-        """Return one prediction for each row of a table."""
+    def predict(self, table: Table, *, public: bool = False) -> NDArray[Any]:
+        """Return one prediction for each row of a table. Classes are checked if the rows are public."""
         framed = getattr(self.query.predictions, "feature_names_in_", None) is not None
         rows = matrix_of(table, self.features, self.schema, framed=framed)
         try:
@@ -435,15 +428,12 @@ class ModelValues(EstimatedValues):
         except Exception as fault:
             note_texts(fault, rows)
             raise
-        return self.query._checked(predicted, len(table[self.schema.label or ""]), self.schema, what=_WHOSE)
+        checked = self.query._usable if public else self.query._checked
+        return checked(predicted, len(table[self.schema.label or ""]), self.schema, what="The estimator's predictions")
 
     def judge(self, predictions: NDArray[Any], table: Table) -> NDArray[Any]:
         """Return the row values of predictions, compared with the labels in their table."""
         return self.query.judge(predictions, table, self.schema)
-
-    def check(self, predictions: NDArray[Any]) -> None:
-        """Check that predicted classes are classes of the label."""
-        self.query._check(predictions, self.schema, what=_WHOSE)
 
     def fails(self, predictions: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which predictions cannot be compared with labels, such as a class that the label does not have."""
@@ -568,33 +558,6 @@ def shares_of_classes(
     return tuple((int(np.count_nonzero(labels == each)) + 0.5) / (len(labels) + 1.0) for each in classes)
 
 
-def dealt_by(mechanism: Mechanism, *, known: bool) -> Literal["blocks", "ranks", "groups"]:
-    """Return the kind of units that the interval of an AUC is made from: blocks of rows, ranks, or blocks of groups.
-
-    Args:
-        mechanism: The mechanism, with the dependence of the rows.
-        known: True if the scores of the sealed rows are public.
-    """
-    if mechanism.dependence.group_column is not None:
-        return "groups"
-    return "ranks" if known else "blocks"
-
-
-def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
-    """Raise QueryRejected if the metric's proof needs random class shares, or rows, that the split has fixed.
-
-    ``by_rank`` is True for a proof that needs random labels, as for known scores: a split by the label fixes shares of
-    labels. It is False for a proof that needs random rows: a split by any other column fixes shares of rows.
-    """
-    if schema.stratified is None or (schema.stratified == schema.label) is not by_rank:
-        return
-    raise QueryRejected(
-        f"The rows were split by {schema.stratified!r}, and {name} of {'known scores' if by_rank else 'a model'} "
-        f"needs {'labels' if by_rank else 'rows'} that the split left to chance. Ask about "
-        f"{'the model itself' if by_rank else 'scores in an array'}, or AUC with counts."
-    )
-
-
 def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed: bool) -> Any:
     """Return features in the form in which the estimator was fitted: a data frame or a plain matrix.
 
@@ -627,14 +590,14 @@ _NAMES: ContextVar[Mapping[int, str]] = ContextVar("names of models", default={}
 
 
 @contextmanager
-def naming(models: Sequence[Any], facts: Sequence[Mapping[str, str]]) -> Iterator[None]:
+def naming(models: Sequence[Any], facts: Sequence[Any] | None) -> Iterator[None]:
     """Return a context in which queries about the models are shown with the names that the analyst gave them.
 
     Args:
         models: The models, as the analyst handed them in.
-        facts: Facts about each model that a tracker such as MLflow knows, or an empty list.
+        facts: Facts about each model that a tracker such as MLflow knows, as `tracked` returns them, or None.
     """
-    named = zip(models, facts, strict=False)
+    named = zip(models, facts or (), strict=False)
     token = _NAMES.set({id(model): known["name"][:_LONGEST_MODEL] for model, known in named if "name" in known})
     try:
         yield

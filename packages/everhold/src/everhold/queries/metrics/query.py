@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from everhold.guarantees.intervals.gains import GainDifference, counts_of_pairs,
 from everhold.queries.means.combined import SUBJECT, ShareQuery, WithinQuery
 from everhold.queries.means.mean import MeanQuery, among, condition, is_condition, rows_that_meet, share_that_meets
 from everhold.queries.means.plans import OneMean
-from everhold.queries.metrics.label_query import LabelQuery, check_split, codes_of, dealt_by, shares_of_classes
+from everhold.queries.metrics.label_query import LabelQuery, codes_of, shares_of_classes
 from everhold.queries.metrics.measures import likely_labels, made_up, measure_of, shuffled_within
 from everhold.queries.metrics.registry import LOG_CLIP, REASONS, Metric
 from everhold.queries.metrics.row_scores import BoundRows, OutcomeQuery, ScoredRows
@@ -227,8 +227,7 @@ class MetricQuery(Query["Answer"]):
         models = tuple(BoundRows.of(model, compiler) for model in self.models)
         known = any(model.bound.by_position for model in models) or schema.features_public
         if measure_of(metric).by_rank:
-            dealt = dealt_by(mechanism, known=known)
-            check_split(title, schema, by_rank=known)
+            dealt = dealt_by(title, schema, mechanism.dependence.group_column, known=known)
             if dealt == "ranks" and inside is not None:
                 raise QueryRejected(
                     f"{title} among some rows has a guarantee only if the scores of the rows are sealed. "
@@ -251,7 +250,7 @@ class MetricQuery(Query["Answer"]):
             check_kind(self.metric, compiler.mechanism, models=len(self.models))
             if measure_of(self.metric).by_rank:
                 known = any(model._by_position for model in self.models) or schema.features_public
-                check_split(_title(self.metric, len(self.models)), schema, by_rank=known)
+                dealt_by(_title(self.metric, len(self.models)), schema, None, known=known)
         except QueryRejected:
             return False
         return True
@@ -388,6 +387,34 @@ def _title(metric: Metric, models: int) -> str:
     """Return the name of a metric for messages; for two models, the name of the difference in the metric."""
     name = metric.title or metric.name
     return name if models == 1 else f"a difference of {name}s" if metric.title else f"a difference in {name}"
+
+
+def dealt_by(
+    name: str, schema: Schema, group_column: str | None, *, known: bool
+) -> Literal["blocks", "ranks", "groups"]:  # fmt: skip
+    """Return the units that the interval of an AUC is made from, after checking that the split left them to chance.
+
+    They are blocks of groups if a column names groups, else ranks of known scores, or blocks of rows.
+
+    The proof for known scores needs random labels, and a split by the label fixes shares of labels. Any other proof
+    needs random rows, and a split by any other column fixes shares of rows.
+
+    Args:
+        name: The name of the metric for messages.
+        schema: The public facts about the rows.
+        group_column: Column with the group of each row; None for independent rows.
+        known: True if the scores of the sealed rows are public.
+
+    Raises:
+        QueryRejected: If the split has fixed what the proof needs to be random. Nothing is charged.
+    """
+    if schema.stratified is not None and (schema.stratified == schema.label) is known:
+        raise QueryRejected(
+            f"The rows were split by {schema.stratified!r}, and {name} of {'known scores' if known else 'a model'} "
+            f"needs {'labels' if known else 'rows'} that the split left to chance. Ask about "
+            f"{'the model itself' if known else 'scores in an array'}, or AUC with counts."
+        )
+    return "groups" if group_column is not None else "ranks" if known else "blocks"
 
 
 def check_kind(metric: Metric, mechanism: Mechanism, *, models: int = 1) -> None:

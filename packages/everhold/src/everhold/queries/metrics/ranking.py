@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema
 
-Number = TypeVar("Number", bound=np.generic)
-_HALF = 0.5
+_HALF, _ROWS = 0.5, slice(None)  # all rows count
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +56,6 @@ class Area(Measure):
     by_rank: ClassVar[bool] = True
     compares: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = False
-
-    def value(self, seen: SeenScores | SeenBlocks) -> float:
-        """Return the AUC of the rows in a summary, or the difference of two on the scale [0, 1]."""
-        return seen.area
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenScores | SeenBlocks:
         """Return the block averages or ranks of the rows, from which the interval is made."""
@@ -82,7 +77,7 @@ class Area(Measure):
         """Return whether both labels occur, and in two different groups if rows are in groups."""
         if isinstance(seen, SeenBlocks):
             return seen.units.total > 0.0
-        positive = _counting(rows, rows.labels == 1.0)
+        positive = rows.labels[_ROWS if rows.counting is None else rows.counting] == 1.0
         return 0 < int(np.count_nonzero(positive)) < len(positive)
 
     def procedure(self, planned: Any, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
@@ -134,7 +129,7 @@ class MacroArea(Measure):
             _seen(tuple(_of_class(rows, number) for rows in models), own, reach)
             for number, own in enumerate(_settings(setting))
         )
-        return SeenParts(math.fsum(part.area for part in parts) / len(parts), parts)
+        return SeenParts(math.fsum(part.score for part in parts) / len(parts), parts)
 
     def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
         """Return the largest difference of the two ranks of a row in any class."""
@@ -171,11 +166,6 @@ def _of_class(rows: Judged, number: int) -> Judged:
     return replace(rows, outputs=rows.outputs[:, number], labels=(rows.labels == number).astype(np.float64))
 
 
-def _counting(rows: Judged, values: NDArray[Number]) -> NDArray[Number]:
-    """Return the values of the rows that count, or unchanged if all rows count."""
-    return values if rows.counting is None else values[rows.counting]
-
-
 def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenScores | SeenBlocks:
     """Summarise one model, or the difference of two, by the units from which the interval is made.
 
@@ -191,7 +181,8 @@ def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenSco
         order = np.random.default_rng(0).permutation(len(positive)) if rows.order is None else rows.order
         ranked = [worst_ranks(each.outputs, positive) for each in models]
         return seen_blocks(ranked, positive, rows.groups, order, rows.counting)
-    scores, positive = [_counting(each, each.outputs) for each in models], _counting(rows, rows.labels == 1.0)
+    counting = _ROWS if rows.counting is None else rows.counting
+    scores, positive = [each.outputs[counting] for each in models], rows.labels[counting] == 1.0
     order = np.random.default_rng(0).permutation(len(positive))  # of public rows any one will do
     if rows.order is not None:
         order = rows.order

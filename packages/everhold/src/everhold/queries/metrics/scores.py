@@ -198,8 +198,8 @@ def metric_named(name: object) -> Metric:
     Raises:
         QueryRejected: If there is no metric of this name, or everhold promises no interval for it. Nothing is charged.
     """
-    if isinstance(name, str) and name in METRICS:
-        return METRICS[name]
+    if isinstance(name, str) and (found := METRICS.get(name)) is not None:
+        return found
     if isinstance(name, str) and name in REFUSED:
         raise QueryRejected(
             f"{name!r} has no guarantee. The nearest metric is {REFUSED[name]}."

@@ -21,7 +21,7 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.queries.predictions.arrays import PredictionTable, listed
 from everhold.queries.query import Query
-from everhold.values.base import LocatedPredictions
+from everhold.values.base import GivenValues, LocatedPredictions, StoredValues
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,7 +124,7 @@ class Placed:
 
     def until_asked(self, checked: NDArray[Any], judge: Callable[[NDArray[Any], Table], NDArray[Any]]) -> RowFunction:
         """Return the row function of checked predictions. If there is a cache, the predictions wait on disk."""
-        return GivenValues(checked, judge) if self.cache is None else KeptValues(self.cache.keep(checked), judge)
+        return GivenValues(checked, judge) if self.cache is None else StoredValues(self.cache.keep(checked), judge)
 
 
 class ColumnReading:
@@ -229,52 +229,6 @@ class PredictionCache:
             self._file.seek(place)
             found = self._file.read(size)
         return np.frombuffer(found, dtype=kind)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GivenValues:
-    """A row function of predictions that are held in memory.
-
-    Attributes:
-        given: The checked predictions, shape (rows,).
-        judge: Function from predictions and the table of their rows to the row values.
-    """
-
-    given: NDArray[Any]
-    judge: Callable[[NDArray[Any], Table], NDArray[Any]]
-
-    def predictions(self) -> NDArray[Any]:
-        """Return the checked predictions, shape (rows,)."""
-        return self.given
-
-    def __call__(self, table: Table) -> NDArray[Any]:
-        """Return the row values of a table."""
-        return self.judge(self.given, table)
-
-
-@dataclass(frozen=True, slots=True)
-class KeptValues:
-    """A row function of predictions that are stored in a cache.
-
-    Attributes:
-        read: Function that reads the predictions.
-        judge: Function from predictions and the table of their rows to the row values.
-    """
-
-    read: Callable[[], NDArray[Any]]
-    judge: Callable[[NDArray[Any], Table], NDArray[Any]]
-
-    def predictions(self) -> NDArray[Any]:
-        """Read and return the checked predictions, shape (rows,)."""
-        return self.read()
-
-    def in_memory(self) -> RowFunction:
-        """Return an equal row function that holds its predictions in memory."""
-        return GivenValues(self.read(), self.judge)
-
-    def __call__(self, table: Table) -> NDArray[Any]:
-        """Return the row values of a table."""
-        return self.judge(self.read(), table)
 
 
 def read_together(queries: Sequence[Any], rows: RowStore | None, schema: Schema) -> list[Any]:

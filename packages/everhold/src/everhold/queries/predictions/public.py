@@ -24,7 +24,7 @@ from everhold.guarantees.intervals.means import (
 )
 from everhold.queries.metrics.score_parts import named_values
 from everhold.sealing.rows.sums import cells_of
-from everhold.values.base import Apart, Given
+from everhold.values.base import Apart, GivenValues, StoredValues
 from everhold.values.evaluation import clip_to_grid
 
 if TYPE_CHECKING:
@@ -138,8 +138,11 @@ def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, g
 
 def _given(bound: BoundQuery) -> NDArray[Any] | None:
     """Return the array of predictions that an analyst passed, or None if a model or rule makes them."""
-    handed_in = bound.by_position and bound.pair is None and isinstance(bound.sealed, Given)
-    return bound.sealed.predictions() if handed_in and isinstance(bound.sealed, Given) else None
+    if not bound.by_position or bound.pair is not None:
+        return None
+    if isinstance(bound.sealed, StoredValues):
+        return bound.sealed.read()
+    return bound.sealed.given if isinstance(bound.sealed, GivenValues) else None
 
 
 def _alike(pair: Pair) -> bool:

@@ -103,7 +103,7 @@ def check_rows_alone(values: Callable[[Table], NDArray[Any]], table: Table, whol
     Raises:
         QueryRejected: If the value of a row changes. Nothing is charged.
     """
-    rows = rows_of(table)
+    rows = len(whole)
     middle = (rows + 1) // 2
     some = [slice(None, None, -1), slice(None, middle), slice(middle, None)][: 2 + (middle < rows)]
     for part in some:
@@ -180,7 +180,7 @@ def public_values(function: RowFunction, table: Table, rows: int, *, of: object 
     if isinstance(model := function, EstimatedValues):
 
         def asked(own: Table) -> NDArray[Any]:
-            return model.judged(_once(of, model, lambda: model.predict(own)), own)
+            return model.judged(_once(of, model, partial(model.predict, own)), own)
 
     return same_length(called(asked, table, "one number in [0, 1]"), rows, what="the function's values")
 
@@ -200,17 +200,6 @@ def called(function: RowFunction, table: Table, expected: str) -> object:
         ) from fault
 
 
-def predicted(function: EstimatedValues, table: Table) -> NDArray[Any]:
-    """Return an estimator's predictions for public rows, after a check of their form.
-
-    Raises:
-        QueryRejected: If it fails, or predicts what cannot be meant. Nothing is charged.
-    """
-    predictions = np.asarray(called(function.predict, table, "one prediction"))
-    function.check(predictions)
-    return predictions
-
-
 def try_estimator(function: EstimatedValues, table: Table) -> NDArray[Any] | None:
     """Return an estimator's predictions for made-up rows, or None if it fails on them.
 
@@ -221,9 +210,7 @@ def try_estimator(function: EstimatedValues, table: Table) -> NDArray[Any] | Non
             is charged.
     """
     try:
-        predictions = np.asarray(function.predict(dict(table)))
-        function.check(predictions)
-        return predictions
+        return np.asarray(function.predict(dict(table), public=True))
     except QueryRejected:
         if function.everywhere:
             raise
@@ -301,7 +288,7 @@ def _judged_values(
     function: EstimatedValues, table: Table, rows: int, width: tuple[int, ...], of: object
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return the row values of a model's predictions, and the rows on which the model fails."""
-    fails, predictions = _once(of, function, lambda: _predictions(function, table, rows))
+    fails, predictions = _once(of, function, partial(_predictions, function, table, rows))
     if len(predictions) and (no_answer := function.fails(predictions)).any():
         answers = np.flatnonzero(~fails)
         fails, predictions = fails.copy(), predictions[~no_answer]
@@ -311,8 +298,8 @@ def _judged_values(
 
     def judged(some: NDArray[np.int64]) -> bool:
         places = answered[some]
-        found = values_or_none(lambda own: function.judge(predictions[some], own), _at(table, places),
-                               (len(some), *width))  # fmt: skip
+        judge = partial(function.judge, predictions[some])
+        found = values_or_none(judge, table if len(some) == rows else _at(table, places), (len(some), *width))
         if found is not None:
             values[places] = found
         return found is not None
@@ -327,13 +314,13 @@ def _judged_values(
 
 def _predictions(function: EstimatedValues, table: Table, rows: int) -> tuple[NDArray[np.bool_], NDArray[Any]]:
     """Return which rows a model fails on, and its predictions for all other rows in order."""
-    if (whole := _quietly(function.predict, table)) is not None:
+    if (whole := values_or_none(function.predict, table)) is not None:
         return np.zeros(rows, dtype=bool), whole
     places = [np.zeros(0, dtype=np.int64)]
     found: list[NDArray[Any]] = []
 
     def succeeds(some: NDArray[np.int64]) -> bool:
-        predictions = _quietly(function.predict, _at(table, some))
+        predictions = values_or_none(function.predict, _at(table, some))
         if predictions is not None:
             places.append(some)
             found.append(predictions)
@@ -352,15 +339,6 @@ def _at(table: Table, places: NDArray[np.int64]) -> Table:
     return some
 
 
-def _unlogged() -> AbstractContextManager[Any]:
-    """Context without MLflow's autologging, which would log a digest of all rows that a model is called with."""
-    logging = sys.modules.get("mlflow.utils.autologging_utils")
-    if logging is None or getattr(logging, "_AUTOLOGGING_GLOBALLY_DISABLED", False):  # its end would switch it on
-        return nullcontext()
-    off: AbstractContextManager[Any] = logging.disable_autologging()
-    return off
-
-
 def made_up_values(function: RowFunction, table: Table, width: tuple[int, ...] = ()) -> NDArray[Any]:
     """Return the values of a row function for made-up rows, on which it may fail.
 
@@ -369,39 +347,45 @@ def made_up_values(function: RowFunction, table: Table, width: tuple[int, ...] =
     """
 
     def values(rows: Table) -> NDArray[Any]:
-        return sealed_values(function, rows, len(next(iter(rows.values()))), width)
+        return sealed_values(function, rows, rows_of(rows), width)
 
     whole = values(table)
     check_rows_alone(values, table, whole)
     return whole
 
 
-def values_or_none(function: Callable[[Table], Any], table: Table, shape: tuple[int, ...]) -> NDArray[Any] | None:
-    """Return a function's values, or None if it fails or the values have another shape or type."""
-    values = _quietly(function, table)
-    if values is None or values.shape != shape or values.dtype.kind not in "biuf":
-        return None
-    return values if values.dtype == np.bool_ else values.astype(np.float64, copy=False)
-
-
-def _quietly(function: Callable[[Table], Any], table: Table) -> NDArray[Any] | None:
+def values_or_none(
+    function: Callable[[Table], Any], table: Table, shape: tuple[int, ...] | None = None
+) -> NDArray[Any] | None:
     """Return the result of a function as an array, or None if it fails. Warnings and logs are suppressed.
 
     Warnings are suppressed even if Python is set to raise them as errors, because then they would change an answer.
+
+    Args:
+        function: The analyst's function.
+        table: The rows.
+        shape: Shape that the result must have, as numbers; None if predictions of any type and shape are returned.
     """
-    interrupted = False
+    interrupted, values, logging = False, None, sys.modules.get("mlflow.utils.autologging_utils")
+    unlogged: AbstractContextManager[Any] = nullcontext()
+    if logging is not None and not getattr(logging, "_AUTOLOGGING_GLOBALLY_DISABLED", False):  # its end switches it on
+        unlogged = logging.disable_autologging()  # which logs a digest of all rows that a model is called with
     try:
-        with _warning_filters, warnings.catch_warnings(), _unlogged(), np.errstate(all="ignore"):
+        with _warning_filters, warnings.catch_warnings(), unlogged, np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             with calling_code():
-                return np.asarray(function(dict(table)))  # what it adds or takes away stays its own
+                values = np.asarray(function(dict(table)))  # what it adds or takes away stays its own
     except KeyboardInterrupt:
         interrupted = True
     except BaseException:  # SystemExit too would tell something
         pass
     if interrupted:  # out of the handler, so that nothing a function put into its own hangs on it
         raise KeyboardInterrupt
-    return None
+    if values is None or shape is None:
+        return values
+    if values.shape != shape or values.dtype.kind not in "biuf":
+        return None
+    return values if values.dtype == np.bool_ else values.astype(np.float64, copy=False)
 
 
 # Finds the rows on which code fails, in few calls of it.
@@ -518,16 +502,15 @@ class EstimatedValues(ABC):
     everywhere: bool
 
     @abstractmethod
-    def predict(self, table: Table) -> NDArray[Any]:
-        """Return one prediction for each row, of the right kind."""
+    def predict(self, table: Table, *, public: bool = False) -> NDArray[Any]:
+        """Return one prediction for each row, of the right kind.
+
+        If the rows are public, predictions that cannot be meant are refused, because then a refusal tells nothing.
+        """
 
     @abstractmethod
     def judge(self, predictions: NDArray[Any], table: Table) -> NDArray[Any]:
         """Return one value for each row, from its prediction and the table of the rows."""
-
-    @abstractmethod
-    def check(self, predictions: NDArray[Any]) -> None:
-        """Refuse predictions of public rows that cannot be meant. For public rows a refusal tells nothing."""
 
     @abstractmethod
     def fails(self, predictions: NDArray[Any]) -> NDArray[np.bool_]:

@@ -30,7 +30,7 @@ from everhold.sealing.rows.sums import (
     parts_of_ratio,
     row_pairs_of,
 )
-from everhold.values.base import Joined, Kept
+from everhold.values.base import GivenValues, Joined, StoredValues
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
 
 if TYPE_CHECKING:
@@ -502,8 +502,8 @@ class CodeOnRows:
             raise TypeError(
                 f"{query.shown!r} is computed by the engine and has no values for single rows. Ask for totals."
             )
-        if isinstance(function, Kept):
-            function = function.in_memory()  # here, because a disk that fails is no row's fault
+        if isinstance(function, StoredValues):
+            function = GivenValues(function.read(), function.judge)  # here, because a disk that fails is no row's fault
         if not self.are_sealed:
             return public_values(function, rows.table(names), rows.rows, of=rows)
         if query.by_position:

@@ -78,7 +78,7 @@ def test_bets_are_fair_for_unlike_groups(number):
         seen = seen_blocks([scores], positive, groups, rows_in_order(groups))
         fair += chance * np.array(capital(seen.units, area))
         pairs, won = pairs_in_order(scores, positive, groups)
-        value += abs(seen.area - (won / pairs if pairs else 0.5))
+        value += abs(seen.score - (won / pairs if pairs else 0.5))
     assert fair.max() <= 1.0
     assert value == pytest.approx(0.0, abs=1e-9)
 
