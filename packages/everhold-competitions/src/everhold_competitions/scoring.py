@@ -349,15 +349,13 @@ def check_metric(metric: str | Mapping[str, Any], score: Score | None, schema: S
         if score is None:
             mean_facts(metric, schema)
         else:
-            from everhold.queries.metrics.query import check_ordered
+            from everhold.queries.metrics.query import check_ordered, dealt_by
 
             asked = named(score, made_up(METRICS[score[0]].outputs, schema, last=False), None)
             check_ordered(asked.metric)
             asked.check_labels(schema)
             asked.setting(schema, None)
             if measure_of(asked.metric).by_rank:
-                from everhold.queries.metrics.query import dealt_by
-
                 dealt_by(asked.metric.title or asked.metric.name, schema, None, known=True)
     except QueryRejected as reason:
         raise HoldoutRejected(reason.message) from None

@@ -552,7 +552,7 @@ class OutputCandidate(Candidate):
             pair = (own, other) if self.rises else (other, own)
             first, second = (reader.judged(np.asarray(outputs), sealed, dealt=True) for outputs in pair)
             seen = measure.see_difference(first, second, setting, largest, reach=reach)
-            return Gained.of(measure.value(seen), seen, mechanism)
+            return Gained.of(float(seen.score), seen, mechanism)
 
         return Gain(procedure, gain)
 

@@ -153,10 +153,6 @@ class Measure:
             found.append(Clip(f"{of} errors", None, setting.clip, apart))
         return found
 
-    def value(self, seen: Any) -> float:
-        """Return the metric of the rows in a summary, on the scale [0, 1]."""
-        return float(seen.score)
-
     def see_difference(
         self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
     ) -> Any:

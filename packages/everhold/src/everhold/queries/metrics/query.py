@@ -269,7 +269,7 @@ class MetricQuery(Query["Answer"]):
         seen = measure.see(rows, setting)
         if self.metric.rate and not measure.is_known(rows, seen):
             return math.nan
-        return zero + (one - zero) * measure.value(seen)
+        return zero + (one - zero) * float(seen.score)
 
     def coded(self, labels: NDArray[Any], schema: Schema) -> NDArray[np.float64]:
         """Return labels as numbers for the metric.
@@ -597,7 +597,7 @@ class ModelsReader:
         seen = self.see(
             [self.judged(each.read(rows, sealed=True), rows, dealt=True) for each in self.models], self.largest
         )
-        return measure_of(self.query.metric).value(seen), seen
+        return float(seen.score), seen
 
     def planned(self, guess: float | None) -> tuple[Fraction | None, Procedure]:
         """Return the metric of the training rows, or None, and the interval procedure.
@@ -615,7 +615,8 @@ class ModelsReader:
         known = opened is not None and all(map(measure.is_known, found, each))
         rows = opened if known else self._stand_in(opened, guess)
         counting, own = max(round(schema.rows * (1.0 if known else meets)), 1), guess is not None or not known
-        seen, size = None, 0
+        seen: Any = None
+        size = 0
         if rows is not None:
             alone = known and len(rows) == 1
             seen = each[0] if alone else self.see(rows, largest_group(self.compiler.mechanism, rows[0]))
@@ -628,7 +629,7 @@ class ModelsReader:
             self.unlike and self.reach is None, self.inside is not None or self.weights is not None,
             schema.rows * meets, at,
         )  # fmt: skip
-        number = Fraction(measure.value(seen)) if known else None
+        number = Fraction(float(seen.score)) if known else None
         return number, measure.procedure(seen, self.setting, sized, reach=self.reach)
 
     def _stand_in(self, opened: Sequence[Judged] | None, guess: float | None) -> Sequence[Judged] | None:

@@ -241,7 +241,7 @@ def sealed_values(
     *,
     fault: float = 0.0,
     of: object = None,
-    note: Callable[[Any, NDArray[np.bool_]], None] | None = None,
+    failing: dict[Any, NDArray[np.bool_]] | None = None,
 ) -> NDArray[Any]:
     """Return row values without reporting faults: a row on which a function fails gets the value ``fault``.
 
@@ -260,15 +260,15 @@ def sealed_values(
         width: Shape of the value of one row.
         fault: Value of a row on which the function fails.
         of: Store that all of these rows come from. Within `predicted_once` a model predicts its rows only once.
-        note: Takes the source of a model, and the rows on which it fails.
+        failing: Filled with the rows on which a model fails, shape (rows,), by the model's source.
 
     Returns:
         Shape (rows, *width).
     """
     if isinstance(function, EstimatedValues):
         values, fails = _judged_values(function, table, rows, width, of)
-        if note is not None:
-            note(function.source, fails)
+        if failing is not None:
+            failing[function.source] = fails
         return values
     if (whole := values_or_none(function, table, (rows, *width))) is not None:
         return whole

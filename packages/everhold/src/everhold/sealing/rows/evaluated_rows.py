@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -530,21 +530,17 @@ class CodeOnRows:
 
         So what it makes of a row's place, against the rules, meets a row that has nothing to do with it.
         """
-        note = None if (noted := NOTED.get()) is None else partial(self._note, noted)
-        found = sealed_values(function, self.table(names), self.rows.rows, width, fault=fault, of=self.rows, note=note)
-        if self._order is None:
-            return found
+        table, order = self.table(names), slice(None) if self._order is None else self._order
+        failing: dict[Any, NDArray[np.bool_]] = {}
+        found = sealed_values(function, table, self.rows.rows, width, fault=fault, of=self.rows, failing=failing)
         values = np.empty_like(found)
-        values[self._order] = found
+        values[order] = found
+        if (noted := NOTED.get()) is not None:
+            for source, fails in failing.items():
+                in_order = np.empty_like(fails)
+                in_order[order] = fails
+                noted.by_model[source] = in_order if fails.any() else None
         return values
-
-    def _note(self, noted: NotedRows, source: Any, fails: NDArray[np.bool_]) -> None:
-        """Note on which rows a model fails, in the order of the rows."""
-        if not fails.any():
-            noted.by_model[source] = None
-            return
-        noted.by_model[source] = in_order = np.empty_like(fails)
-        in_order[slice(None) if self._order is None else self._order] = fails
 
     def table(self, names: Sequence[str]) -> Table:
         """Return columns as `RowStore.table` does, in the order in which code meets the rows."""
