@@ -259,8 +259,13 @@ class IntervalPlanner:
             only_models = not (self.silent or query.by_position)
             if trained and only_models and self.mechanism.traits.needs_guess:
                 scaled = learned(scaled, query, surprises, self.mechanism.steps)
-                if query.row_value is None:
-                    procedure = self._scattered(procedure, query, scaled, surprises)
+                if query.row_value is None and isinstance(procedure, OfMeans) and has_public_levels(self.mechanism):
+                    # Room for guesses alone grows if recent ones of such scores were far off
+                    at = scaled / self.mechanism.steps
+                    reach = float(procedure.honest(at, self.mechanism.allowance)[1]) - at
+                    size = procedure.training
+                    worth = worth_of_guesses(query, surprises, rows=procedure.rows, training=size, reach=reach)
+                    procedure = procedure if worth >= size else replace(procedure, training=worth)
             described = self._described(query, procedure, estimate) if is_described else None
             prepared.append(
                 Prepared(
@@ -383,22 +388,6 @@ class IntervalPlanner:
             return None
         at = estimate / self.mechanism.steps if estimate >= 0 else -1.0
         return Description(nats, self.mechanism.procedure_at(procedure, at, nats))
-
-    def _scattered(
-        self, procedure: Procedure | None, bound: BoundQuery, guess: int, surprises: Surprises
-    ) -> Procedure | None:
-        """Return the procedure with fewer training rows if recent guesses of such scores were far off.
-
-        Only the room for guesses grows. The interval for a sealed mean stays the same.
-        """
-        if not isinstance(procedure, OfMeans) or not has_public_levels(self.mechanism):
-            return procedure
-        at = guess / self.mechanism.steps
-        reach = float(procedure.honest(at, self.mechanism.allowance)[1]) - at
-        worth = worth_of_guesses(
-            bound, surprises, rows=procedure.rows, training=procedure.training, reach=reach
-        )  # fmt: skip
-        return procedure if worth >= procedure.training else replace(procedure, training=worth)
 
     def _procedure(self, bound: BoundQuery, *, own_guess: bool, guess: int, seen: Any = None) -> Procedure | None:
         """Return the interval procedure of a query whose training values are known where needed.

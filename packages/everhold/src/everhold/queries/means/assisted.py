@@ -119,18 +119,31 @@ class AssistedMean(Query[Answer]):
         check_estimand([bound], schema, mechanism)
         if compiler.training is None:
             return plain.compile(compiler, guess=guess)
-        exact = mechanism.dependence.independent and label.yes_no
-        strata = exact and len(parts) == 1 and parts[0].yes_no
-        readers: Sequence[_Strata | _Residuals] = (
-            [_Strata(label, parts[0], judged[0])] if strata
-            else _residuals((label, *parts), judged, mechanism, compiler.training)
-        )  # fmt: skip
-        procedures = [reader.procedure(compiler, compiler.training) for reader in readers]
+        training, independent = compiler.training, mechanism.dependence.independent
+        exact = independent and label.yes_no
+        readers: Sequence[_Strata | _Residuals] = []
+        if exact and len(parts) == 1 and parts[0].yes_no:
+            readers = [_Strata(label, parts[0], judged[0])]
+        else:  # the least-squares weights of training rows, and smaller ones
+            columns = [training.row_values(each, unit=mechanism.unit) for each in (label, *parts)]
+            seen = np.stack(columns, axis=1) / mechanism.unit
+            centred = seen - seen.mean(axis=0)
+            best = np.linalg.lstsq(centred[:, 1:], centred[:, 0], rcond=None)[0] * _STEPS
+            weights = [tuple(np.rint(best * factor).astype(int).tolist()) for factor in _SHRUNK]
+            need: Needs = "cells" if independent else "groups"
+            readers = [_Residuals((label, *parts), judged, each, need, mechanism) for each in weights]
+        procedures = [reader.procedure(compiler, training) for reader in readers]
         widths = [high - low for low, high in (each.expected(each.planned.score, _PLANNED_NATS) for each in procedures)]
-        alone = _ends_of(label, compiler, compiler.training)
+        if exact:  # the interval to expect without a judge
+            share = int(training.totals([label], unit=1)[0, 0]) / training.rows
+            exactly = ClopperPearson(rows=mechanism.rows, training=mechanism.rows)
+            alone = exactly.interval(share, _PLANNED_NATS)
+        else:
+            bets = _bets(compiler, training, training.row_values(label, unit=mechanism.unit))
+            alone = bets.expected(bets.prediction.mean, _PLANNED_NATS)
         if min(widths) >= alone[1] - alone[0]:
             return plain.compile(compiler, guess=guess)
-        reader, procedure = readers[(best := int(np.argmin(widths)))], procedures[best]
+        reader, procedure = readers[(narrowest := int(np.argmin(widths)))], procedures[narrowest]
 
         def sealed(rows: RowStore) -> tuple[float, Any]:
             seen = reader.seen(rows)
@@ -174,16 +187,6 @@ def check_units(mechanism: Mechanism, name: str) -> None:
             f"The rows were declared to depend on each other, and {name} is promised for independent rows or groups "
             "only. Ask for the mean without assisted_by."
         )
-
-
-def _ends_of(label: BoundQuery, compiler: CompileContext, training: StoredRows) -> tuple[float, float]:
-    """Return the interval to expect of the mean without a judge, from training rows."""
-    mechanism = compiler.mechanism
-    if mechanism.dependence.independent and label.yes_no:
-        share = int(training.totals([label], unit=1)[0, 0]) / training.rows
-        return ClopperPearson(rows=mechanism.rows, training=mechanism.rows).interval(share, _PLANNED_NATS)
-    bets = _bets(compiler, training, training.row_values(label, unit=mechanism.unit))
-    return bets.expected(bets.prediction.mean, _PLANNED_NATS)
 
 
 def _bets(compiler: CompileContext, training: StoredRows, grid: NDArray[np.int64]) -> Betting | GroupBetting:
@@ -279,18 +282,6 @@ class _Residuals:
             planned=self.seen(training), rows=compiler.schema.rows, bets=_bets(compiler, training, self.grid(training)),
             width=width, added=(low, high), rounding=4.0 * width / self.mechanism.unit,
         )  # fmt: skip
-
-
-def _residuals(
-    values: Sequence[BoundQuery], judged: Sequence[JudgedMean], mechanism: Mechanism, training: StoredRows
-) -> list[_Residuals]:
-    """Return candidates for the residuals, with the least-squares weights of training rows and smaller ones."""
-    seen = np.stack([training.row_values(each, unit=mechanism.unit) for each in values], axis=1) / mechanism.unit
-    centred = seen - seen.mean(axis=0)
-    best = np.linalg.lstsq(centred[:, 1:], centred[:, 0], rcond=None)[0] * _STEPS
-    need: Needs = "cells" if mechanism.dependence.independent else "groups"
-    return [_Residuals(values, judged, tuple(np.rint(best * factor).astype(int).tolist()), need, mechanism)
-            for factor in _SHRUNK]  # fmt: skip
 
 
 def read_pool(connection: duckdb.DuckDBPyConnection, rows: RowSource) -> dict[str, ColumnKind]:

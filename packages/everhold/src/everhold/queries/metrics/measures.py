@@ -312,16 +312,14 @@ class RatesMeasure(PartsMeasure):
         if reach is None:
             return PartsMeasure.procedure(self, planned, setting, sized)
         scale = sized.sealed / max(sized.planned, 1)
-        parts = tuple(ArmDifference(_with_rows(each, sized.planned), scale, sized.sealed) for each in planned.parts)
-        return Composite(parts, _shares(None, len(parts)), composites.average, planned, sized.sealed)
-
-
-def _with_rows(planned: SeenArms, rows: int) -> SeenArms:
-    """Return units to plan with: made-up ones, half right and half wrong, if public rows show nothing of a ratio."""
-    if planned.treated.total > 0.0 and planned.control.total > 0.0:
-        return planned
-    even = Units(np.ones(2), np.array([0.0, 1.0]), np.full(2, max(rows, 4) / 4.0), planned.treated.largest)
-    return replace(planned, treated=even, control=even)
+        parts: list[PartInterval] = []
+        for arms in planned.parts:
+            if not (arms.treated.total > 0.0 and arms.control.total > 0.0):  # public rows show nothing of the ratio
+                rows, largest = np.full(2, max(sized.planned, 4) / 4.0), arms.treated.largest
+                even = Units(np.ones(2), np.array([0.0, 1.0]), rows, largest)  # half right and half wrong
+                arms = replace(arms, treated=even, control=even)
+            parts.append(ArmDifference(arms, scale, sized.sealed))
+        return Composite(tuple(parts), _shares(None, len(parts)), composites.average, planned, sized.sealed)
 
 
 def _interval_of(how: str, planned: Units, sized: Sized) -> CountedPart | PartBets:

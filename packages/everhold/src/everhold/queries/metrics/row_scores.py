@@ -262,16 +262,13 @@ class LossQuery(LabelQuery):
         if self.loss == _BRIER:
             return {"kind": _BRIER}
         low, high = self._ends(schema)
-        loss = {"loss": self.loss} if isinstance(self.loss, str) else {"function": self._identified(self.loss)}
-        return {"kind": "risk", **loss, "low": low, "high": high}
-
-    def _identified(self, loss: Loss) -> dict[str, str]:
-        """Return the identity of a loss function: its name or a token, its code, and values on artificial rows."""
+        if isinstance(self.loss, str):
+            return {"kind": "risk", "loss": self.loss, "low": low, "high": high}
         named = {"name": self.name} if self.name is not None else {"token": self._token}
         predictions, labels = (axis.ravel() for axis in np.meshgrid(np.linspace(-3.0, 3.0, 25), [0.0, 1.0, 2.5]))
-        found = _losses(loss, predictions, labels)
-        content = content_digest(loss) or self._token
-        return {**named, "content": content, "on_made_up_rows": behaviour_digest([found])}
+        values, content = _losses(self.loss, predictions, labels), content_digest(self.loss) or self._token
+        function = {**named, "content": content, "on_made_up_rows": behaviour_digest([values])}
+        return {"kind": "risk", "function": function, "low": low, "high": high}
 
     def _title(self, schema: Schema) -> str:
         if self.loss == _BRIER:

@@ -188,8 +188,13 @@ def losses_of(rows: Judged, setting: Setting, *, of: str) -> Floats:
     `of` names the loss: log, relative, squared or absolute.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        if of == "log":
-            return largest_losses(-np.log(_of_what_happened(rows)))
+        if of == "log":  # of the probability that the model gave to the label of each row
+            if rows.outputs.ndim == 1:
+                chances = np.where(rows.labels == 1.0, rows.outputs, 1.0 - rows.outputs)
+            else:
+                places = np.clip(rows.labels, 0, rows.outputs.shape[1] - 1).astype(np.int64)
+                chances = np.where(rows.labels >= 0, rows.outputs[np.arange(len(places)), places], 0.0)
+            return largest_losses(-np.log(chances))
         apart = np.abs(rows.outputs - rows.labels)
         if of == "relative":
             return largest_losses(apart / np.maximum(np.abs(rows.labels), setting.floor))
@@ -209,14 +214,6 @@ def excess_parts(rows: Judged, setting: Setting) -> list[RowPart]:
     """Return ``(1 + probability - label) / 2`` of each row, which is 0 or 1 where the model fails."""
     apart = np.where(np.isnan(rows.outputs), 1.0 - 2.0 * (rows.labels == 1.0), rows.outputs - (rows.labels == 1.0))
     return [RowPart((1.0 + apart) / 2.0)]
-
-
-def _of_what_happened(rows: Judged) -> Floats:
-    """Return the probability that the model gave to the label that each row has, shape (rows,)."""
-    if rows.outputs.ndim == 1:
-        return np.where(rows.labels == 1.0, rows.outputs, 1.0 - rows.outputs)
-    places = np.clip(rows.labels, 0, rows.outputs.shape[1] - 1).astype(np.int64)
-    return np.where(rows.labels >= 0, rows.outputs[np.arange(len(places)), places], 0.0)
 
 
 def _labels(rows: Judged, setting: Setting) -> Floats:

@@ -234,7 +234,14 @@ class ChoicePlan(OneEntry[Choice]):
         middle = (low_told + high_told) / 2.0 + (-aside if self._turned else aside)
         value = min(max(middle, low_told), high_told)
         told = {"chosen": chosen, "value": value, "low": low_told, "high": high_told}
-        told["regret"], cost = self._regret(chosen, pairs, levels, ends)
+        whole = ends[1] - ends[0]
+        told["regret"], cost = whole, 0.0
+        if self.pairs is not None and pairs:
+            lowest = self.best == "lowest"
+            found = max(self.pairs.largest(each, levels.paired, lowest=lowest) for each in pairs)
+            expected = self.pairs.expected(pairs[0], self._goodness, levels.paired, lowest=lowest)
+            regret, cost = Around(0.0, min(expected, whole)).released_above(max(found, LEAST_REGRET))
+            told["regret"] = min(regret, whole)
         sealed = (float(bound.means[chosen[0]]), *_outwards(float(lowers[0]), top, turned=self._turned))
         return told, label + cost, sealed
 
@@ -251,19 +258,6 @@ class ChoicePlan(OneEntry[Choice]):
         narrow, wide = procedure.expected(guess, levels.upper), procedure.expected(guess, levels.lower)
         low, high = (wide[0], narrow[1]) if not self._turned else (1.0 - wide[1], 1.0 - narrow[0])
         return Around((low + high) / 2.0, max((high - low) / 2.0, 2.0**-30) * math.sqrt(WIDENED))
-
-    def _regret(
-        self, chosen: list[int], pairs: list[Any], levels: ChoiceLevels, ends: tuple[float, float]
-    ) -> tuple[float, float]:
-        """Return the regret to tell, in units of a mean, and ln(1 / prior) of its label."""
-        whole = ends[1] - ends[0]
-        if self.pairs is None or not pairs:
-            return whole, 0.0
-        lowest = self.best == "lowest"
-        found = max(self.pairs.largest(each, levels.paired, lowest=lowest) for each in pairs)
-        expected = self.pairs.expected(pairs[0], self._goodness, levels.paired, lowest=lowest)
-        told, cost = Around(0.0, min(expected, whole)).released_above(max(found, LEAST_REGRET))
-        return min(told, whole), cost
 
     def bound(self, nats: float) -> float:
         """Return the largest regret that the answer can have, in the candidates' units.
