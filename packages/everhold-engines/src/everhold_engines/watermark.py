@@ -8,10 +8,10 @@ which is detected. Rows without a time never arrive.
 from __future__ import annotations
 
 import hmac
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everhold.arguments import check_time
 from everhold.errors import HoldoutRejected, IntegrityError
 from everhold.progress import progress
 from everhold.sealing.arrivals import ArrivedFiles, check_arriving_labels, other_columns
@@ -65,7 +65,6 @@ def check_pinned(engine: Engine, configuration: Mapping[str, Any], key: StewardK
         )
 
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
 _KINDS = (ColumnKind.TIME, ColumnKind.STRING)
 
 
@@ -85,8 +84,8 @@ class Watermark:
 
     def __post_init__(self) -> None:
         for name, moment in (("since", self.since), ("until", self.until)):
-            if moment is not None and not (isinstance(moment, str) and _TIME.fullmatch(moment)):
-                raise ValueError(f"{name} is {moment!r:.100}. Pass a date such as 2026-12-01 or 2026-12-01 06:00.")
+            if moment is not None:
+                check_time(name, moment)
 
     def source(self, stored: str, dialect: Dialect) -> str:
         """Return SQL for the rows of the window."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from functools import wraps
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -77,6 +79,24 @@ def brief(value: object, *, longest: int = 100) -> str:
     except Exception:  # such as a whole number of more digits than Python writes
         return f"a {type(value).__name__} that cannot be shown"
     return text if len(text) <= longest else f"{text[:longest]}..."
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
+
+
+def check_time(name: str, given: object) -> None:
+    """Check that an argument is a date, or a date with hours and minutes, as text.
+
+    Raises:
+        ValueError: If it is not.
+    """
+    try:
+        if isinstance(given, str) and _TIME.fullmatch(given):
+            datetime.fromisoformat(given)
+            return
+    except ValueError:
+        pass  # such as a 13th month
+    raise ValueError(f"{name} is {brief(given)}. Pass a date such as '2026-12-01' or '2026-12-01 06:00'.")
 
 
 def names_keywords(terms: type, defaults: Mapping[str, Any] = MappingProxyType({})) -> Callable[[Named], Named]:

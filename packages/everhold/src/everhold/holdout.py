@@ -587,7 +587,7 @@ class Holdout:
         Args:
             rows: Rows to seal, of the columns that were sealed; None where training rows arrive alone.
             training: Open rows that arrived; guesses are made from all of them.
-            until: When these rows had come, such as ``"2026-12-01"``; compared as text, never before an earlier one.
+            until: When these rows had come, such as ``"2026-12-01 06:00"``; never before an earlier one.
 
         Returns:
             Number of the arrival, all rows, and half-widths before and after it.

@@ -164,7 +164,13 @@ def test_times_do_not_run_backwards(holdout):
     holdout.append(table(50, 3), until="2026-02-01")
     with pytest.raises(HoldoutRejected, match="a later time"):
         holdout.append(table(50, 4), until="2026-01-01")
-    assert holdout.status()["arrivals"]["number"] == 1
+    for wrong in ("soon", "2026-13-45", "2026-3-1", "", 5):  # each would keep all later dates out
+        with pytest.raises(HoldoutRejected, match=f"until is {wrong!r}. Pass a date such as '2026-12-01'"):
+            holdout.append(table(50, 4), until=wrong)
+    holdout.append(table(50, 4), until="2026-02-01T06:00")
+    with pytest.raises(HoldoutRejected, match="a later time"):
+        holdout.append(table(50, 5), until="2026-02-01 05:00")
+    assert holdout.status()["arrivals"]["number"] == 2
 
 
 def test_training_rows_arrive_as_well(holdout):

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from datetime import datetime, timedelta
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def append_until_killed(storage, log):
         while True:
             number = 1 + len(holdout.arrivals.listed().rows)
             try:
-                holdout.append(batch(number), until=f"{number:06}")
+                holdout.append(batch(number), until=f"{datetime(2026, 1, 1) + timedelta(minutes=number)}")
             except (HoldoutRejected, Unavailable):
                 continue
             _note(told, number)

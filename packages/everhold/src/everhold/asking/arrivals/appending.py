@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from everhold.arguments import brief
+from everhold.arguments import brief, check_time
 from everhold.asking.arrivals.accessor import timeline
 from everhold.asking.arrivals.growth import Growth, arrival_query, table_of_rows
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
@@ -145,7 +145,7 @@ def append(
         folder: Private folder of its rows.
         rows: Rows to seal, or None.
         training: Training rows to add, or None.
-        until: Time up to which the rows had arrived, as the steward states it. Times are compared as texts.
+        until: Time up to which the rows had arrived, as the steward states it, such as "2026-12-01 06:00".
         known: Rows and trees up to the latest arrival that this process has read.
 
     Raises:
@@ -182,12 +182,13 @@ def _checked(until: str | None, growth: Growth) -> str | None:
     if until is None:
         return None
     latest, table = latest_until(growth.first.record.configuration, growth.rows.facts()), table_of_rows(growth.first)
-    if not (isinstance(until, str) and until.isprintable() and 0 < len(until) <= 100):
-        raise HoldoutRejected(f"until is {brief(until)}. Pass a date or time such as 2026-12-01.")
-    if until < latest or (until == latest and table is not None and not growth.account.arrivals):
-        raise HoldoutRejected(
-            f"until is {until}, and the holdout already has rows until {latest}. Pass a later time, in the same format."
-        )
+    try:
+        check_time("until", until)
+    except ValueError as fault:
+        raise HoldoutRejected(str(fault)) from None
+    before = until.replace("T", " ") < latest.replace("T", " ")
+    if before or (until == latest and table is not None and not growth.account.arrivals):
+        raise HoldoutRejected(f"until is {until}, and the holdout already has rows until {latest}. Pass a later time.")
     return until
 
 
