@@ -218,7 +218,7 @@ class Competition(Display):
     @property
     def in_words(self) -> str:
         """The metric as a text for pages and reports."""
-        from everhold.gates.candidates import metric_in_words
+        from everhold.gates.challenge import metric_in_words
 
         if self.score is not None:
             return self.score[0] + self._limits

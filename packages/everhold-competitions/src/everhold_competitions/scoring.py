@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.gates.candidates import Candidate, GateMetric, metric_description, metric_of, procedure_for_gain
+from everhold.gates.candidates import Candidate, GateMetric, metric_of
 from everhold.gates.records import Champion
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.combined import DifferenceQuery
@@ -165,12 +165,12 @@ class MeanScoring(Scoring):
 
     def query(self, predictions: Any, training: Any) -> Query[Any]:
         """Return the query for the score of a submission."""
-        asked: Query[Any] = self.metric.make(predictions, training)
-        return asked
+        return self.metric.query(predictions, training)
 
     def rows(self, predictions: Any) -> LabelQuery:
         """Return the query whose row values a submission's predictions have."""
-        made: LabelQuery = self.metric.make(predictions, None)
+        made = self.metric.query(predictions, None)
+        assert isinstance(made, LabelQuery)
         return made
 
     def entered(self, predictions: Any, training: Any) -> Entered:
@@ -181,7 +181,7 @@ class MeanScoring(Scoring):
 
     def finals(self, predictions: Mapping[str, NDArray[Any]]) -> Iterator[tuple[QueryPlan[Any], int]]:
         """Yield the query plans of the final board, scores before comparisons, with their numbers of queries."""
-        queries = {predicted: self.metric.make(each, None) for predicted, each in predictions.items()}
+        queries = {predicted: self.rows(each) for predicted, each in predictions.items()}
         scores = self.compiler.silently().prepare([*queries.values()], None)
         yield self._silently(scores), len(scores)
         entered = {predicted: self.entered(each, None).candidate for predicted, each in predictions.items()}
@@ -210,11 +210,11 @@ class MeanScoring(Scoring):
             return Prepared(bound, -1, from_training=False, procedure=compiler.planner.procedure_apart(bound))
         better, worse = (one, other) if one.rises else (other, one)  # then the gain is the difference of row values
         champion = Champion(worse.bound.query, np.zeros(0, dtype=np.int64), worse.training, worse.predictions)
-        procedure = procedure_for_gain(better, champion, worse, compiler)
+        procedure = better.against(champion, self.metric, compiler).procedure
         return Prepared(bound, -1, from_training=False, procedure=procedure)
 
     def _described(self, predicted: str) -> dict[str, Any]:
-        return {**metric_description(self.facts), "predictions": predicted}
+        return {**self.metric.described(self.facts), "predictions": predicted}
 
     def _pair_described(self, first: str, second: str) -> dict[str, Any]:
         return {"kind": "difference", "of": [self._described(first), self._described(second)]}
@@ -368,7 +368,8 @@ def of_gate(metric: str | Mapping[str, Any]) -> str | Callable[..., LabelQuery]:
 
 def mean_facts(metric: str | Mapping[str, Any], schema: Schema) -> BoundQuery:
     """Return the query about made-up predictions, which has the units and description that all submissions share."""
-    made: LabelQuery = metric_of(of_gate(metric)).make(made_up("classes", schema, last=False), None)
+    made = metric_of(of_gate(metric)).query(made_up("classes", schema, last=False), None)
+    assert isinstance(made, LabelQuery)
     return made.bind(schema)
 
 

@@ -242,7 +242,8 @@ class TeamFeedback:
         gate = gates[-1]
         if gate.champion != leader:  # a disqualified team's: the one before it was challenged in another gate
             return False
-        verdicts = (digest(challenge_of(gate, each, candidate.bound.query)) for each in leaders)
+        schema = self.session.executor.schema
+        verdicts = (digest(challenge_of(gate, each, candidate.bound.query, schema)) for each in leaders)
         return any(self.session.executor.ledger.find(each) is not None for each in verdicts)
 
     def _is_spent(self, team: str) -> bool:

@@ -13,7 +13,7 @@ from everhold.asking.session import USUAL_SUITE, SuiteTerms
 from everhold.errors import CaseWarning, QueryRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
 from everhold.gates.cases import OpenCases
 from everhold.gates.opening import CaseRules, deal_cases, often_disagrees, open_case_gate, with_champion
-from everhold.gates.results import CASE, ids_in, runs_by_case
+from everhold.gates.results import CASE, runs_by_case
 from everhold.holdout import DEFAULT_STORAGE, Holdout
 from everhold.sealing.intake.request import Planning, Rows
 
@@ -71,7 +71,7 @@ def seal_cases(
     share, strata = claims.pop("open", None), claims.pop("strata", None)
     if strata is not None and share is None:
         raise QueryRejected("strata= is given without open=, the share of open cases. Pass open=0.5 with it.")
-    ids = ids_in(results)
+    ids = list(runs_by_case(results))
     for case in ids:
         if isinstance(case, (bool, np.bool_)) or not isinstance(case, (str, int, float, np.integer, np.floating)):
             raise QueryRejected(f"Case id {brief(case)} is neither text nor a number. Pass ids such as str(id).")

@@ -26,6 +26,7 @@ from everhold.gates.challenge import (
     Evidence,
     Version,
     about_runs,
+    challenge_of,
     next_nats,
     promotions_of,
 )
@@ -254,9 +255,19 @@ class CaseEvidence(Evidence[CaseVersion]):
         self, gate: GateAccount, version: Version, proves: Callable[[float], bool], keep: Callable[[], None],
         opened: Opened | None = None, **more: Any,
     ) -> ClaimChallenge:  # fmt: skip
-        """Build the challenge that is decided by the claims. The last arguments are attributes of `ClaimChallenge`."""
-        mechanism, rows = self.executor.mechanism, self.executor.schema.about
-        return ClaimChallenge(gate, version, rows, version.about, mechanism, self.units, proves, keep, opened, **more)
+        """Build the challenge that is decided by the claims. The last arguments are attributes of `ClaimChallenge`.
+
+        The ledger entry has the width of the gain, and the number of the entry that opened an open challenge.
+        """
+        identity = challenge_of(gate, gate.champion, version.digest, self.executor.schema)
+        first = self.units.suite.first
+        described: dict[str, Any] = {} if first is None or first.width == 1.0 else {GAIN_WIDTH: first.width}
+        if opened is not None:
+            described[OPENED] = opened.entry
+        return ClaimChallenge(
+            gate, version, identity, described, version.about, self.executor.mechanism, self.units, proves, keep,
+            opened, **more,
+        )  # fmt: skip
 
     def paired(self, challenger: str, results: Sequence[NDArray[np.float64]]) -> PairedResults:
         """Put results of challenger, champion and baseline side by side, with runs shuffled if each run is a unit.
@@ -437,13 +448,6 @@ class ClaimChallenge(Challenge):
     opened: Opened | None = None
     futile: bool = False
     unsealed: Callable[[float], Numbers | None] | None = field(repr=False, default=None)
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """Number of the entry that opened the challenge, if it was opened, and the range of its gain."""
-        first = self.units.suite.first
-        width = {} if first is None or first.width == 1.0 else {GAIN_WIDTH: first.width}
-        return width if self.opened is None else {**width, OPENED: self.opened.entry}
 
     def is_short(self, rows: int) -> bool:
         """Return True, because no sealed rows are read."""

@@ -9,16 +9,16 @@ transaction is open, nothing is answered, and it is prepared again.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from everhold.answers import QuotedPrice, estimand_in_words
+from everhold.arguments import brief
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import at_least, left_in_words
 from everhold.errors import EverholdError, QueryRejected
-from everhold.gates.candidates import SCORE, metric_in_words
 from everhold.gates.records import CASES, Gates
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import PROMOTED, Accounts
@@ -28,7 +28,6 @@ from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, QueryP
 from everhold.queries.selection.results import QueryResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
     from typing import Self
 
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry, Head
     from everhold.ledger.extension import LedgerExtension
     from everhold.mechanisms import Mechanism, State
+    from everhold.values.base import Schema
 
 # Verdict of a gate on a challenge.
 
@@ -105,7 +105,7 @@ class Verdict(QueryResult):
             promoted=promoted, low=margin if promoted else None, high=most_gain(gate.metric) if promoted else None,
             champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges,
             remaining={**result.remaining, **own}, statement=result.statement, confidence=confidence, gate=gate.name,
-            margin=margin, metric=compared_in_words(gate.metric), charged=charged, query=query, repeated=repeated,
+            margin=margin, metric=metric_in_words(gate.metric), charged=charged, query=query, repeated=repeated,
             refused=refused, analyst=result.analyst, about=about, shown=shown, challenger=name,
         )  # fmt: skip
 
@@ -169,7 +169,8 @@ class Challenge(QueryPlan[Verdict]):
     Attributes:
         gate: The gate as it was when the challenge was prepared.
         version: The challenger, as a checked version.
-        rows: Fact that says which rows or cases the challenge is about, if some arrived; part of its identity.
+        identity: The facts that identify the challenge, as `challenge_of` returns them.
+        described: Public facts that the ledger entry holds besides the identity.
         about: Words for what a promotion is about; None for the population.
         mechanism: The mechanism for the rows that decide.
         keeping: Number of silent queries for which there has to be room afterwards.
@@ -177,31 +178,17 @@ class Challenge(QueryPlan[Verdict]):
 
     gate: GateAccount
     version: Version
-    rows: tuple[tuple[str, int], ...]
+    identity: Mapping[str, Any]
+    described: Mapping[str, Any]
     about: str | None
     mechanism: Mechanism
     keeping: int = field(default=0, kw_only=True)
 
-    @property
-    def described(self) -> dict[str, Any]:
-        """Public facts that the ledger entry holds besides the challenge's identity."""
-        return {}
-
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """The single ledger entry of the challenge, identified by gate, champion, challenger and arrived rows."""
-        identity = self.identity()
-        public = {**identity, "margin": self.gate.margin, **self.described, "shown": self.shown[:MOST_SHOWN]}
-        return [EntryDraft(digest(identity), public)]
-
-    def identity(self) -> dict[str, Any]:
-        """Return the facts that identify this challenge: gate, champion, challenger and arrived rows."""
-        return {**challenge_of(self.gate, self.gate.champion, self.version.digest), **dict(self.rows)}
-
-    @property
-    def query(self) -> str:
-        """SHA-256 of the challenge's identity."""
-        return self.asked[0].fingerprint
+        """The single ledger entry of the challenge."""
+        public = {**self.identity, "margin": self.gate.margin, **self.described, "shown": self.shown[:MOST_SHOWN]}
+        return [EntryDraft(digest(self.identity), public)]
 
     @property
     def shown(self) -> str:
@@ -249,9 +236,10 @@ class Challenge(QueryPlan[Verdict]):
         return QuotedPrice(self.query, None, None, 0, 0 if before else 1, False, before, {})
 
 
-def challenge_of(gate: GateAccount, champion: str, challenger: str) -> dict[str, Any]:
-    """Return the identity of a challenge as a dict: gate, champion and challenger."""
-    return {"kind": "challenge", "gate": gate.name, "champion": champion, "challenger": challenger}
+def challenge_of(gate: GateAccount, champion: str, challenger: str, schema: Schema) -> dict[str, Any]:
+    """Return the identity of a challenge as a dict: gate, champion, challenger, and which rows or cases arrived."""
+    of = {"kind": "challenge", "gate": gate.name, "champion": champion, "challenger": challenger}
+    return {**of, **dict(schema.about)}
 
 
 def check_gates(mechanism: Mechanism) -> None:
@@ -475,20 +463,44 @@ MISSING = {
 RUNS_OF_THESE = "new runs of these cases"
 """Subject of a promise about `NEW_RUNS`."""
 
+SCORE = "score"
+"""Kind of a metric that is no mean of row values."""
+
 
 def described_gate(gate: GateAccount) -> dict[str, Any]:
     """Return the public facts of a gate as a dict."""
     prefix = "" if gate.about_rows else "cases: "
     return {
-        "gate": gate.name, "metric": prefix + compared_in_words(gate.metric), "margin": margin_of(gate),
+        "gate": gate.name, "metric": prefix + metric_in_words(gate.metric), "margin": margin_of(gate),
         "champion": gate.champion, "first_champion": gate.first, "challenges": gate.challenges,
         "promotions": gate.promotions, "limit": gate.limit,
     }  # fmt: skip
 
 
-def compared_in_words(metric: Mapping[str, Any]) -> str:
-    """Return the metric or the claims of a gate in words."""
-    return claims_in_words(metric) if metric.get("kind") == CASES else metric_in_words(metric)
+def metric_in_words(description: Mapping[str, Any]) -> str:
+    """Return the metric or the claims of a gate in words.
+
+    Examples:
+        >>> metric_in_words({"kind": "accuracy", "label": "late"})
+        'accuracy'
+        >>> metric_in_words({"kind": "risk", "loss": "log", "low": 0.0, "high": 5.0, "label": "late"})
+        'log loss, from 0 to 5 for a row'
+        >>> metric_in_words({"kind": "score", "name": "roc_auc", "label": "late"})
+        'roc_auc'
+    """
+    kind = description.get("kind")
+    if kind == CASES:
+        return claims_in_words(description)
+    if kind == "brier":
+        return "Brier score"
+    if kind == SCORE:
+        return str(description["name"])
+    if kind != "risk":
+        return str(kind)
+    function = description.get("function")
+    name = function.get("name") if isinstance(function, Mapping) else None
+    loss = f"{description['loss']} loss" if "loss" in description else f"loss {brief(name)}" if name else "loss"
+    return f"{loss}, from {description['low']:g} to {description['high']:g} for a row"
 
 
 def margin_of(gate: GateAccount) -> float:

@@ -19,7 +19,7 @@ from everhold.arguments import as_float, brief
 from everhold.display import at_least, at_most, left_in_words
 from everhold.errors import QueryRejected
 from everhold.gates.cases import ClaimChallenge, interim_label
-from everhold.gates.challenge import MISSING, next_nats
+from everhold.gates.challenge import MISSING, challenge_of, next_nats
 from everhold.gates.steps import more_cases, reaches
 from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim
 from everhold.ledger import Outcome
@@ -140,15 +140,6 @@ class Check(ClaimChallenge):
     cases_needed: int | None = field(kw_only=True, default=None)
 
     @property
-    def described(self) -> dict[str, Any]:
-        """Public description of the check: its margin, and the verdict that is free."""
-        return {CHECK: {"margin": self.margin, "free": self.free}}
-
-    def identity(self) -> dict[str, Any]:
-        """Return the facts that identify the check: those of a challenge, and the margin."""
-        return {**super().identity(), CHECK: self.margin}
-
-    @property
     def shown(self) -> str:
         """The check in words."""
         return f"gate {self.gate.name!r}: {self.version.name} checked against the baseline, margin {self.margin:g}"
@@ -254,11 +245,11 @@ def prepared_check(
         entry for entry in charged_entries(executor.ledger)
         if entry.description.get("gate") == gate.name and CHECK in entry.description
     ]  # fmt: skip
-    state = executor.state_from(head.state)
+    state, free = executor.state_from(head.state), told_as(marked[-1].answer) if marked else UNDECIDED
+    identity = {**challenge_of(gate, gate.champion, version.digest, executor.schema), CHECK: slack}
     return Check(
-        gate, version, executor.schema.about, version.about, executor.mechanism, evidence.units, lambda _: False,
-        lambda: None, margin=slack, free=told_as(marked[-1].answer) if marked else UNDECIDED, marks=state.charged,
-        paired=paired,
+        gate, version, identity, {CHECK: {"margin": slack, "free": free}}, version.about, executor.mechanism,
+        evidence.units, lambda _: False, lambda: None, margin=slack, free=free, marks=state.charged, paired=paired,
         cases_needed=_cases_needed(evidence.units, version, slack, next_nats(executor.mechanism, state)),
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.cases import CaseEvidence
-    from everhold.gates.challenge import Evidence, Opening, Version
+    from everhold.gates.challenge import Evidence, Opening
     from everhold.gates.checks import CheckVerdict
     from everhold.gates.history import GateHistory
     from everhold.gates.open_challenge import OpenChallenge
@@ -114,15 +114,9 @@ class Gate(SeesArrivals):
         """
         given = self._fitting(training=training, challenger=challenger, champion=champion, baseline=baseline)
 
-        def handed_in(head: Head) -> Version:
-            self._evidence.gate_at(head)  # or it would be refused for other rows than those that are there
-            found: Version = self._evidence.version(candidate, **given)
-            return found
-
-        version = self._evidence.on_latest(handed_in)
-
         def prepared(head: Head) -> tuple[QueryExecutor, QueryPlan[Verdict]] | Verdict:
             gate = self._evidence.gate_at(head)
+            version = self._evidence.version(candidate, **given)
             if version.digest == gate.champion:
                 return self._evidence.verdict_of_champion(gate, version)
             executor = self._evidence.answering(head)

@@ -19,7 +19,7 @@ from everhold.gates.challenge import MISSING, NEW_CASES, NEW_RUNS, Opening, chec
 from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
 from everhold.gates.history import certified_gates, completions_of
 from everhold.gates.records import GateAccount, Gates, baseline_file
-from everhold.gates.results import CaseSuite, limits_for, metrics_for, runs_in, warn_of_copies
+from everhold.gates.results import CaseSuite, limits_for, metrics_for, runs_by_case, warn_of_copies
 from everhold.gates.rows import open_row_gate, rows_left
 from everhold.sealing.configuration import GROWS
 
@@ -200,7 +200,20 @@ def open_case_gate(
         raise QueryRejected("A new gate needs a champion. Pass champion=..., the results to beat.")
     suite = with_champion(suite, champion)
     evidence = CaseEvidence(rules.name, executor, folder, suite.describe())
-    record_gate(executor, _opening(evidence, rules, suite, champion, baseline))
+    first = suite.values(champion)
+    fixed = first if baseline is None else suite.values(baseline)
+    identity = evidence.identity_of("the first champion").digest
+    margin = 0.0 if suite.first is None else suite.margin / suite.first.width
+    account = GateAccount(
+        rules.name, evidence.described, margin, checked_limit(rules.challenges), identity, identity
+    )  # fmt: skip
+
+    def keep() -> None:
+        evidence.keep(identity, first)
+        evidence.keep(baseline_file(rules.name), fixed)
+
+    shown = f"{claims_in_words(evidence.described)} of the first champion"
+    record_gate(executor, Opening(account, shown, lambda: keep))
     units = evidence.units
     for guard, least in units.least_slacks(evidence.next_nats(head)).items():
         warn_caller(VacuousGuaranteeWarning(
@@ -210,25 +223,9 @@ def open_case_gate(
     return Gate(evidence)
 
 
-def _opening(evidence: CaseEvidence, rules: CaseRules, suite: CaseSuite, champion: Any, baseline: Any) -> Opening:
-    """Return the opening of a gate, which will store the results of the first champion and of the baseline."""
-    first = suite.values(champion)
-    fixed = first if baseline is None else suite.values(baseline)
-    identity = evidence.identity_of("the first champion").digest
-    margin = 0.0 if suite.first is None else suite.margin / suite.first.width
-    limit, claims = checked_limit(rules.challenges), evidence.described
-
-    def keep() -> None:
-        evidence.keep(identity, first)
-        evidence.keep(baseline_file(rules.name), fixed)
-
-    account = GateAccount(rules.name, claims, margin, limit, identity, identity)
-    return Opening(account, f"{claims_in_words(claims)} of the first champion", lambda: keep)
-
-
 def with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
     """Return the suite with the champion's number of runs. Metrics that are always 0 or 1 are marked as yes-or-no."""
-    suite = replace(suite, runs=runs_in(champion))
+    suite = replace(suite, runs=len(next(iter(runs_by_case(champion).values()))))
     values = suite.values(champion)
     warn_of_copies(values)
     yes_no = [bool(np.isin(values[:, :, place], (0.0, 1.0, metric.worst)).all())

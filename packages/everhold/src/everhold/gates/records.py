@@ -108,28 +108,6 @@ class GateAccount:
         """Whether the gate is about rows, and not about cases."""
         return self.metric.get("kind") != CASES
 
-    def after(self, challenger: str, *, promoted: bool, arrived: int = 0) -> GateAccount:
-        """Return the account after one more challenge, with a new champion if the challenger was promoted."""
-        asked = replace(self, challenges=self.challenges + 1)
-        if not promoted:
-            return asked
-        return replace(
-            asked, champion=challenger, before=self.champion, promotions=self.promotions + 1, arrived=arrived
-        )
-
-    def checked(self, *, charged: bool) -> GateAccount:
-        """Return the account after one more answered check.
-
-        If ``charged`` is True, the check cost a surprise, and is counted with the marks.
-        """
-        return replace(
-            self, challenges=self.challenges + 1, checks=self.checks + 1, marks=self.marks + int(charged)
-        )  # fmt: skip
-
-    def completed(self, arrived: int) -> GateAccount:
-        """Return the account after its champion got values for all rows up to an arrival."""
-        return replace(self, arrived=arrived, completions=self.completions + 1)
-
     def stored(self) -> list[Any]:
         """Return the account as a list for JSON, without trailing counts that are 0."""
         counts = [self.name, self.metric, self.margin, self.limit, self.first, self.champion, self.before]
@@ -211,9 +189,16 @@ class Gates(LedgerExtension):
                     "an entry completes a model that is not the champion of its gate, or completes it with no later "
                     "rows"
                 )
-            self.by_name[gate.name] = gate.completed(arrived)
-        else:
-            self._open(description)
+            self.by_name[gate.name] = replace(gate, arrived=arrived, completions=gate.completions + 1)
+            return
+        name, metric, margin, limit, champion = (
+            description.get(field) for field in ("gate", "metric", "margin", "challenges", "champion")
+        )
+        arrived = _arrived_in(description)
+        opened = GateAccount(name, metric, margin, limit, champion, champion, arrived=arrived)  # type: ignore[arg-type]
+        if opened.name in self.by_name:
+            raise ValueError("the gate was opened twice")
+        self.by_name[opened.name] = opened
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
         """Apply the answer to a challenge. A promoted challenger becomes the champion.
@@ -240,21 +225,15 @@ class Gates(LedgerExtension):
             raise ValueError("a challenge was decided against a model that was not the champion of its gate")
         if gate.left < 1:
             raise ValueError("a gate answered more challenges than its limit allows")
+        arrived, after = _arrived_in(description), replace(gate, challenges=gate.challenges + 1)
         if check:
-            self.by_name[gate.name] = gate.checked(charged=bool(charged))
-            return
-        arrived = _arrived_in(description) if gate.about_rows else 0
-        self.by_name[gate.name] = gate.after(challenger, promoted=source == PROMOTED, arrived=arrived)
-
-    def _open(self, description: Mapping[str, Any]) -> None:
-        name, metric, margin, limit, champion = (
-            description.get(field) for field in ("gate", "metric", "margin", "challenges", "champion")
-        )
-        arrived = _arrived_in(description)
-        opened = GateAccount(name, metric, margin, limit, champion, champion, arrived=arrived)  # type: ignore[arg-type]
-        if opened.name in self.by_name:
-            raise ValueError("the gate was opened twice")
-        self.by_name[opened.name] = opened
+            after = replace(after, checks=gate.checks + 1, marks=gate.marks + int(bool(charged)))
+        elif source == PROMOTED:
+            after = replace(
+                after, champion=challenger, before=gate.champion, promotions=gate.promotions + 1,
+                arrived=arrived if gate.about_rows else 0,
+            )  # fmt: skip
+        self.by_name[gate.name] = after
 
     def _gate_of(self, description: Mapping[str, Any]) -> GateAccount | None:
         name = description.get("gate")
@@ -544,7 +523,7 @@ class ModelStore:
         Raises:
             EverholdError: If the file cannot be written.
         """
-        self.settle(self.written(champion), kept=True)
+        self.settle(self.written(champion))
 
     def written(self, champion: Champion) -> Written:
         """Write a challenger to a file with a random name, before its verdict is known.
@@ -566,17 +545,11 @@ class ModelStore:
             ) from None
         return Written(path, champion)
 
-    def settle(self, written: Written, *, kept: bool) -> None:
-        """Rename a written file to the name of its champion if ``kept`` is True, else remove it.
-
-        Pass True if the challenger was promoted.
-        """
-        if kept:
-            written.path.replace(self._path(written.champion.digest))
-            self._unsettled.discard(written.path)
-            self._latest.clear()  # it is read from its file: arrays that an analyst handed in may change
-        else:
-            self.discard()
+    def settle(self, written: Written) -> None:
+        """Rename the written file of a promoted challenger to the name of the champion that it is now."""
+        written.path.replace(self._path(written.champion.digest))
+        self._unsettled.discard(written.path)
+        self._latest.clear()  # it is read from its file: arrays that an analyst handed in may change
 
     def discard(self) -> None:
         """Remove all files that were written for challengers that are no champions."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -133,7 +133,8 @@ class CaseSuite:
                 its range. Nothing was charged.
         """
         wanted = list(self.ids if cases is None else cases)
-        by_case = _by_case(results, list(dict.fromkeys(name for metric in self.metrics for name in metric.columns)))
+        columns = list(dict.fromkeys(name for metric in self.metrics for name in metric.columns))
+        by_case = runs_by_case(results, columns)
         _check_ids(by_case, wanted, known=self.ids)
         found = np.empty((len(wanted), self.runs, len(self.metrics)))
         for place, case in enumerate(wanted):
@@ -141,23 +142,19 @@ class CaseSuite:
             if len(runs) != self.runs:
                 fault = "doubled" if self.runs == 1 else "runs"
                 raise _rejected(case, fault, f"has {len(runs)} runs. Pass {self.runs}, as many as the champion has")
-            found[place] = [
-                [metric.worst if self._lacks(run, metric) else _number(run, metric, case) for metric in self.metrics]
-                for run in runs
-            ]
+            for row, run in enumerate(runs):
+                lacking = set[str]()
+                if self.missing != "refuse":
+                    given = {name: run.get(name, 0.0) if isinstance(run, Mapping) else run for name in columns}
+                    lacking = {
+                        name for name, each in given.items()
+                        if each is None or (isinstance(each, float) and math.isnan(each))
+                    }  # fmt: skip
+                found[place, row] = [
+                    _number(run, metric, case) if lacking.isdisjoint(metric.columns) else metric.worst
+                    for metric in self.metrics
+                ]
         return found
-
-    def _lacks(self, run: Any, metric: CaseMetric) -> bool:
-        """Return whether a run has no result in a metric, in a gate for which this is not an error."""
-        if self.missing == "refuse":
-            return False
-        numbers = [run.get(name, 0.0) if isinstance(run, Mapping) else run for name in metric.columns]
-        return any(each is None or (isinstance(each, float) and math.isnan(each)) for each in numbers)
-
-
-def ids_in(results: Any) -> list[Any]:
-    """Return the case ids of results, in order of appearance."""
-    return list(_by_case(results, None))
 
 
 def counted(results: Any) -> str:
@@ -167,7 +164,7 @@ def counted(results: Any) -> str:
         >>> counted({"a": [1, 0], "b": [0, 0]}), counted({"a": 1})
         ('2 cases x 2 runs', '1 case x 1 run')
     """
-    by_case = _by_case(results, None)
+    by_case = runs_by_case(results)
     runs = sorted({len(each) for each in by_case.values()})
     return cases_and_runs(len(by_case), *runs[:: max(len(runs) - 1, 1)])
 
@@ -198,21 +195,39 @@ def cases_and_runs(cases: int, *runs: int) -> str:
     return f"{cases} case{'s' * (cases != 1)} x {' to '.join(map(str, runs))} run{'s' * (runs != (1,))}"
 
 
-def runs_in(results: Any) -> int:
-    """Return the number of runs of the first case."""
-    return len(next(iter(_by_case(results, None).values())))
+def runs_by_case(results: Any, metrics: Sequence[str] = ()) -> dict[Any, list[Any]]:
+    """Return the runs of each case, in order of appearance: mappings of metrics, or plain numbers.
 
+    Args:
+        results: A table or a mapping; see the module.
+        metrics: Names of the metrics that each run must have; a plain number is refused if there are several.
 
-def runs_by_case(results: Any) -> dict[Any, list[Any]]:
-    """Return the runs of each case: mappings of metrics, or plain numbers."""
-    return _by_case(results, None)
-
-
-def _by_case(results: Any, metrics: Sequence[str] | None) -> dict[Any, list[Any]]:
-    """Return the runs of each case: mappings of metrics, or plain numbers."""
-    columns = _columns(results)
+    Raises:
+        QueryRejected: If the results are no table and no mapping, or a row of the table has no case.
+        CaseRejected: If a run is given twice, or has one number for several metrics.
+    """
+    columns, found = _columns(results), dict[Any, list[Any]]()
     if columns is not None:
-        return _of_table(columns)
+        if len({len(each) for each in columns.values()}) != 1:
+            raise QueryRejected("The columns of the results differ in length. Pass columns of one length.")
+        seen: set[tuple[Any, Any]] = set()
+        names = [name for name in columns if name not in (CASE, RUN)]
+        for place, case in enumerate(columns[CASE]):
+            if case is None or case == "" or case != case:  # nan
+                raise QueryRejected(f"Row {place + 1} of the results has no id in the column {CASE!r}. Name each case.")
+            if RUN in columns:
+                run = columns[RUN][place]
+                if (case, run) in seen:
+                    raise _rejected(case, "doubled", f"has run {brief(run)} twice. Pass each run once")
+                seen.add((case, run))
+            elif case in found:
+                raise _rejected(
+                    case, "doubled", f"occurs twice. If these are runs of one case, number them in a column {RUN!r}"
+                )
+            found.setdefault(case, []).append({name: columns[name][place] for name in names})
+        if not found:
+            raise QueryRejected("The results are empty. Pass a row for each run of each case.")
+        return found
     if not isinstance(results, Mapping) or not results:
         raise QueryRejected(
             f"The results are of type {brief(type(results).__name__)}. Pass a table with "
@@ -221,7 +236,7 @@ def _by_case(results: Any, metrics: Sequence[str] | None) -> dict[Any, list[Any]
     found = {
         case: list(runs) if isinstance(runs, (list, tuple, np.ndarray)) else [runs] for case, runs in results.items()
     }
-    if metrics is not None and len(metrics) > 1:
+    if len(metrics) > 1:
         for case, runs in found.items():
             if not all(isinstance(run, Mapping) or run is None for run in runs):
                 raise _rejected(case, "not a number", f"has one number. Pass a mapping of {', '.join(metrics)}")
@@ -245,32 +260,6 @@ def _columns(results: Any) -> dict[str, Sequence[Any]] | None:
     if CASE not in frame.columns:
         raise QueryRejected(f"The table of results has no column {CASE!r}. Add one with the case ids.")
     return {name: frame[name].to_list() for name in frame.columns}
-
-
-def _of_table(columns: Mapping[str, Sequence[Any]]) -> dict[Any, list[Any]]:
-    if len({len(each) for each in columns.values()}) != 1:
-        raise QueryRejected("The columns of the results differ in length. Pass columns of one length.")
-    found: dict[Any, list[Any]] = {}
-    seen: set[tuple[Any, Any]] = set()
-    names = [name for name in columns if name not in (CASE, RUN)]
-    for place, case in enumerate(columns[CASE]):
-        if case is None or case == "" or case != case:  # nan
-            raise QueryRejected(f"Row {place + 1} of the results has no id in the column {CASE!r}. Name each case.")
-        if RUN in columns:
-            run = columns[RUN][place]
-            if (case, run) in seen:
-                raise _rejected(case, "doubled", f"has run {brief(run)} twice. Pass each run once")
-            seen.add((case, run))
-        elif case in found:
-            raise _rejected(
-                case,
-                "doubled",
-                f"occurs twice. If these are runs of one case, number them in a column {RUN!r}",
-            )
-        found.setdefault(case, []).append({name: columns[name][place] for name in names})
-    if not found:
-        raise QueryRejected("The results are empty. Pass a row for each run of each case.")
-    return found
 
 
 def _check_ids(by_case: Mapping[Any, Any], wanted: Sequence[Any], *, known: Sequence[Any]) -> None:
@@ -298,9 +287,28 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 
 def _number(run: Any, metric: CaseMetric, case: Any) -> float:
-    numbers = [_column_number(run, name, metric, case) for name in metric.columns]
-    for number, (name, low, high) in zip(numbers, metric.ranges, strict=True):
+    """Return the number of a run in a metric, after checking the numbers of all columns that the metric reads."""
+    numbers = []
+    for name, low, high in metric.ranges:
+        value = run.get(name) if isinstance(run, Mapping) else run
+        if value is None:
+            named = isinstance(run, Mapping) and name in run
+            why = "the run crashed" if named else "it crashed, or no metric has that name"
+            raise _rejected(case, "crashed", f"has no {name}: {why}. Run the case again and pass a number")
+        try:
+            if isinstance(value, str):
+                number = float(value) if _WRITTEN.fullmatch(value) else _TRUTH.get(value.strip().lower(), math.nan)
+            else:
+                number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if math.isnan(number):
+            raise _rejected(case, "not a number", f"has the {name} {brief(value)}. Pass a number")
+        if metric.yes_no and number not in (0.0, 1.0):
+            told = f"has the {metric.name} {brief(value)}. Pass 0 or 1, as for the champion"
+            raise _rejected(case, "not a number", told)
         _check_inside(number, name, low, high, case)
+        numbers.append(number)
     value, rounding = metric.value(numbers), 1e-9 * metric.width if metric.parts else 0.0
     _check_inside(value, metric.name, metric.low, metric.high, case, rounding=rounding)
     return min(max(value, metric.low), metric.high)  # what rounding added
@@ -313,27 +321,6 @@ def _check_inside(number: float, name: str, low: float, high: float, case: Any, 
             f"has the {name} {number:g}, outside the range {low:g} to {high:g}. Open the "
             f"gate with ranges={{{name!r}: (low, high)}} that contain all results",
         )  # fmt: skip
-
-
-def _column_number(run: Any, name: str, metric: CaseMetric, case: Any) -> float:
-    value = run.get(name) if isinstance(run, Mapping) else run
-    if value is None:
-        why = (
-            "the run crashed" if isinstance(run, Mapping) and name in run else "it crashed, or no metric has that name"
-        )
-        raise _rejected(case, "crashed", f"has no {name}: {why}. Run the case again and pass a number")
-    try:
-        if isinstance(value, str):
-            number = float(value) if _WRITTEN.fullmatch(value) else _TRUTH.get(value.strip().lower(), math.nan)
-        else:
-            number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if math.isnan(number):
-        raise _rejected(case, "not a number", f"has the {name} {brief(value)}. Pass a number")
-    if metric.yes_no and number not in (0.0, 1.0):
-        raise _rejected(case, "not a number", f"has the {metric.name} {brief(value)}. Pass 0 or 1, as for the champion")
-    return number
 
 
 def _rejected(case: Any, fault: str, why: str) -> CaseRejected:
@@ -449,25 +436,24 @@ def metrics_for(
         raise QueryRejected(
             f"{brief(sorted(unknown)[0])} is not a metric of the gate. The metrics are {', '.join(names)}."
         )
-    ratios = {name: _ratio(name, ranges, less) for name in names if _RATIO in name}
+    ratios: dict[str, CaseRatio] = {}
+    for name in names:
+        top, ratio, bottom = name.partition(_RATIO)
+        if not ratio:
+            continue
+        if any(sign in part for sign in (_DIFFERENCE, _RATIO) for part in (top, bottom)) or not (top and bottom):
+            raise QueryRejected(
+                f"{brief(name)} cannot be compared with another version. Pass a ratio of two columns, 'a / b'."
+            )
+        for column in (top, bottom):
+            if _metric(column, ranges, lower=False).low < 0.0:
+                raise QueryRejected(
+                    f"{brief(column)} of the ratio {brief(name)} can be below 0. Pass a range from 0 or more."
+                )
+        ratios[name] = CaseRatio(top, bottom, lower=name in less or top in less)
     read = [name for name in names if name not in ratios]
     read += [column for ratio in ratios.values() for column in (ratio.top, ratio.bottom)]
     return [_metric(name, ranges, lower=name in less) for name in dict.fromkeys(read)], ratios
-
-
-def _ratio(name: str, ranges: Mapping[str, Any], lower: Container[str]) -> CaseRatio:
-    """Return the ratio that a text ``"a / b"`` names, after checking that both columns are never below 0."""
-    top, _, bottom = name.partition(_RATIO)
-    if any(sign in part for sign in (_DIFFERENCE, _RATIO) for part in (top, bottom)) or not (top and bottom):
-        raise QueryRejected(
-            f"{brief(name)} cannot be compared with another version. Pass a ratio of two columns, 'a / b'."
-        )
-    for column in (top, bottom):
-        if _metric(column, ranges, lower=False).low < 0.0:
-            raise QueryRejected(
-                f"{brief(column)} of the ratio {brief(name)} can be below 0. Pass a range from 0 or more."
-            )
-    return CaseRatio(top, bottom, lower=name in lower or top in lower)
 
 
 def limits_for(
@@ -572,19 +558,6 @@ _ADVICE = {
 }
 
 
-def _first_numbers(suite: CaseSuite, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the numbers of the first success, shape (cases, runs).
-
-    For a ratio they are deviations from the ratio of the means.
-    """
-    name = suite.better[0]
-    places = {metric.name: place for place, metric in enumerate(suite.metrics)}
-    if name not in suite.ratios:
-        return suite.metric(name).scaled(values[:, :, places[name]])
-    top, bottom = (values[:, :, places[part]] for part in (suite.ratios[name].top, suite.ratios[name].bottom))
-    return np.asarray(top - bottom * (top.mean() / max(bottom.mean(), 1e-300)))
-
-
 def variance_shares(suite: CaseSuite, values: NDArray[np.float64], *, nats: float) -> VarianceShares:
     """Return how much of the variance of the first metric lies between cases, and between runs of a case.
 
@@ -593,7 +566,13 @@ def variance_shares(suite: CaseSuite, values: NDArray[np.float64], *, nats: floa
         values: Results, shape (cases, runs, metrics).
         nats: ln(1 / level) of the next challenge.
     """
-    first, runs = _first_numbers(suite, values), suite.runs
+    name, runs = suite.better[0], suite.runs
+    column = {metric.name: values[:, :, place] for place, metric in enumerate(suite.metrics)}
+    if name in suite.ratios:  # deviations from the ratio of the means
+        top, bottom = column[suite.ratios[name].top], column[suite.ratios[name].bottom]
+        first = top - bottom * (top.mean() / max(bottom.mean(), 1e-300))
+    else:
+        first = suite.metric(name).scaled(column[name])
     between: float | None = None
     if runs > 1:
         within = float(first.var(axis=1, ddof=1).mean())

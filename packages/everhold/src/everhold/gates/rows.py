@@ -11,7 +11,7 @@ promoted if the lower limit of the gain exceeds the margin at the node's own lev
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,17 @@ from everhold.asking.session import growth_of
 from everhold.errors import NotFound, QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.gates.candidates import Candidate, checked_margin, metric_of
-from everhold.gates.challenge import Challenge, Evidence, Opening, Version, act, check_gates, next_nats, record_act
+from everhold.gates.challenge import (
+    Challenge,
+    Evidence,
+    Opening,
+    Version,
+    act,
+    challenge_of,
+    check_gates,
+    next_nats,
+    record_act,
+)
 from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
 from everhold.gates.records import COMPLETED, Champion, GateAccount, Gates, ModelStore, arrival_name
 from everhold.ledger import Outcome
@@ -111,7 +121,7 @@ class RowEvidence(Evidence[RowVersion]):
         )
 
         def look() -> Any:
-            made = first.as_champion(first.sealed_values(self.executor.sealed, unit=self.executor.mechanism.unit))
+            made = first.as_champion(self.executor.sealed, unit=self.executor.mechanism.unit)
             return lambda: self.champions.keep(made)
 
         return Opening(account, first.bound.shown, look)
@@ -130,41 +140,32 @@ class RowEvidence(Evidence[RowVersion]):
 
     def challenge(self, gate: GateAccount, version: RowVersion, head: Head, executor: QueryExecutor) -> Challenge:
         """Return a challenge of the gate's champion that is ready to be asked, for the rows of one tree."""
-        candidate, tree, champion = version.candidate, executor, self._champion(gate, executor)
-        if tree.schema.rows < self.executor.schema.rows:  # it is known by what it is for all rows
-            of_all = candidate.bound
-            part = Candidate.prepared(self.metric, version.given, version.training, tree.compiler)
-            candidate = replace(
-                part, bound=replace(part.bound, description=of_all.description, shown=of_all.shown)
-            )  # fmt: skip
-        public = None
-        if champion.predictions is not None and candidate.predictions is not None:
-            public = Candidate.prepared(self.metric, champion.predictions, None, tree.compiler)
-        about = about_of(tree.schema, by_position=candidate.bound.by_position or champion.by_position)
-        return RowChallenge(
-            gate, version, tree.schema.about, about, tree.mechanism, candidate, champion,
-            candidate.against(champion, public, tree.compiler), version.candidate, self.executor.sealed, self.champions,
-        )  # fmt: skip
-
-    def _champion(self, gate: GateAccount, tree: QueryExecutor) -> Champion:
-        """Return the champion's values for the rows of the tree that answers. Secret.
-
-        Raises:
-            QueryRejected: If the champion lacks values for rows that arrived. Nothing is charged.
-        """
         if left := rows_left(gate, self.executor):
             raise QueryRejected(
                 f"The champion of gate {gate.name!r} has no values for {left:,} rows that arrived. Pass the same "
                 "model, or its predictions for these rows, to gate.complete(...) (everhold gate complete)."
             )
-        found = self.champions.find(gate.champion)
-        if self.executor.growth is None:
-            return found
-        rows, trained = tree.schema.rows, tree.schema.training_rows
-        known = found.training is not None and len(found.training) == trained
-        return Champion(
-            found.digest, found.values[-rows:], found.training if known else None,
-            None if found.predictions is None else found.predictions[-rows:],
+        candidate, champion, tree = version.candidate, self.champions.find(gate.champion), executor.schema
+        if self.executor.growth is not None:  # the champion has values for all rows, and the last ones are the tree's
+            trained = champion.training is not None and len(champion.training) == tree.training_rows
+            champion = replace(
+                champion, values=champion.values[-tree.rows :], training=champion.training if trained else None,
+                predictions=None if champion.predictions is None else champion.predictions[-tree.rows :],
+            )  # fmt: skip
+        if tree.rows < self.executor.schema.rows:  # the ledger knows the challenger by its query about all rows
+            of_all = candidate.bound
+            candidate = Candidate.prepared(self.metric, version.given, version.training, executor.compiler)
+            bound = replace(candidate.bound, description=of_all.description, shown=of_all.shown)
+            candidate = replace(candidate, bound=bound)
+        by_position = candidate.bound.by_position or champion.by_position
+        described = {} if candidate.width == 1.0 else {GAIN_WIDTH: candidate.width}
+        if any(candidate.bound.unbounded):
+            described[GAIN_OPEN] = True
+        return RowChallenge(
+            gate, version, challenge_of(gate, gate.champion, version.digest, tree),
+            marked(described, by_position=by_position), about_of(tree, by_position=by_position), executor.mechanism,
+            champion, candidate.against(champion, self.metric, executor.compiler), version.candidate,
+            self.executor.sealed, self.champions,
         )  # fmt: skip
 
     def complete(self, gate: GateAccount, given: Any, *, training: Any = None) -> None:
@@ -182,7 +183,7 @@ class RowEvidence(Evidence[RowVersion]):
         new = Candidate.prepared(self.metric, given, training, window.compiler)
         known = model_store_of(executor, self.folder, gate.arrived).find(gate.champion)
         self._check_same_champion(gate, known, new, given, window)
-        made = new.as_champion(new.sealed_values(window.sealed, unit=executor.mechanism.unit))
+        made = new.as_champion(window.sealed, unit=executor.mechanism.unit)
         if first == gate.arrived + 1:  # else all rows that it knew are retired
             predictions = None
             if known.predictions is not None and made.predictions is not None:
@@ -223,18 +224,9 @@ class RowEvidence(Evidence[RowVersion]):
         if known.by_position != new.bound.by_position:
             way = "predictions, for the rows that arrived alone" if known.by_position else "the same model or rule"
             raise QueryRejected(f"The champion of gate {gate.name!r} was given in another form. Pass {way}.")
-        if known.by_position or gate.champion in (new.bound.query, *self._digests_before(given, window)):
+        if known.by_position or gate.champion == new.bound.query:
             return
-        raise QueryRejected(
-            f"This model is not the champion of gate {gate.name!r}, or cannot be recognized as such. Pass the same "
-            "model, unchanged. If it is lost, open a gate under a new name."
-        )
-
-    def _digests_before(self, champion: Any, window: QueryExecutor) -> Iterator[str]:
-        """Yield the digests of a model with the training rows of earlier arrivals.
-
-        These rows became training rows when they arrived, or when they were retired.
-        """
+        # Or the same model before later rows became training rows, when they arrived or were retired.
         growth, compiler = growth_of(window), window.compiler
         assert growth is not None
         every = [
@@ -245,18 +237,30 @@ class RowEvidence(Evidence[RowVersion]):
         for rows, trained in sorted(states.items(), reverse=True):
             schema = replace(compiler.schema, training_rows=rows)
             training = parted(trained, schema, sealed=False) if trained else None
-            yield Candidate.prepared(
-                self.metric, champion, None, replace(compiler, schema=schema, training=training)
-            ).bound.query  # fmt: skip
+            before = replace(compiler, schema=schema, training=training)
+            if gate.champion == Candidate.prepared(self.metric, given, None, before).bound.query:
+                return
+        raise QueryRejected(
+            f"This model is not the champion of gate {gate.name!r}, or cannot be recognized as such. Pass the same "
+            "model, unchanged. If it is lost, open a gate under a new name."
+        )
 
     def facts(self, gate: GateAccount, head: Head) -> dict[str, Any]:
-        """Return the facts of `Gate.status` about rows, plan and the smallest provable gain."""
-        executor, tree = self.executor, self.answering(head)
+        """Return the facts of `Gate.status` about rows, plan and the smallest provable gain.
+
+        The gain is that of accuracy on independent rows, at a typical disagreement; None for other metrics and rows.
+        """
+        executor, tree, sees = self.executor, self.answering(head), None
+        if gate.metric.get("kind") == "accuracy" and tree.mechanism.dependence.independent:
+            public = tree.schema.features_public and tree.schema.label_kind == "binary"
+            nats = next_nats(tree.mechanism, tree.state_from(head.state))
+            gain = step_at(rows=tree.schema.rows, disagreement=_DISAGREEMENT, nats=nats, public=public)
+            sees = {"disagreement": _DISAGREEMENT, "gain": gain}
         queries, asked = executor.mechanism.queries, executor.state_from(head.state).asked
         return {
             **({} if executor.growth is None else {"rows_left": rows_left(gate, executor)}),
             "plan": {"queries": queries, "beyond": max(asked - queries, 0)},
-            "sees": _sees(gate, tree, head),
+            "sees": sees,
         }  # fmt: skip
 
 
@@ -265,7 +269,6 @@ class RowChallenge(Challenge):
     """A challenge that is decided by the gain on the sealed rows of one tree.
 
     Attributes:
-        candidate: The challenger, bound to the rows of the tree.
         champion: The champion's values for the rows of the tree.
         gain: How the gain is computed and bounded, decided by public facts.
         of_all: The challenger, bound to all sealed rows; the gate stores its values for all.
@@ -273,21 +276,13 @@ class RowChallenge(Challenge):
         champions: The store of the champions' files.
     """
 
-    candidate: Candidate
     champion: Champion = field(repr=False)
     gain: Gain
     of_all: Candidate
     every: StoredRows = field(repr=False)
     champions: ModelStore = field(repr=False)
 
-    @property
-    def described(self) -> dict[str, Any]:
-        """Public facts about the units of the gain, if they differ from [-1, 1] of a mean."""
-        width = {} if self.candidate.width == 1.0 else {GAIN_WIDTH: self.candidate.width}
-        scale = {**width, GAIN_OPEN: True} if any(self.candidate.bound.unbounded) else width
-        return marked(scale, by_position=self.candidate.bound.by_position or self.champion.by_position)
-
-    @property
+    @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
         """The price of the challenge: at most one surprise."""
         return Pricing.planned(self.mechanism, None, keeping=self.keeping)
@@ -295,9 +290,9 @@ class RowChallenge(Challenge):
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, Written, Gained]:
         """Return the gain on the sealed rows, and the file written for the challenger in case it is promoted."""
         unit = self.mechanism.unit
-        values = self.of_all.sealed_values(self.every, unit=unit)
-        written = self.champions.written(self.of_all.as_champion(values))  # for every verdict: failing tells nothing
-        gained = self.gain.evaluate(sealed, values[-sealed.rows :], self.champion.values)
+        made = self.of_all.as_champion(self.every, unit=unit)
+        written = self.champions.written(made)  # for every verdict: failing tells nothing
+        gained = self.gain.evaluate(sealed, made.values[-sealed.rows :], self.champion.values)
         evaluations = Evaluations(
             totals=np.array([[gained.total]], dtype=np.int64),
             guesses=np.array([-1], dtype=np.int64),
@@ -320,7 +315,8 @@ class RowChallenge(Challenge):
         state, replies = self.mechanism.answer_many(state, evaluations, noise)
         source = Source(int(replies.sources[0])).name.lower()
         promoted = source == PROMOTED
-        self.champions.settle(written, kept=promoted)
+        if promoted:
+            self.champions.settle(written)
         low = self.gate.margin if promoted else None
         answer: dict[str, Any] = {"value": None, "low": low, "high": None, "source": source}
         nats = float(replies.nats[0])
@@ -419,16 +415,3 @@ def _first_left(gate: GateAccount, executor: QueryExecutor) -> int:
     growth = growth_of(executor)
     assert growth is not None
     return max(gate.arrived + 1, growth.account.retired)
-
-
-def _sees(gate: GateAccount, executor: QueryExecutor, head: Head) -> dict[str, float | None] | None:
-    """Return the smallest gain that the next challenge can prove at a typical disagreement, or None if unknown."""
-    mechanism, schema = executor.mechanism, executor.schema
-    if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.independent:
-        return None
-    public = schema.features_public and schema.label_kind == "binary"
-    nats = next_nats(mechanism, executor.state_from(head.state))
-    return {
-        "disagreement": _DISAGREEMENT,
-        "gain": step_at(rows=schema.rows, disagreement=_DISAGREEMENT, nats=nats, public=public),
-    }  # fmt: skip

@@ -323,6 +323,9 @@ class BatchStep:
         )  # fmt: skip
         run.sealed[:, 0] = run.totals / mechanism.steps
         told, rounding = not queries.silent, mechanism.rounding
+        if queries.margins is not None:
+            run._evaluate_challenges(queries.margins)
+            return run
         for procedure, places in alike(procedures):
             if isinstance(procedure, OfMeans):
                 levels_here, means = run.nats[places], run.sealed[places, 0]
@@ -335,15 +338,13 @@ class BatchStep:
             for place in places.tolist():  # those that need more than the mean
                 least, most = procedure.interval(run._summary(place), float(run.nats[place]))
                 run.sealed[place, 1:] = least - rounding, most + rounding
-                if told and not run._is_challenge(place):
+                if told:
                     run.released[place] = mechanism.intervals.of_guess(
                         procedure, run._guess(place), float(run.nats[place])
                     )
         if told:  # a surprise is a sealed interval that is not inside the interval of a confirmed guess
             inside = np.clip(run.sealed[:, 1:], 0.0, 1.0)
             run.surprise[:] = (inside[:, 0] < run.released[:, 0]) | (inside[:, 1] > run.released[:, 1])
-        if queries.margins is not None:
-            run._evaluate_challenges(queries.margins)
         if queries.silent or not (failing := [each for each in queries.failing or () if each is not None]):
             return run
         having = [place for place, each in enumerate(queries.failing or ()) if each is not None]
@@ -355,14 +356,11 @@ class BatchStep:
 
     def _evaluate_challenges(self, margins: NDArray[np.float64]) -> None:
         """Decide challenges: the challenger wins if the lower limit of its gain reaches the margin."""
-        for place in np.flatnonzero(~np.isnan(margins)).tolist():
+        for place in range(len(margins)):
             low, _ = self.procedures[place].interval(self._summary(place), float(self.nats[place]) - math.log(2.0))
             self.sealed[place, 1:] = low - self.mechanism.rounding, 1.0
             better = bool(self.sealed[place, 1] >= margins[place])
             self.surprise[place] = better and not self.queries.silent
-
-    def _is_challenge(self, place: int) -> bool:
-        return self.queries.margins is not None and not math.isnan(self.queries.margins[place])
 
     def _guess(self, place: int) -> float:
         return float(self.queries.guesses[place]) / self.mechanism.steps
@@ -381,13 +379,11 @@ class BatchStep:
         if self.queries.silent:
             replies.sources[where] = Source.SILENT
             return state.after(asked=count, charged=0)
-        guesses = self.queries.guesses / self.mechanism.steps
-        replies.put(where, guesses, (self.released[:, 0], self.released[:, 1]), Source.GUESS)
-        for place in range(count if self.queries.margins is not None else 0):
-            if self._is_challenge(place):
-                at = start + place
-                replies.values[at] = replies.lows[at] = replies.highs[at] = np.nan
-                replies.sources[at] = Source.KEPT
+        if self.queries.margins is not None:  # nothing is told of a challenger that is kept out
+            replies.sources[where] = Source.KEPT
+        else:
+            guesses = self.queries.guesses / self.mechanism.steps
+            replies.put(where, guesses, (self.released[:, 0], self.released[:, 1]), Source.GUESS)
         surprises = np.flatnonzero(self.surprise).tolist()
         labels = 0
         if self.failing is not None:  # shares of rows on which models fail, whose labels cost, too
@@ -398,7 +394,7 @@ class BatchStep:
                 replies.failing[start + place] = float(shares.values[index]), *ends
                 if self.surprise[place]:
                     labels += failing_rows_cost(told=bool(self.failing.surprise[index]))
-        told = self._released_cells(surprises) if surprises else {}
+        told = self._released_cells(surprises) if surprises and self.queries.margins is None else {}
         labels += sum(self._answer_surprise(replies, start + place, place, told.get(place)) for place in surprises)
         return state.after(asked=count, charged=len(surprises), labels=labels)
 
@@ -427,7 +423,7 @@ class BatchStep:
         where, mechanism, nats = slice(position, position + 1), self.mechanism, float(self.nats[place])
         procedure = self.procedures[place]
         source, cost = Source.HOLDOUT, 0
-        if self._is_challenge(place) and self.queries.margins is not None:
+        if self.queries.margins is not None:
             value, source = float(self.queries.margins[place]), Source.PROMOTED
             low, high = value, 1.0
         elif of_cell is not None:

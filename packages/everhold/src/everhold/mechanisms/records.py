@@ -199,8 +199,8 @@ class Evaluations:
             None if no query requests one.
         procedures: Interval procedure of each query. None if the mechanism makes all intervals itself.
         seen: Summary of sealed rows for each procedure that needs more than the total; else None. Secret.
-        margins: Shape (queries,): the value that the lower limit of a challenge has to reach, in units of a mean; nan
-            for other queries. None if no query is a challenge.
+        margins: Shape (queries,): the value that the lower limit of each challenge has to reach, in units of a mean.
+            None if the queries are no challenges.
         silent: Whether nothing is told before the study is unsealed.
         yes_no: Shape (queries,): whether every row value is 0 or 1 by type, so that totals are whole numbers of rows;
             None if this is known of no query.

@@ -5,7 +5,7 @@ import pytest
 
 import everhold as eh
 from everhold.asking.creation import settings_from
-from everhold.gates.candidates import Candidate, metric_of, paired, procedure_for_gain
+from everhold.gates.candidates import Candidate, metric_of, paired
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, SignTest
 
@@ -50,9 +50,8 @@ def procedure(holdout, metric, champion, challenger, *, training=(None, None)):
         Candidate.prepared(measure, candidate, trained, compiler)
         for candidate, trained in zip((champion, challenger), training, strict=True)
     )
-    public = first if first.predictions is not None and second.predictions is not None else None
-    kept = first.as_champion(np.zeros(ROWS, dtype=np.int64))
-    return procedure_for_gain(second, kept, public, compiler)
+    kept = first.as_champion(holdout._executor.sealed, unit=holdout._executor.mechanism.unit)
+    return second.against(kept, measure, compiler).procedure
 
 
 CLASSES = np.arange(ROWS) % 2
