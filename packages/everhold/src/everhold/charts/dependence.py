@@ -6,6 +6,7 @@ The charts need the extra ``[plots]``; `everhold.charts.save_chart` saves them.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,10 @@ def portrait_of(model: DependenceModel) -> Portrait | None:
     Returns:
         None if the model has no such picture.
     """
-    if _reach(model):
+    told = None
+    with suppress(DependenceError):
+        told = model.influences(_DISTANCES)
+    if told and any(_LEAST_INFLUENCE <= value < math.inf for line in told[1].values() for value in line):
         return Portrait(
             "How far rows reach", f"{model.influence_in[0].upper()}{model.influence_in[1:]}, between rows at a "
             f"distance, on a logarithmic scale, for distances from 1 to {_DISTANCES}.",
@@ -93,15 +97,6 @@ def portrait_of(model: DependenceModel) -> Portrait | None:
         f"Share of the rows by the size of their set: {sum(sets.values()):,} sets of {min(sets):,} to {max(sets):,} "
         "rows.", "Rows of different sets tell nothing about each other.", partial(sets_chart, sets),
     )  # fmt: skip
-
-
-def _reach(model: DependenceModel) -> bool:
-    """Return whether the model has influences that can be drawn."""
-    try:
-        told = model.influences(_DISTANCES)
-    except DependenceError:
-        return False
-    return told is not None and any(_LEAST_INFLUENCE <= value < math.inf for line in told[1].values() for value in line)
 
 
 def influence_chart(

@@ -112,8 +112,11 @@ class OpenFile:
 
         The span (maximum minus minimum) of a column is multiplied by the share of rows that were read.
         """
-        where = f"{POSITION} < {most}"
-        times = self._like_times(where)
+        where, times = f"{POSITION} < {most}", set[str]()  # columns with a value that looks like a time
+        if named := [name for name, kind in self.kinds.items() if kind in ("text", "whole") and name != self._label]:
+            some = ", ".join(f"CAST(any_value({quoted(name)}) AS VARCHAR)" for name in named)
+            seen = self._engine.rows(f"SELECT {some} FROM {SEALED} WHERE {where}")[0]
+            times = {name for name, text in zip(named, seen, strict=True) if text is not None and may_be_time(text)}
         names = [name for name, kind in self.kinds.items() if kind in kinds or ("time" in kinds and name in times)]
         read = self._read(names, where)
         columns = [
@@ -122,15 +125,6 @@ class OpenFile:
         ]  # fmt: skip
         share = min(most / max(self.rows, 1), 1.0)  # of a shuffled index a sample has the span of the whole
         return OpenRows(read.rows, tuple(replace(column, span=column.span * share) for column in columns))
-
-    def _like_times(self, where: str) -> set[str]:
-        """Return the names of text or whole-number columns, without the label, with a value that looks like a time."""
-        named = [name for name, kind in self.kinds.items() if kind in ("text", "whole") and name != self._label]
-        if not named:
-            return set()
-        some = ", ".join(f"CAST(any_value({quoted(name)}) AS VARCHAR)" for name in named)
-        found = self._engine.rows(f"SELECT {some} FROM {SEALED} WHERE {where}")[0]
-        return {name for name, text in zip(named, found, strict=True) if text is not None and may_be_time(text)}
 
     def _texts(self, name: str, where: str) -> list[str]:
         """Return the different values of a column as text, in the order of their ranks."""
@@ -146,24 +140,27 @@ class OpenFile:
     def _read(self, names: Sequence[str], where: str) -> OpenRows:
         if not names:
             return OpenRows(0, ())
-        listed = ", ".join(_rank_sql(name, self.kinds[name]) + f" AS r{number}" for number, name in enumerate(names))
-        sql = f"SELECT {listed} FROM (SELECT * FROM {SEALED} WHERE {where}) ORDER BY {POSITION}"
+        ranked, spans = [], []
+        for number, name in enumerate(names):
+            value, span = quoted(name), "NULL"
+            if self.kinds[name] == "whole":
+                span = f"CAST(max({value}) AS DOUBLE) - CAST(min({value}) AS DOUBLE)"
+            if self.kinds[name] == "number":
+                value = f"CASE WHEN isnan(CAST({value} AS DOUBLE)) THEN NULL ELSE {value} END"
+            rank = f"dense_rank() OVER (ORDER BY {value} NULLS LAST) - 1"
+            ranked.append(f"CASE WHEN {value} IS NULL THEN -1 ELSE {rank} END AS r{number}")
+            spans.append(span)
+        sql = f"SELECT {', '.join(ranked)} FROM (SELECT * FROM {SEALED} WHERE {where}) ORDER BY {POSITION}"
         found = self._engine.arrays(sql)
         ranks = [np.asarray(found[f"r{number}"]).astype(np.int64) for number in range(len(names))]
+        widths = self._engine.rows(f"SELECT {', '.join(spans)} FROM {SEALED} WHERE {where}")[0]
         columns = [
-            ExaminedColumn(name, self.kinds[name], column, self._values(name, where), span)
-            for name, column, span in zip(names, ranks, self._spans(names, where), strict=True)
+            ExaminedColumn(
+                name, self.kinds[name], column, self._values(name, where), math.inf if span is None else float(span)
+            )
+            for name, column, span in zip(names, ranks, widths, strict=True)
         ]
         return OpenRows(len(ranks[0]), tuple(columns))
-
-    def _spans(self, names: Sequence[str], where: str) -> list[float]:
-        """Return the range, maximum minus minimum, of each column of whole numbers, infinite for other columns."""
-        told = ", ".join(
-            f"CAST(max({quoted(name)}) AS DOUBLE) - CAST(min({quoted(name)}) AS DOUBLE)"
-            if self.kinds[name] == "whole" else "NULL" for name in names
-        )  # fmt: skip
-        found = self._engine.rows(f"SELECT {told} FROM {SEALED} WHERE {where}")[0]
-        return [math.inf if span is None else float(span) for span in found]
 
     def _values(self, name: str, where: str) -> dict[int, str]:
         if name != self._label or self.kinds[name] != "text":
@@ -178,13 +175,6 @@ class OpenFile:
 
 def _kind(type_: str) -> Kind | None:
     return next((kind for kind, pattern in _KINDS if re.fullmatch(pattern, type_)), None)
-
-
-def _rank_sql(name: str, kind: Kind) -> str:
-    value = quoted(name)
-    if kind == "number":
-        value = f"CASE WHEN isnan(CAST({value} AS DOUBLE)) THEN NULL ELSE {value} END"
-    return f"CASE WHEN {value} IS NULL THEN -1 ELSE dense_rank() OVER (ORDER BY {value} NULLS LAST) - 1 END"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -258,7 +258,9 @@ def diagnose_rows(
     with progress("what the promise would be", len(wanted)) as line:
         for done, each in enumerate(wanted):
             line(done)
-            radii[each.column, each.role] = _radius_under(each, mechanism)
+            request = replace(PlanRequest.of(mechanism), dependence=each.model)
+            with suppress(ValueError):  # the mechanism cannot serve such rows
+                radii[each.column, each.role] = tuned_mechanism(mechanism.name, request).promise().radius
     return Diagnosis(
         rows=mechanism.rows,
         training_rows=training.rows,
@@ -287,15 +289,6 @@ def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
         return promised
     sizes = np.bincount(column.ranks[column.ranks >= 0])
     return max(promised, float(np.sum(sizes**2)) / training.rows)
-
-
-def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
-    """Return the mechanism's radius for the dependence that was found, or None if it cannot serve such rows."""
-    try:
-        tuned = tuned_mechanism(mechanism.name, replace(PlanRequest.of(mechanism), dependence=found.model))
-    except ValueError:
-        return None
-    return tuned.promise().radius
 
 
 def warn_of_dependence(diagnosis: Diagnosis) -> None:
@@ -336,10 +329,8 @@ def _covered(column: str, diagnosis: Diagnosis) -> bool:
     """Return whether the declared model already allows for as much dependence as groups of this column can have."""
     if diagnosis.declared.group_column is not None or diagnosis.promised is None:
         return False
-    sizes = [found.sizes for found in diagnosis.findings if found.column == column and found.sizes]
-    rows = sum(size * number for size, number in sizes[0]) if sizes else 0
-    squares = sum(size * size * number for size, number in sizes[0]) if sizes else math.inf
-    return squares < LESS_WORTH * diagnosis.promised * max(rows, 1)
+    shares = [found.share for found in diagnosis.findings if found.column == column and found.sizes]
+    return bool(shares) and LESS_WORTH * diagnosis.promised * shares[0] > 1.0
 
 
 def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) -> None:

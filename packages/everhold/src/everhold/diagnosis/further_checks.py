@@ -75,7 +75,7 @@ def near_copies(inputs: CheckInputs) -> Iterator[CopiesFinding]:
         return
     counts = Counter(np.bincount(copies).tolist())
     sizes, rows = tuple(sorted(counts.items())), len(copies)
-    squares = sum(size * size * number for size, number in sizes)
+    effect = rows / Groups.of_counts(counts).concentration(rows)  # if all copies were equal
     outcomes = outcomes_of(inputs.rows, label=inputs.label, most=0)
     for outcome in outcomes:
         present = outcome.present[:rows]
@@ -89,7 +89,7 @@ def near_copies(inputs: CheckInputs) -> Iterator[CopiesFinding]:
             outcome,
             alike,
             p_value=alike.p_value * len(outcomes),
-            design_effect=1.0 + (squares / rows - 1.0) * alike.correlation,
+            design_effect=1.0 + (effect - 1.0) * alike.correlation,
             promised=inputs.promised,
             groups=sum(counts.values()),
             sizes=sizes,
@@ -165,16 +165,29 @@ class PlaceFinding(SeriesFinding):
 def places(inputs: CheckInputs) -> Iterator[PlaceFinding]:
     """Yield one finding for each pair of coordinate columns, about the label or, if there is none, other columns."""
     for first, second in _pairs(inputs.rows, inputs.label):
-        present = (first.ranks >= 0) & (second.ranks >= 0)
-        order = _along_the_curve(first.ranks, second.ranks)
+        curve = np.zeros(len(first.ranks), dtype=np.int64)  # a space-filling curve over the map (Morton 1966)
+        for shift, ranks in enumerate((first.ranks, second.ranks)):
+            scaled = np.maximum(ranks, 0) * (2**_BITS - 1) // max(int(ranks.max()), 1)
+            for bit in range(_BITS):
+                curve |= ((scaled >> bit) & 1) << (2 * bit + shift)
+        present, order = (first.ranks >= 0) & (second.ranks >= 0), np.argsort(curve, kind="stable")
         order = order[present[order]]
-        most = 0 if inputs.label is not None else _MOST_OUTCOMES
+        most, found = 0 if inputs.label is not None else _MOST_OUTCOMES, list[PlaceFinding]()
         outcomes = outcomes_of(inputs.rows, label=inputs.label, most=most)
         wanted = [each for each in outcomes if each.column not in (first.name, second.name)]
-        found = [_place_found((first.name, second.name), order, each, inputs, len(wanted)) for each in wanted]
-        clearest = min((each for each in found if each is not None), key=lambda each: each.p_value, default=None)
-        if clearest is not None:
-            yield clearest
+        for outcome in wanted:
+            place = np.cumsum(outcome.present) - 1
+            values = outcome.values[place[order[outcome.present[order]]]]
+            if (alike := autocorrelation(values)) is None:
+                continue
+            seen = block_variance_of_values(values, promised=inputs.promised)
+            found.append(PlaceFinding.of(
+                f"{first.name!r} and {second.name!r}", "series", outcome, alike,
+                p_value=float(seen.p_values[0]) * len(wanted), design_effect=float(seen.design_effects[0]),
+                promised=inputs.promised, first_order=False, block=math.ceil(float(seen.at_most[0])),
+                order_columns=(first.name, second.name),
+            ))  # fmt: skip
+        yield from sorted(found, key=lambda each: each.p_value)[:1]
 
 
 def _pairs(rows: OpenRows, label: str | None) -> Iterator[tuple[ExaminedColumn, ExaminedColumn]]:
@@ -185,39 +198,6 @@ def _pairs(rows: OpenRows, label: str | None) -> Iterator[tuple[ExaminedColumn, 
         and int(column.ranks.max(initial=-1)) >= _FEWEST_PLACES
     }  # fmt: skip
     yield from ((named[one], named[other]) for one, other in _NAMES if one in named and other in named)
-
-
-def _along_the_curve(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the row indices in the order of a space-filling curve over the map (Morton 1966)."""
-    curve = np.zeros(len(first), dtype=np.int64)
-    for shift, ranks in enumerate((first, second)):
-        scaled = np.maximum(ranks, 0) * (2**_BITS - 1) // max(int(ranks.max()), 1)
-        for bit in range(_BITS):
-            curve |= ((scaled >> bit) & 1) << (2 * bit + shift)
-    return np.argsort(curve, kind="stable")
-
-
-def _place_found(
-    names: tuple[str, str], order: NDArray[np.int64], outcome: ExaminedOutcome, inputs: CheckInputs, number: int
-) -> PlaceFinding | None:  # fmt: skip
-    """Return the finding on one outcome of rows in the order of a space-filling curve, or None."""
-    place = np.cumsum(outcome.present) - 1
-    values = outcome.values[place[order[outcome.present[order]]]]
-    if (alike := autocorrelation(values)) is None:
-        return None
-    seen = block_variance_of_values(values, promised=inputs.promised)
-    return PlaceFinding.of(
-        f"{names[0]!r} and {names[1]!r}",
-        "series",
-        outcome,
-        alike,
-        p_value=float(seen.p_values[0]) * number,
-        design_effect=float(seen.design_effects[0]),
-        promised=inputs.promised,
-        first_order=False,
-        block=math.ceil(float(seen.at_most[0])),
-        order_columns=names,
-    )
 
 
 _FEWEST_VALUES, _MOST_VALUES = 8, 29  # fewer describe rows; of more, every column of groups is looked at

@@ -101,7 +101,7 @@ def _place(finding: Finding) -> tuple[bool, bool, int, float]:
 
 
 def _clearest(found: Iterable[Finding | None]) -> Iterator[Finding]:
-    """Yield the clearest of several findings, if any, with its p-value corrected for all outcomes."""
+    """Yield the clearest of one column's findings, with its p-value corrected for all outcomes; nothing if none."""
     listed = [finding for finding in found if finding is not None]
     others = sum(not finding.of_label for finding in listed)
     labels = len(listed) - others
@@ -216,8 +216,11 @@ def _as_groups(
     claimed, effect, p_value = inputs.promised, (shared.claimed + shared.added) / len(outcome.values), shared.p_value
     if compared.units is not None:
         claimed = inputs.claimed(np.sqrt(np.array([shared.claimed])), len(outcome.values))
-    elif inputs.promised > 1.0:  # rows are no units then
-        p_value = _of_promised(effect, column, outcome, inputs.promised, near is not alike)
+    elif inputs.promised > 1.0:  # rows are no units then, and the design effect may be the promised one
+        worth = Groups.of_counts(dict(sizes)).concentration(rows)
+        heavy = claimed * max(float(np.mean(outcome.values**4)) - 3.0, 0.0) * worth / rows
+        freedom = (worth - 1.0) * 2.0 / (2.0 + heavy) / (1.0 if near is alike else 2.0)
+        p_value = float(scipy.special.chdtrc(freedom, freedom * max(effect, 0.0) / claimed))
     # an attribute has the same values everywhere
     attribute = not apart and int(column.ranks.max()) + 1 < FEWEST_GROUPS
     made = GroupFinding.of(
@@ -236,20 +239,6 @@ def _as_groups(
         local=None if compared.pairs is None else near.correlation,
     )
     return replace(made, role="attribute") if rows / groups > math.sqrt(rows) and not made.clear else made
-
-
-def _of_promised(
-    effect: float, column: ExaminedColumn, outcome: ExaminedOutcome, promised: float, paired: bool
-) -> float:
-    """Return the p-value of a design effect under the hypothesis that the promised one holds.
-
-    `paired` says whether neighbouring values were compared as well, which halves the degrees of freedom.
-    """
-    sizes = _sizes(column.ranks)
-    rows, squares = len(column.ranks), sum(size * size * number for size, number in sizes)
-    heavy = promised * max(float(np.mean(outcome.values**4)) - 3.0, 0.0) * rows / squares
-    freedom = (rows * rows / squares - 1.0) * 2.0 / (2.0 + heavy) / (2.0 if paired else 1.0)
-    return float(scipy.special.chdtrc(freedom, freedom * max(effect, 0.0) / promised))
 
 
 def _sizes(ranks: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
@@ -278,8 +267,12 @@ def _series(inputs: CheckInputs) -> Iterator[Finding]:
 
 def _as_series(order: Order, outcome: ExaminedOutcome, inputs: CheckInputs) -> Finding | None:
     """Return the finding on the correlation of neighbouring rows of an order in an outcome, or None."""
-    if outcome.column == order.column or _is_sorted(inputs.rows, order, outcome):
+    if outcome.column == order.column:
         return None
+    if (own := inputs.rows.column(outcome.column)) is not None and not outcome.of_label:
+        steps = np.diff(own.ranks[order.rows])
+        if bool(np.all(steps >= 0) or np.all(steps <= 0)):  # neighbours in an order of the outcome are similar
+            return None
     place = np.cumsum(outcome.present) - 1
     values = outcome.values[place[order.rows[outcome.present[order.rows]]]]
     alike = autocorrelation(values)
@@ -333,15 +326,6 @@ def _measured_by_unit(
     }
 
 
-def _is_sorted(rows: OpenRows, order: Order, outcome: ExaminedOutcome) -> bool:
-    """Return whether the order sorts the outcome's own column, in which case neighbours are similar by construction."""
-    column = rows.column(outcome.column)
-    if column is None or outcome.of_label:
-        return False
-    steps = np.diff(column.ranks[order.rows])
-    return bool(np.all(steps >= 0) or np.all(steps <= 0))
-
-
 CHECKS: tuple[Callable[[CheckInputs], Iterator[Finding]], ...] = (_groups, _series)
 """Every check that a diagnosis makes of columns; their p-values are corrected together."""
 
@@ -360,22 +344,19 @@ def informative_sizes(inputs: CheckInputs) -> tuple[str, ...]:
     ranks = column.ranks
     sizes = np.bincount(ranks[ranks >= 0]).astype(np.float64)
     outcomes = [each for each in inputs.outcomes(inputs.rows, _MOST_IN_GROUPS) if each.column != column.name]
-    averages = [_averages(ranks, each, len(sizes)) for each in outcomes]
+    averages = []  # of each group minus the mean of all averages, 0 for a group without values
+    for each in outcomes:
+        of_row = ranks[each.present]
+        values, of_row = each.values[of_row >= 0], of_row[of_row >= 0]
+        counts = np.bincount(of_row, minlength=len(sizes))
+        means = np.bincount(of_row, weights=values, minlength=len(sizes)) / np.maximum(counts, 1)
+        averages.append(np.where(counts > 0, means - means[counts > 0].mean() if len(values) else 0.0, 0.0))
     kept = [place for place, each in enumerate(averages) if np.count_nonzero(each) >= _FEWEST_AVERAGES]
     if not kept or not sizes[:_MOST_GROUPS].std() > 0.0:
         return ()
     sizes = sizes[:_MOST_GROUPS] - sizes[:_MOST_GROUPS].mean()
     told = _go_together(np.array([averages[place] for place in kept])[:, :_MOST_GROUPS], sizes)
     return tuple(dict.fromkeys(outcomes[place].name for place, clear in zip(kept, told, strict=True) if clear))
-
-
-def _averages(groups: NDArray[np.int64], outcome: ExaminedOutcome, number: int) -> NDArray[np.float64]:
-    """Return the average of each group minus the mean of all averages, 0 for a group without values."""
-    of_row = groups[outcome.present]
-    values, of_row = outcome.values[of_row >= 0], of_row[of_row >= 0]
-    counts = np.bincount(of_row, minlength=number)
-    means = np.bincount(of_row, weights=values, minlength=number) / np.maximum(counts, 1)
-    return np.where(counts > 0, means - means[counts > 0].mean() if len(values) else 0.0, 0.0)
 
 
 def _go_together(averages: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -559,8 +540,7 @@ class GroupFinding(Finding):
     @property
     def share(self) -> float:
         """The worth of a row in the worst case, from group sizes alone."""
-        rows = sum(size * number for size, number in self.sizes)
-        return rows / sum(size * size * number for size, number in self.sizes)
+        return self.model.concentration(1)
 
     @property
     def measured_share(self) -> float:

@@ -121,11 +121,16 @@ class DependenceMonitor:
             own: Block of each row in the declared order, or else in the order of the file.
         """
         crossings = ((name, Crossing(codes, units)) for name, codes in groups.items())
-        orders = tuple(
-            _Order(column, blocks, None if units is None else _by_mean_place(units, blocks))
-            for column, blocks in ((None, own), *others.items())
+        orders = []
+        for column, blocks in ((None, own), *others.items()):
+            by_place = None
+            if units is not None:  # a declared group stands at the mean block of its rows
+                places = np.bincount(units, weights=blocks) / np.maximum(np.bincount(units), 1)
+                by_place = np.argsort(places, kind="stable")
+            orders.append(_Order(column, blocks, by_place))
+        return replace(
+            self, orders=tuple(orders), groups=tuple(each for each in crossings if each[1].crossed), units=units
         )
-        return replace(self, orders=orders, groups=tuple(each for each in crossings if each[1].crossed), units=units)
 
     def test(
         self, training: StoredRows, bound: Sequence[BoundQuery], *, unit: int, plan: int, bets: Sequence[bool],
@@ -192,7 +197,11 @@ class DependenceMonitor:
         totals, clearest = np.zeros(len(bound), dtype=np.int64), {}
         for place, grid in enumerate(training.each_grid(bound, unit=unit)):
             totals[place] = grid.sum()
-            measured, skip = place < len(bets) and bets[place], _columns_read(bound[place])
+            measured, skip = place < len(bets) and bets[place], None
+            nodes = () if (value := bound[place].row_value) is None else value.expression.nodes
+            read = [node for node in nodes if node.operation is Operation.COLUMN]
+            if not any(node.kind is ColumnKind.TIME for node in read):
+                skip = {str(node.value) for node in read}
             if (found := self.worth(grid / unit, plan=plan, bets=measured, skip=skip)) is not None:
                 clearest[place] = found
         return totals, clearest
@@ -282,18 +291,6 @@ class DependenceMonitor:
             block, p_value = math.ceil(found.at_most[place]), float(found.p_values[place])
             told.append((place, QueryWorth(worth, promised, block, p_value)))
         return told
-
-
-def _by_mean_place(units: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the units sorted by the mean block of their rows."""
-    return np.argsort(np.bincount(units, weights=blocks) / np.maximum(np.bincount(units), 1), kind="stable")
-
-
-def _columns_read(bound: BoundQuery) -> frozenset[str] | None:
-    """Return the columns that a query's expression reads, or None if it reads a time."""
-    nodes = () if bound.row_value is None else bound.row_value.expression.nodes
-    read = [node for node in nodes if node.operation is Operation.COLUMN]
-    return None if any(node.kind is ColumnKind.TIME for node in read) else frozenset(str(node.value) for node in read)
 
 
 _monitors: WeakKeyDictionary[StoredRows, tuple[tuple[Mechanism, str | None], DependenceMonitor]] = WeakKeyDictionary()

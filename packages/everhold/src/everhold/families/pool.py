@@ -369,7 +369,7 @@ def _names_rows(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: st
 
 
 def _marks(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: str | None) -> list[str]:
-    """Return SQL for each hash of a row of which one is equal in equal rows, in all versions of DuckDB.
+    """Return SQL for hashes of a row. Equal rows have at least one equal hash, in all versions of DuckDB.
 
     Ids and groups are equal if `same_id` writes them alike. Other rows are equal if all their values are, in single
     precision, to which a file may have rounded them, or in double precision, which keeps large whole numbers apart.
@@ -384,9 +384,9 @@ def _marks(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: str | N
 
 
 def _shared(connection: duckdb.DuckDBPyConnection, rows: KnownRows, pool: KnownRows, *, named: bool) -> int:
-    """Return how many rows are in a pool if one is by its id or group, or more are equal than by chance, else 0.
+    """Return how many rows are in a pool, or 0 if as many rows may be equal by chance.
 
-    `named` says whether rows are recognized by ids or groups, so that a single common row counts.
+    If ``named`` is True, rows are recognized by ids or groups, and none is equal by chance.
     """
     shared = rows.found_in(pool)
     if not shared or named:

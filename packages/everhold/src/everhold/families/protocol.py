@@ -259,7 +259,14 @@ def family_from(table: object, *, what: str, arms: Mapping[str, Any] | None = No
         what: The name of the family in messages.
         arms: The arms of contrasts that name none.
     """
-    _check_depth(table, what)
+    found: list[Any] = [table]
+    for _ in range(_DEEPEST):
+        found = [
+            part for each in found if isinstance(each, (Mapping, list))
+            for part in (each.values() if isinstance(each, Mapping) else each)
+        ]  # fmt: skip
+    if found:  # deeper than the functions that read it can follow
+        raise QueryRejected(f"{what} is nested more than {_DEEPEST} deep. Flatten it.")
     kinds = [kind for kind in _KEYS if isinstance(table, Mapping) and kind in table]
     if not isinstance(table, Mapping) or len(kinds) != 1:
         raise QueryRejected(f"{what} is {brief(table)}. Write a table with one of {', '.join(_KEYS)}.")
@@ -278,18 +285,6 @@ def family_from(table: object, *, what: str, arms: Mapping[str, Any] | None = No
     ranged = {end: table[end] for end in ("low", "high") if end in table}
     of = _query(what, {"mean": table.get("of"), **ranged}, {})
     return subgroups(table["subgroups"], of=of, together=table.get("together", 2), values=table.get("values"))
-
-
-def _check_depth(said: object, what: str) -> None:
-    """Raise QueryRejected if plain data are nested deeper than the functions that read them can follow."""
-    found = [said]
-    for _ in range(_DEEPEST):
-        found = [
-            part for each in found if isinstance(each, (Mapping, list))
-            for part in (each.values() if isinstance(each, Mapping) else each)
-        ]  # fmt: skip
-    if found:
-        raise QueryRejected(f"{what} is nested more than {_DEEPEST} deep. Flatten it.")
 
 
 def _query(what: str, said: object, arms: Mapping[str, Any]) -> Any:

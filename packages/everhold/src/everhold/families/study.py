@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -202,10 +202,25 @@ def plan_study(
     )
     base = math.log(len(protocol.families))
     lines = [_member(mechanism, name, family, base, training > 0) for name, family in protocol.families.items()]
+    if training:  # the last query that is not declared, after each course of events
+        most = min(mechanism.surprises, mechanism.queries - 1)
+        first, last = ([width_at(mechanism, value, charged) for value in VALUES] for charged in (0, most))
+        after = f"after {most:,} surprises"
+        widths = {
+            "guess confirmed, no surprise before": [width.confirmed for width in first],
+            f"guess confirmed, {after}": [width.confirmed for width in last],
+            f"a surprise, {after}": [width.released for width in last],
+            "unsealed, no surprise before": [width.unsealed for width in first],
+            f"unsealed, {after}": [width.unsealed for width in last],
+            f"unsealed, after {_TOLD} told members": [_after_members(mechanism, value, training) for value in VALUES],
+        }
+        lines += [
+            StudyLine(f"not declared: {said}", mechanism.queries, None, tuple(halves))
+            for said, halves in widths.items()
+        ]
     return StudyPlan(
-        rows=mechanism.rows, training_rows=training, confidence=mechanism.confidence, share=share,
-        lines=(*lines, *(_undeclared(mechanism, training) if training else ())),
-    )  # fmt: skip
+        rows=mechanism.rows, training_rows=training, confidence=mechanism.confidence, share=share, lines=tuple(lines)
+    )
 
 
 def _member(mechanism: PublicLevels, name: str, family: Family, base: float, training: bool) -> StudyLine:
@@ -236,22 +251,6 @@ def _exact(mechanism: PublicLevels, value: float, nats: float) -> float:
     procedure = mechanism.quotes.yes_no_at(value, nats, None)
     ends = procedure.interval(value, nats) if isinstance(procedure, OfMeans) else procedure.expected(value, nats)
     return half_within(ends[0] - mechanism.rounding, ends[1] + mechanism.rounding)
-
-
-def _undeclared(mechanism: PublicLevels, training: int) -> Sequence[StudyLine]:
-    """Return lines of a study plan for the last undeclared query, one for each course of events before it."""
-    count, most = mechanism.queries, min(mechanism.surprises, mechanism.queries - 1)
-    first, last = ([width_at(mechanism, value, charged) for value in VALUES] for charged in (0, most))
-    after = f"after {most:,} surprises"
-    lines = {
-        "guess confirmed, no surprise before": [width.confirmed for width in first],
-        f"guess confirmed, {after}": [width.confirmed for width in last],
-        f"a surprise, {after}": [width.released for width in last],
-        "unsealed, no surprise before": [width.unsealed for width in first],
-        f"unsealed, {after}": [width.unsealed for width in last],
-        f"unsealed, after {_TOLD} told members": [_after_members(mechanism, value, training) for value in VALUES],
-    }
-    return [StudyLine(f"not declared: {said}", count, None, tuple(widths)) for said, widths in lines.items()]
 
 
 def _after_members(mechanism: PublicLevels, value: float, training: int) -> float:

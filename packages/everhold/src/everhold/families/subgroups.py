@@ -38,7 +38,7 @@ class SubgroupFamily(Family):
 
     def bind(self, compiler: QueryCompiler) -> BoundSubgroups:
         """Return the family for one holdout, with categories from ``values`` or else from the training rows."""
-        schema, together = compiler.schema, self.checked_together()
+        schema, together, categories = compiler.schema, self.checked_together(), Categories()
         value = self.of.bind(schema).row_value
         assert isinstance(value, RowValue)
         within = takes_ratios(compiler.mechanism) and schema.training_rows > 0
@@ -49,9 +49,20 @@ class SubgroupFamily(Family):
                 "whose mean in a subgroup needs guess_and_check with training rows. Pass a condition, such as "
                 "'arr_delay > 15'."
             )
-        return BoundSubgroups(
-            (self.of.text, value.low, value.high), self._categories(compiler), together, within, value, known
-        )  # fmt: skip
+        given = self.checked_values()
+        for name in self.checked_columns():
+            if name not in schema.asked:
+                raise QueryRejected(f"There is no column {brief(name)}. Name one of {', '.join(schema.asked)}.")
+            if name in given:
+                _check_kind(name, given[name], schema.asked[name])
+            values = given.get(name) or categories_of(compiler, [name]).get(name)
+            if not values:
+                raise QueryRejected(
+                    f"The categories of {name!r} are not known, because the training rows do not show at most 1,000 "
+                    f"texts in it. Pass them as values={{{name!r}: [...]}}."
+                )
+            categories[name] = values
+        return BoundSubgroups((self.of.text, value.low, value.high), categories, together, within, value, known)
 
     def planned_nats(self, *, training: bool) -> float | None:
         """Return ln(number of members), or None unless `values` has the categories of all columns.
@@ -63,24 +74,6 @@ class SubgroupFamily(Family):
             return None
         groups = _combinations([len(values) for values in given.values()], together)
         return math.log(groups if training else 2 * groups)
-
-    def _categories(self, compiler: QueryCompiler) -> Categories:
-        """Return the categories of each column, from `values` or else from the training rows."""
-        schema, given, found = compiler.schema, self.checked_values(), Categories()
-        for name in self.checked_columns():
-            if name not in schema.asked:
-                known = ", ".join(schema.asked)
-                raise QueryRejected(f"There is no column {brief(name)}. Name one of {known}.")
-            if name in given:
-                _check_kind(name, given[name], schema.asked[name])
-            values = given.get(name) or categories_of(compiler, [name]).get(name)
-            if not values:
-                raise QueryRejected(
-                    f"The categories of {name!r} are not known, because the training rows do not show at most 1,000 "
-                    f"texts in it. Pass them as values={{{name!r}: [...]}}."
-                )
-            found[name] = values
-        return found
 
     def checked_together(self) -> int:
         """Return `together` as an int, after checking that it is in the allowed range.

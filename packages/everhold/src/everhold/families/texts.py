@@ -114,14 +114,6 @@ def _spelled(value: object) -> float:
     return _text_nats(value) if isinstance(value, str) else number_nats(float(value))  # type: ignore[arg-type]
 
 
-def _time_nats(seconds: float) -> float:
-    """Return ln(1 / weight) of a time. The beginning of a day has more weight than other times."""
-    days = seconds / _DAY
-    if days.is_integer() and abs(days) < _DAYS:
-        return math.log(2.0) + math.log(2.0 * _DAYS)
-    return math.log(2.0) + number_nats(seconds)
-
-
 @dataclass(frozen=True)
 class _Code:
     """A prefix code for expressions over the columns of one schema, which gives each expression a weight."""
@@ -142,7 +134,10 @@ class _Code:
             elif operation is Operation.STRING:
                 nats += _text_nats(str(node.value))
             elif operation is Operation.TIME:
-                nats += _time_nats(float(node.value or 0.0))
+                seconds = float(node.value or 0.0)
+                days = seconds / _DAY
+                is_day = days.is_integer() and abs(days) < _DAYS  # the beginning of a day has more weight
+                nats += math.log(2.0) + (math.log(2.0 * _DAYS) if is_day else number_nats(seconds))
             elif operation is Operation.BOOLEAN:
                 nats += math.log(2.0)
             elif operation is Operation.LIKE:

@@ -141,7 +141,19 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
         known: The description of the gate's metric if the gate exists.
     """
     if metric is None and known is not None:
-        metric = _maker_of(known)
+        kind, positive = str(known.get("kind")), known.get("positive")
+        if kind == SCORE:
+            settings = {each: known[each] for each in METRICS[str(known["name"])].settings if each in known}
+            metric = partial(scores.metric, str(known["name"]), pos_label=positive, **settings)
+        elif kind != "risk":
+            metric = partial(scores.metric, kind, pos_label=positive)
+        elif "loss" not in known:
+            raise QueryRejected(
+                "The metric of the gate is a loss function of its own, which the ledger does not store. Pass it again "
+                "as the first argument, such as lambda model: eh.risk(model, loss, high=5, name='mine')."
+            )
+        else:
+            metric = partial(risk, loss=known["loss"], low=known["low"], high=known["high"])
     metric = scores.as_metric(metric)
     make = named_metric(metric) if isinstance(metric, str) else metric
     if make is None or isinstance(make, Query) or not callable(make):
@@ -151,30 +163,6 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
     if known_metric is not None and isinstance(known_metric.as_mean, Mapping):  # a loss of labels 0 and 1 alone
         several = partial(scores.metric, known_metric.name)
     return GateMetric(make, known, several)
-
-
-def _maker_of(description: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return the function that makes queries with the metric of a description.
-
-    Raises:
-        QueryRejected: If the metric is a function of the analyst's own, which no description can hold.
-    """
-    if description.get("kind") == SCORE:
-        name = str(description["name"])
-        settings = METRICS[name].settings
-        return partial(
-            scores.metric, name, pos_label=description.get("positive"),
-            **{each: description[each] for each in settings if each in description},
-        )  # fmt: skip
-    if description.get("kind") != "risk":
-        return partial(scores.metric, str(description["kind"]), pos_label=description.get("positive"))
-    if "loss" not in description:
-        raise QueryRejected(
-            "The metric of the gate is a loss function of its own, which the ledger does not store. Pass it again "
-            "as the first argument, such as lambda model: eh.risk(model, loss, high=5, name='mine')."
-        )
-    loss, low, high = description["loss"], description["low"], description["high"]
-    return lambda predictions, training=None: risk(predictions, loss, low=low, high=high, training=training)
 
 
 def no_metric(thing: object) -> QueryRejected:
@@ -374,7 +362,7 @@ class Candidate:
         return made((Chernoff if independent else Hoeffding)(rows=rows, training=rows))
 
     def _with_labels(self, labels: NDArray[Any], unit: int) -> NDArray[np.int64]:
-        """Return row values in grid units as if the labels were the given ones. It reads no sealed label."""
+        """Return the row values, in grid units, that the candidate has if these are the labels of the sealed rows."""
         assert self.bound.sealed is not None
         assert self.bound.reads is not None
         (label,) = self.bound.reads
@@ -495,7 +483,10 @@ class OutputCandidate(Candidate):
         return ScoreGain(procedure, reader, mechanism, setting, self.rises, reach)
 
     def _ordered(self, own: NDArray[Any] | None, champion: NDArray[Any] | None) -> tuple[Any, Any] | None:
-        """Return both outputs, those of the side with the higher score first, or None if one is unknown."""
+        """Return the outputs of both models, first those that need the higher score, or None if one is unknown.
+
+        A challenger needs the higher score if higher scores are better, and else the champion.
+        """
         if own is None or champion is None:
             return None
         return (own, champion) if self.rises else (champion, own)

@@ -255,9 +255,10 @@ class CaseEvidence(Evidence[CaseVersion]):
         self, gate: GateAccount, version: Version, proves: Callable[[float], bool], keep: Callable[[], None],
         opened: Opened | None = None, **more: Any,
     ) -> ClaimChallenge:  # fmt: skip
-        """Build the challenge that is decided by the claims. The last arguments are attributes of `ClaimChallenge`.
+        """Build a challenge that the claims decide. The arguments after ``version`` are attributes of `ClaimChallenge`.
 
-        The ledger entry has the width of the gain, and the number of the entry that opened an open challenge.
+        Its ledger entry has the width of the gain if that is not 1, and of an open challenge the number of the entry
+        that opened it.
         """
         identity = challenge_of(gate, gate.champion, version.digest, self.executor.schema)
         first = self.units.suite.first
@@ -358,11 +359,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         self.keep(gate.champion, values)
 
     def _check_may_complete(self, gate: GateAccount) -> None:
-        """Raise QueryRejected for an analyst other than the one who promoted the champion.
-
-        Raises:
-            QueryRejected: If an analyst asks who did not promote the champion. Nothing was changed.
-        """
+        """Raise QueryRejected unless the steward asks, or the analyst who promoted the champion."""
         analyst = self.executor.analyst
         if analyst is None:
             return

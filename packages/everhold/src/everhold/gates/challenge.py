@@ -301,8 +301,7 @@ def record_act(
 # The protocol of a gate's evidence: what its versions are compared on, rows or cases.
 #
 # A gate, its challenges, verdicts and history are written once. Evidence says what a version hands in, how it is
-# compared
-# with the stored champion, what is stored of a champion, and what a promotion replaces.
+# compared with the stored champion, what is stored of a champion, and what a promotion replaces.
 
 
 @dataclass(frozen=True, slots=True)

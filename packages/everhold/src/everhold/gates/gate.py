@@ -362,11 +362,7 @@ class Gate(SeesArrivals):
 
     @property
     def _cases(self) -> CaseEvidence:
-        """The evidence of a gate about cases, or raise for a gate about rows.
-
-        Raises:
-            QueryRejected: If the gate is about rows, which has no cases.
-        """
+        """The evidence of a gate about cases. A gate about rows raises QueryRejected, because it has no cases."""
         if not self.about_cases:
             raise QueryRejected(
                 f"Gate {self.name!r} is about rows, and hands out no cases. Pass a model, a rule or predictions to "
@@ -375,11 +371,7 @@ class Gate(SeesArrivals):
         return cast("CaseEvidence", self._evidence)
 
     def _fitting(self, **given: Any) -> dict[str, Any]:
-        """Return the arguments that are not None, after checking that this kind of gate takes all of them.
-
-        Raises:
-            QueryRejected: If an argument belongs to the other kind of gate.
-        """
+        """Return the arguments that are not None. Raise QueryRejected for one of the other kind of gate."""
         found = {name: value for name, value in given.items() if value is not None}
         others = {"training"} if self.about_cases else {"challenger", "champion", "baseline"}
         if wrong := sorted(found.keys() & others):

@@ -210,7 +210,7 @@ class OpenChallenge:
         return self._end(opened, self._kept(head.accounts.of(Gates).by_name[self._evidence.name], opened))
 
     def _kept(self, gate: GateAccount, opened: Opened | None) -> Challenge:
-        """Return the challenge that ends with the champion kept. It has the identity of any end of this challenge."""
+        """Return the challenge whose verdict is that the champion stays. All ends of a challenge have its identity."""
         return self._evidence.claimed(gate, self._version, lambda _: False, lambda: None, opened)
 
     def _decided(self, head: Head) -> Verdict | None:
@@ -255,9 +255,10 @@ class OpenChallenge:
         return paired.proves_drawn(nats, draws, whole=len(order) == units.count)
 
     def _values(self, opened: Opened, reported: Sequence[str]) -> NDArray[np.float64]:
-        """Return all reported results, shape (3, cases, runs, metrics), with nan where none is.
+        """Return all reported results as an array, with nan for results that were not reported.
 
-        The first axis is for challenger, champion and baseline.
+        The shape is (3, cases, runs, metrics), for challenger, champion and baseline. ``reported`` has the digest of
+        the results of each look.
         """
         suite, found = self._evidence.units.suite, self._handed_out(opened)
         values = np.full((3, len(suite.ids), suite.runs, len(suite.metrics)), np.nan)
@@ -345,10 +346,14 @@ def open_challenge(
 
 
 def _open(evidence: CaseEvidence, version: Version, looks: int, head: Head, *, futility: bool) -> bool:
-    """Record the opening of a challenge, with at most so many looks at it.
+    """Record the opening of a challenge, and return True. Return False if the ledger has changed since ``head``.
 
-    `head` is the end of the ledger from which the level of the challenge was computed. Returns False if the ledger
-    changed since then. `futility` says whether it may end early because a promotion has become unlikely.
+    Args:
+        evidence: The evidence of the gate.
+        version: The challenger.
+        looks: Largest number of looks at its results.
+        head: Head of the ledger, from which the level of the challenge follows.
+        futility: True if the challenge may also end early because a promotion has become unlikely.
     """
     executor = evidence.executor
     opened = _checked(evidence, version, looks, head)

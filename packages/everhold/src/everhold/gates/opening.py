@@ -238,11 +238,7 @@ def with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
 
 
 def _check_same(known: GateAccount, suite: CaseSuite) -> None:
-    """Raise QueryRejected if an existing gate of this name has other claims.
-
-    Raises:
-        QueryRejected: If the existing gate has other claims, or is about rows.
-    """
+    """Raise QueryRejected if the gate of this name that exists has other claims, or is about rows."""
     if known.metric.get("kind") == "cases":
         there = CaseSuite.read(known.metric, suite.ids)
         metrics = tuple(replace(metric, yes_no=False) for metric in there.metrics)

@@ -241,11 +241,7 @@ class Gates(LedgerExtension):
 
 
 def _arrived_in(description: Mapping[str, Any]) -> int:
-    """Return the number of the latest arrival that a ledger entry states.
-
-    Raises:
-        ValueError: If the entry's number of the arrival is not a possible number.
-    """
+    """Return the number of the latest arrival that a ledger entry states, 0 if it states none."""
     arrived = description.get("arrived", 0)
     if not is_count(arrived):
         raise ValueError("an entry of a gate has an impossible number of an arrival")
@@ -431,11 +427,9 @@ class OpenChallenges(LedgerExtension):
 # What is kept of champions beside the sealed rows, in the holdout's private folder, to compare challengers with.
 #
 # Of a champion of a gate about rows that is a value for each row, or what it predicts there; of a gate about cases the
-# results of champion and baseline, and what was reported to an open challenge. A file carries a keyed digest of what
-# it
+# results of champion and baseline, and what was reported to an open challenge. A file carries a keyed digest of what it
 # holds and to what it belongs, so changes are detected. All of it is as secret as the rows. A champion's file is
-# written
-# before the transaction that names it is committed, and named after the query about it.
+# written before the transaction that names it is committed, and named after the query about it.
 
 
 def arrival_name(fingerprint: str) -> str:

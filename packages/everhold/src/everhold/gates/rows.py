@@ -215,11 +215,16 @@ class RowEvidence(Evidence[RowVersion]):
     def _check_same_champion(
         self, gate: GateAccount, known: Champion, new: Candidate, given: Any, window: QueryExecutor
     ) -> None:
-        """Raise QueryRejected if values for new rows are not of the champion or of another kind.
+        """Raise QueryRejected if the candidate for new rows is another model than the champion, or of another kind.
 
-        Raises:
-            QueryRejected: If the values are not from the champion, or are of another kind than the champion's values.
-                Nothing was changed.
+        Predictions are taken at the steward's word. A model or rule is recognized by its query.
+
+        Args:
+            gate: Public record of the gate.
+            known: The champion, with values for earlier rows.
+            new: The candidate, bound to the new rows.
+            given: The model, rule or predictions as passed.
+            window: Executor for the new rows alone.
         """
         if known.by_position != new.bound.by_position:
             way = "predictions, for the rows that arrived alone" if known.by_position else "the same model or rule"
@@ -371,11 +376,7 @@ def open_row_gate(
 
 
 def _check_same(known: GateAccount, requested: GateAccount) -> None:
-    """Check that an existing gate is the one that was described.
-
-    Raises:
-        QueryRejected: If the existing gate has another metric, champion, margin or limit.
-    """
+    """Raise QueryRejected if the gate that exists has another first champion, metric, margin or limit."""
     facts = (
         ("first champion", known.first, requested.first),
         ("metric", known.metric, requested.metric),

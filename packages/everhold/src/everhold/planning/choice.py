@@ -104,7 +104,18 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
         return
     radius, expected = mechanism.promise().radius, mechanism.expected_radius(USUAL_VALUE, alike)
     allowed = "eh.Planning(allow_vacuous=True) (--allow-vacuous)"
-    ways = [*_other_plans(mechanism, alike), _more_rows(mechanism, alike), allowed]
+    needed, groups = _rows_needed(mechanism, alike), sum(number for _, number in mechanism.dependence.unit_counts)
+    if mechanism.dependence.in_groups:
+        more = "seal more groups, and train on more of them"
+        if needed is not None:
+            more = f"seal more groups, at least {math.ceil(groups * needed / mechanism.rows):,} like these"
+    elif needed is None:
+        more = "seal more rows"
+    elif needed > mechanism.rows:
+        more = f"seal at least {needed:,} rows for this plan"
+    else:
+        more = f"let the mechanism be tuned with mechanism={mechanism.name!r}"
+    ways = [*_other_plans(mechanism, alike), more, allowed]
     guesses = " even if all guesses hold," if mechanism.traits.needs_guess else ""
     raise HoldoutRejected(
         f"{mechanism.name} planned for queries={mechanism.queries} promises nothing:{guesses} answers around "
@@ -113,7 +124,7 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
         radius=radius,
         expected=expected,
         rows=mechanism.rows,
-        rows_needed=_rows_needed(mechanism, alike),
+        rows_needed=needed,
     )
 
 
@@ -144,21 +155,6 @@ def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
             shell = "".join(f" --{each} {number}" for each, number in requested.items())
             call = f"mechanism={name!r}{python} (--mechanism {name}{shell})"
             yield f"{call}, {', '.join(filter(None, (how, said)))}"
-
-
-def _more_rows(mechanism: Mechanism, alike: float | None) -> str:
-    """Return advice on how many further rows or groups to seal for this plan."""
-    needed, dependence = _rows_needed(mechanism, alike), mechanism.dependence
-    if dependence.in_groups:
-        if needed is None:
-            return "seal more groups, and train on more of them"
-        groups = sum(number for _, number in dependence.unit_counts)
-        return f"seal more groups, at least {math.ceil(groups * needed / mechanism.rows):,} like these"
-    if needed is None:
-        return "seal more rows"
-    if needed > mechanism.rows:
-        return f"seal at least {needed:,} rows for this plan"
-    return f"let the mechanism be tuned with mechanism={mechanism.name!r}"
 
 
 def _rows_needed(mechanism: Mechanism, alike: float | None) -> int | None:
@@ -192,8 +188,7 @@ def warn_of_weak_promise(mechanism: Mechanism, alike: float | None = None) -> No
 #
 # What do you know before you ask, and do you steer by the answers? Queries that are known beforehand are declared.
 # Queries that come up during the work, but whose answers are read at its end, are silent. Answers that are told as you
-# go
-# steer.
+# go steer.
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,14 @@ def published_rows_needed(name: str, request: PlanRequest, radius: float) -> int
     within = radius - LEAST_RADIUS
     rows = BOUNDS[name].rows_needed(within, **_session(request)).rows
     if not request.dependence.independent:
-        rows = _rows_of_dependent(BOUNDS[name], within, request, least=rows)
+        # The price seldom depends on n. Where it rises with n, climbing from what independent rows need finds the
+        # smallest n.
+        _, rows_needed = _for_dependent(BOUNDS[name])
+        needed, rows = rows, 0.0
+        while rows < needed <= _MOST_PUBLISHED_ROWS:
+            rows = needed
+            needed = rows_needed(within, **_session(request), price=_price(request, int(rows))).rows
+        rows = rows if needed <= rows else math.inf
     return int(rows) if math.isfinite(rows) else None
 
 
@@ -189,19 +196,6 @@ def _for_dependent(statement: PublishedStatement) -> tuple[Callable[..., Publish
             f"{statement.name} says nothing of dependent rows. Choose another one of published_statements(...)."
         )
     return statement.dependent
-
-
-def _rows_of_dependent(statement: PublishedStatement, radius: float, request: PlanRequest, *, least: float) -> float:
-    """Return a number n of dependent rows that suffices for the radius, by iteration from independent rows.
-
-    The price seldom depends on n. Where it rises with n, climbing from what independent rows need finds the smallest n.
-    """
-    _, rows_needed = _for_dependent(statement)
-    rows, needed = 0.0, least
-    while rows < needed <= _MOST_PUBLISHED_ROWS:
-        rows = needed
-        needed = rows_needed(radius, **_session(request), price=_price(request, int(rows))).rows
-    return rows if needed <= rows else math.inf
 
 
 def _price(request: PlanRequest, rows: int) -> Callable[[float], float]:

@@ -405,7 +405,16 @@ def line_of(name: str, request: PlanRequest, radius: float | None, *, at: float,
     kind = MECHANISMS[name]
     line = PlanLine(name, kind.statement, kind.traits.adaptive, None, {})
     if radius is not None:
-        line = _with_inverse(line, request, radius, at=at, with_rows=with_rows)
+        many, needed = request.with_queries(MOST_QUERIES), rows_needed_by(name, request, radius)
+        allowed = queries_allowed_by(name, many, radius) if with_rows else None
+        if kind.expected_radius is Mechanism.expected_radius and radius <= min(at, 1.0 - at) + 1e-12:
+            by_rows, by_queries = needed, allowed  # nothing of so small a radius is cut off at 0 or 1
+        else:
+            by_rows = rows_needed_by(name, request, radius, at=at)
+            by_queries = queries_allowed_by(name, many, radius, at=at) if with_rows else None
+        line = replace(
+            line, rows_needed=needed, rows_expected=by_rows, queries_allowed=allowed, queries_expected=by_queries
+        )
     if kind.traits.independent_rows and not request.dependence.independent:
         return replace(line, note=_ONLY_INDEPENDENT)
     if not with_rows:
@@ -424,27 +433,6 @@ def line_of(name: str, request: PlanRequest, radius: float | None, *, at: float,
         note=_joined(kind.presentation.note, vacuous),
         tuned=tuned,
         expected=expected,
-    )
-
-
-def _with_inverse(line: PlanLine, request: PlanRequest, radius: float, *, at: float, with_rows: bool) -> PlanLine:
-    """Return a line with rows and queries for the requested radius, in the worst case and as expected.
-
-    `with_rows` says whether the request names a number of rows, without which no number of queries is computed.
-    """
-    name, many = line.mechanism, request.with_queries(MOST_QUERIES)
-    needed = rows_needed_by(name, request, radius)
-    allowed = queries_allowed_by(name, many, radius) if with_rows else None
-    if MECHANISMS[name].expected_radius is Mechanism.expected_radius and radius <= min(at, 1.0 - at) + 1e-12:
-        return replace(  # nothing of so small a radius is cut off at 0 or 1, so both are the same
-            line, rows_needed=needed, rows_expected=needed, queries_allowed=allowed, queries_expected=allowed
-        )
-    return replace(
-        line,
-        rows_needed=needed,
-        rows_expected=rows_needed_by(name, request, radius, at=at),
-        queries_allowed=allowed,
-        queries_expected=queries_allowed_by(name, many, radius, at=at) if with_rows else None,
     )
 
 
@@ -480,35 +468,27 @@ _FEW_ROWS = 500
 
 def explanation(plan: Plan) -> str:
     """Return the sentences of `Plan.explain`, one a line."""
-    return "\n".join(_sentences(plan))
-
-
-def _sentences(plan: Plan) -> Iterator[str]:
-    """Yield the sentences that explain a plan."""
-    best = plan.best
-    yield _headline(plan, best)
-    tuned = best.tuned
+    best, tuned = plan.best, plan.best.tuned
+    said = [_headline(plan, best)]
+    guessing = plan.line("guess_and_check").expected
     if has_public_levels(tuned):
-        if plan.training_rows == 0:
-            yield WITHOUT_GUESSES
-        yield from _of_guesses(plan, tuned)
+        said += [WITHOUT_GUESSES] if plan.training_rows == 0 else []
+        said += _of_guesses(plan, tuned)
     elif plan.training_rows == 0:
-        line = plan.line("guess_and_check")
-        if line.expected is not None and best.expected is not None and line.expected < best.expected:
-            yield (
+        if guessing is not None and best.expected is not None and guessing < best.expected:
+            said.append(
                 f"With guesses, such as estimates from training rows, guess_and_check would answer within "
-                f"{at_most(line.expected)} around {plan.at:g}."
+                f"{at_most(guessing)} around {plan.at:g}."
             )
-    else:
-        line = plan.line("guess_and_check")
-        if line.expected is not None:
-            yield (
-                f"guess_and_check would answer within {at_most(line.expected)} around {plan.at:g} if its guesses hold, "
-                "and its study can be unsealed."
-            )
+    elif guessing is not None:
+        said.append(
+            f"guess_and_check would answer within {at_most(guessing)} around {plan.at:g} if its guesses hold, and its "
+            "study can be unsealed."
+        )
     if tuned is not None and tuned.rows <= _FEW_ROWS and tuned.dependence.independent:
         seen = step_in_words(tuned, USUAL_DISAGREEMENT if plan.steps is None else plan.steps.disagreement)
-        yield f"With few rows, compare models in place of scores: {seen}."
+        said.append(f"With few rows, compare models in place of scores: {seen}.")
+    return "\n".join(said)
 
 
 def _headline(plan: Plan, best: PlanLine) -> str:

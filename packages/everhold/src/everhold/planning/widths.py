@@ -161,9 +161,9 @@ def _units(mechanism: PublicLevels) -> tuple[str, float]:
 def _width_by_spread(mechanism: PublicLevels, kind: str, size: float, sd: float, surprises: int) -> Width:
     """Return the expected width for row values with standard deviation ``sd`` per row (S7)."""
     rows, nats = float(mechanism.rows), _last_nats(mechanism, surprises)
-    counts = mechanism.dependence.unit_counts or ((1, 1),)
-    squares = sum(size * size * number for size, number in counts)
-    spread = sd * sd * (rows * squares / sum(size * number for size, number in counts))
+    spread = sd * sd * rows
+    if mechanism.dependence.unit_counts:
+        spread *= rows / mechanism.dependence.concentration(mechanism.rows)
     unsealed = planned_radius(spread=spread, total=rows, largest=size, nats=nats + math.log(2.0))
     training = mechanism.training_rows or mechanism.rows
     error = math.sqrt(spread * (1.0 + rows / training)) / rows

@@ -67,25 +67,18 @@ def ordered_runs(
             "tells series apart as groups=..., or keep one row per step.",
             rows=ties,
         )
-    counted = same & _one_step(steps, same, order_by)
+    inside, near = np.sort(steps[same]), np.zeros(len(steps), dtype=bool)
+    if len(inside):
+        usual = float(inside[(len(inside) - 1) // 2])
+        near = np.asarray(np.abs(steps - usual) <= ONE_STEP * usual)
+        if (share := float(np.mean(near[same]))) < _FEWEST_STEPS:
+            raise DependenceError(
+                f"Only {share:.0%} of the training rows follow the row before by one usual step in column "
+                f"{order_by!r}. Order the rows by a column that counts the steps."
+            )
+    counted = same & near
     runs = np.split(values[sorting], np.flatnonzero(~counted) + 1)
     return list(runs), float(np.mean(steps[counted])) * unit if counted.any() else None
-
-
-def _one_step(steps: NDArray[np.float64], same: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
-    """Return which neighbouring rows are one usual step apart, where the usual step is the median step."""
-    inside = np.sort(steps[same])
-    if not len(inside):
-        return np.zeros(len(steps), dtype=bool)
-    usual = float(inside[(len(inside) - 1) // 2])
-    near = np.asarray(np.abs(steps - usual) <= ONE_STEP * usual)
-    share = float(np.mean(near[same]))
-    if share < _FEWEST_STEPS:
-        raise DependenceError(
-            f"Only {share:.0%} of the training rows follow the row before by one usual step in column {name!r}. Order "
-            "the rows by a column that counts the steps."
-        )
-    return near
 
 
 def as_text(values: NDArray[Any]) -> NDArray[Any]:
@@ -107,7 +100,22 @@ def _text(value: Any) -> str:
 
 
 def _columns(table: Any, names: list[str]) -> list[NDArray[Any]]:
-    held, known = _held(table, names)
+    """Return the named columns of a table, after checking that each has one value for every row."""
+    if isinstance(table, Mapping):
+        columns_of = {str(name): column for name, column in table.items()}
+        held, known = {name: _array(name, columns_of[name]) for name in names if name in columns_of}, list(columns_of)
+    else:
+        import narwhals.stable.v1 as nw  # slow to import, and needed here alone
+
+        try:
+            frame = nw.from_native(table)
+        except TypeError:
+            raise DependenceError(
+                f"The training rows are of type {type(table).__name__}. Pass a data frame, or a mapping of names to "
+                "columns."
+            ) from None
+        eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+        held, known = {name: eager[name].to_numpy() for name in names if name in eager.columns}, eager.columns
     absent = [name for name in names if name not in held]
     if absent:
         raise DependenceError(
@@ -128,24 +136,6 @@ def _columns(table: Any, names: list[str]) -> list[NDArray[Any]]:
     return columns
 
 
-def _held(table: Any, names: list[str]) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Return those of the named columns that exist, and the names of all columns."""
-    if isinstance(table, Mapping):
-        held = {str(name): column for name, column in table.items()}
-        return {name: _array(name, held[name]) for name in names if name in held}, list(held)
-    import narwhals.stable.v1 as nw  # slow to import, and needed here alone
-
-    try:
-        frame = nw.from_native(table)
-    except TypeError:
-        raise DependenceError(
-            f"The training rows are of type {type(table).__name__}. Pass a data frame, or a mapping of names to "
-            "columns."
-        ) from None
-    eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-    return {name: eager[name].to_numpy() for name in names if name in eager.columns}, eager.columns
-
-
 def _array(name: str, column: Any) -> NDArray[Any]:
     """Return a column as an array in which numbers among texts stay numbers."""
     try:
@@ -164,14 +154,13 @@ def _missing(column: NDArray[Any]) -> int:
         return int(np.sum(np.isnat(column)))
     if column.dtype.kind in "iub":
         return 0
-    return sum(map(_absent, column.tolist()))
-
-
-def _absent(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)  # not-a-number differs from itself
-    except TypeError:  # and nobody knows whether pandas.NA does
-        return True
+    missing = 0
+    for value in column.tolist():
+        try:
+            missing += value is None or bool(value != value)  # not-a-number differs from itself
+        except TypeError:  # and nobody knows whether pandas.NA does
+            missing += 1
+    return missing
 
 
 def _comparable(order: NDArray[Any], name: str) -> tuple[NDArray[Any], float]:

@@ -112,11 +112,17 @@ class Chain:
         result = np.ones((self.states * (self.states - 1) // 2, count))
         leap = np.linalg.matrix_power(self._centred, step)
         block = max(min((1 << 18) // self.states**2, count), 1)
-        powers = _powers(leap, block)  # leap^1 ... leap^block
-        far = np.eye(self.states)
+        powers = leap[None]  # leap^1 ... leap^block, by doubling
+        while len(powers) < block:
+            powers = np.concatenate([powers, powers @ powers[-1]])
+        powers, far = powers[:block], np.eye(self.states)
         for start in range(1, count, block):
-            taken = min(block, count - start)
-            result[:, start : start + taken] = _pair_distances(powers[:taken] @ far)
+            taken, pair = min(block, count - start), 0
+            reached = powers[:taken] @ far
+            for state in range(self.states - 1):  # half the L1 distances of this row and all later ones
+                apart = np.abs(reached[:, state, None, :] - reached[:, state + 1 :, :]).sum(axis=2) / 2.0
+                result[pair : pair + apart.shape[1], start : start + taken] = apart.T
+                pair += apart.shape[1]
             far = powers[-1] @ far
         return result
 
@@ -183,23 +189,6 @@ def _many_steps(steps: NDArray[np.bool_], least: int) -> NDArray[np.bool_]:
     for _ in range(max(least - 1, 0).bit_length()):
         steps = (steps.astype(np.float64) @ steps.astype(np.float64)) > 0
     return steps
-
-
-def _powers(matrix: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Return the first ``count`` powers of a matrix by doubling, shape (count, states, states)."""
-    powers = matrix[None]
-    while len(powers) < count:
-        powers = np.concatenate([powers, powers @ powers[-1]])
-    return powers[:count]
-
-
-def _pair_distances(powers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return half the L1 distances of all pairs of rows, shape (pairs, powers)."""
-    states = powers.shape[1]
-    parts = [
-        np.abs(powers[:, state, None, :] - powers[:, state + 1 :, :]).sum(axis=2) / 2.0 for state in range(states - 1)
-    ]
-    return np.concatenate(parts, axis=1).T if parts else np.ones((0, len(powers)))
 
 
 def stationary_sides(

@@ -86,7 +86,7 @@ class OrderedBetting(GroupBetting):
 
 
 def _upper_end(units: Units, centre: float, stake: float, nats: float, *, tolerance: float = 1e-9) -> float:
-    """Return the smallest mean from which on all are excluded, rounded up, or 1 if none is.
+    """Return the least mean that is excluded with all larger means, rounded up, or 1 if no mean is excluded.
 
     The log capital of each bet is a line in theta: at the centre it is that of `ratio_bets`, and its slope is ``lambda
     n``.

@@ -139,8 +139,16 @@ class Survival(OfScore):
     def curves(self, seen: SeenSurvival, nats: float) -> tuple[Numbers, Numbers]:
         """Return lower and upper limits of survival, valid at all edges at once; shape (intervals,) each."""
         if self.largest is not None:
-            low, high = self._chances_of_groups(seen, nats)
-            return _product(low), _product(high)
+            each = nats + math.log(len(seen.events))
+            planned, units = (one.parts(self.largest) for one in (self.planned, seen))
+            low, high = (
+                [
+                    PartBets(plan, self.scale).ends(unit, each)[end]
+                    for plan, unit in zip(planned[end], units[end], strict=True)
+                ]
+                for end in (0, 1)
+            )
+            return _product(np.array(low)), _product(np.array(high))
         box, side = nats - math.log(_BOX), nats - math.log((1.0 - _BOX) / 2.0)
         most, least = (-np.log(np.maximum(each, _LEAST_CHANCE)) for each in _chances(seen, box))
         edges = range(1, len(least) + 1) if seen.widths is not None else [len(least)]
@@ -149,18 +157,6 @@ class Survival(OfScore):
             for lines, above in ((_concave(seen, least, most), True), (_convex(seen, least, most), False))
         )
         return np.array(lower), np.array(upper)
-
-    def _chances_of_groups(self, seen: SeenSurvival, nats: float) -> tuple[Numbers, Numbers]:
-        each = nats + math.log(len(seen.events))
-        planned, units = (one.parts(self.largest or 1.0) for one in (self.planned, seen))
-        low, high = (
-            [
-                PartBets(plan, self.scale).ends(unit, each)[end]
-                for plan, unit in zip(planned[end], units[end], strict=True)
-            ]
-            for end in (0, 1)
-        )
-        return np.array(low), np.array(high)
 
     def _planned_ends(self, nats: float) -> tuple[float, float]:
         return self.interval(self.planned.times(self.scale), nats)
