@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from everhold.display import Facts
     from everhold.gates.challenge import Verdict
     from everhold.gates.checks import CheckVerdict
-    from everhold.gates.history import GateHistory
+    from everhold.gates.gate import GateHistory
     from everhold.gates.open_challenge import Progress
     from everhold.gates.steps import ChallengeWorth
     from everhold.values.base import Schema

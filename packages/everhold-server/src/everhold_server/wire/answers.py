@@ -48,7 +48,7 @@ _HOMES = (
     "everhold_competitions.leaderboard",
     "everhold_competitions.submission_result",
     "everhold.mechanisms.records",
-    "everhold.gates.history",
+    "everhold.gates.gate",
     "everhold.gates.challenge",
 )
 _WHERE_INSTALLED = ("everhold_privacy.spending", "everhold_privacy.synthetic")

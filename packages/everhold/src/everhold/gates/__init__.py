@@ -2,7 +2,7 @@
 
 Read `gate` and `challenge` first, which are for all gates. `rows` has gates that compare models row by row, of
 `candidates`, and `cases` has gates that compare versions by their results on a test suite. `records` has what ledger
-and folder keep, and `history` what they say.
+and folder keep.
 
 About cases: `results` are the runs, read from `files`, and `units` is what proves a claim about them. `opening` seals
 the claims, `open_challenge` hands out cases, and `checks` compares with a fixed baseline. `steps` says which gains can

@@ -21,7 +21,7 @@ from everhold.display import at_least, left_in_words
 from everhold.errors import EverholdError, QueryRejected
 from everhold.gates.records import CASES, Gates
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.acts import PROMOTED, Accounts
+from everhold.ledger.acts import PROMOTED, Accounts, Arrivals
 from everhold.ledger.store import charged_entries
 from everhold.mechanisms import has_public_levels, those_with
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
@@ -522,6 +522,22 @@ def most_gain(metric: Mapping[str, Any]) -> float | None:
     if metric.get("kind") == SCORE and metric["name"] == "r2":
         return None
     return _width(metric)
+
+
+def bounds_of(gate: GateAccount, number: int, accounts: Accounts) -> dict[str, float | None]:
+    """Return the bounds of a champion's gain over the champion before it, and the least gain over the first one.
+
+    The gain over the first champion is None where gains do not add up.
+
+    Args:
+        gate: Public record of the gate.
+        number: Number of promotions up to this champion, from 1.
+        accounts: The accounts of the ledger.
+    """
+    metric, margin = gate.metric, margin_of(gate)
+    adds = not gate.about_rows and len(metric["better"]) == 1  # all promotions are about the same mean
+    adds = adds and not (about_runs(metric) and accounts.of(Arrivals).arrivals)
+    return {"low": margin, "high": most_gain(metric), "since_first": number * margin if adds else None}
 
 
 def _width(metric: Mapping[str, Any]) -> float:

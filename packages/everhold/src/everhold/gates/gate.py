@@ -7,27 +7,39 @@ the gate's evidence: `everhold.gates.rows`, or `everhold.gates.cases`.
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from everhold.answers import estimand_in_words
 from everhold.arguments import as_whole, brief
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.asking.session import SeesArrivals, current
-from everhold.display import Facts
+from everhold.asking.unsealing import as_row, disclosed
+from everhold.display import Display, Facts, at_least, at_most, left_in_words
 from everhold.errors import QueryRejected
-from everhold.gates.challenge import Verdict, act, described_gate, promotions_of, record_act
-from everhold.gates.history import history_of
+from everhold.gates.challenge import (
+    Verdict,
+    about_runs,
+    act,
+    bounds_of,
+    described_gate,
+    next_nats,
+    promotions_of,
+    record_act,
+)
 from everhold.gates.records import LONGEST_GATE, MOST_CHALLENGES, Gates
 from everhold.ledger.acts import GATE, EntryCounts
+from everhold.ledger.store import all_entries
 from everhold.queries.query import Outdated, QueryPlan
+from everhold.values.units import GAIN_WIDTH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.cases import CaseEvidence
     from everhold.gates.challenge import Evidence, Opening
     from everhold.gates.checks import CheckVerdict
-    from everhold.gates.history import GateHistory
     from everhold.gates.open_challenge import OpenChallenge
     from everhold.gates.results import CaseSuite, VarianceShares
     from everhold.gates.steps import ChallengeWorth
@@ -36,6 +48,61 @@ if TYPE_CHECKING:
     Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
 
 Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class GateHistory(Display):
+    """The champions of a gate in order, with the gain that is proved for each.
+
+    Attributes:
+        gate: Name of the gate.
+        metric: The metric or the claims in words, with guards and their slacks.
+        margin: Each champion is proved better than the one before by more than this, in the metric's units.
+        challenges: Number of challenges answered so far.
+        promotions: Number of promoted challengers. Each promotion cost a surprise.
+        remaining: The budget that is left, by name.
+        nats: ln(1 / level) of the next challenge.
+        about: Words for what the promises are about, if not the population.
+        confidence: Probability with which all intervals hold at once, together with all answers of the holdout.
+        statement: The proved statement in docs/theory on which the promise rests.
+        champions: The first champion and one row for each promotion: ``number``, ``champion`` and ``over`` (SHA-256),
+            ``entry`` of the ledger, ``asked_at`` (UTC), the gain over the champion before in [``low``, ``high``]
+            (``high`` is None for ratios), the least gain over the first champion ``since_first`` (None where gains do
+            not add up), and ``nats``, the ln(1 / level) at which it was proved (None where a query has no level of its
+            own). After an unsealing, also the mean ``gain`` of all reported cases and its lower end ``gain_low``,
+            except for ratios.
+    """
+
+    gate: str
+    metric: str
+    margin: float
+    challenges: int
+    promotions: int
+    remaining: Mapping[str, int]
+    nats: float
+    about: str | None
+    confidence: float
+    statement: str
+    champions: Sequence[dict[str, Any]]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return one row for each champion."""
+        return [dict(row) for row in self.champions]
+
+    def explain(self) -> str:
+        """Explain in words which gains are proved and how much budget they cost."""
+        last = self.champions[-1]
+        since = last["since_first"]
+        most = " or more" if last["high"] is None else f" to {at_most(last['high'])}"
+        total = (
+            "" if since is None else f" The present champion is better than the first one by {at_least(since)}{most}."
+        )
+        return (
+            f"{self.promotions} of {self.challenges} challenges were promoted. Each champion is better than the one "
+            f"before by more than {at_least(self.margin)}, by {self.metric}. All of this holds at once with "
+            f"probability {100.0 * self.confidence:.8g}% (statement {self.statement}).{total} Kept challengers prove "
+            f"nothing. {left_in_words(self.remaining)} left. {estimand_in_words(self.about)}"
+        ).strip()
 
 
 class Gate(SeesArrivals):
@@ -247,7 +314,30 @@ class Gate(SeesArrivals):
     @current
     def history(self) -> GateHistory:
         """Return all champions with the intervals of their gains, and the budget spent on them."""
-        return history_of(self._evidence.answering(self._executor.ledger.head()), self.name)
+        head = self._executor.ledger.head()
+        executor, gate = self._evidence.answering(head), self._evidence.gate_at(head)
+        said, limits = described_gate(gate), {} if gate.limit is None else {"challenges": gate.left}
+        first: dict[str, Any] = {
+            "number": 0, "champion": gate.first, "over": None, "entry": None, "asked_at": None, "low": None,
+            "high": None, "since_first": None, "nats": None,
+        }  # fmt: skip
+        told = disclosed(all_entries(executor.ledger)) if head.accounts.closed else {}
+        champions = [first]
+        for number, entry in enumerate(promotions_of(executor, self.name)[: gate.promotions], 1):
+            width = float(entry.description.get(GAIN_WIDTH, 1.0))
+            ends = as_row(entry, told[entry.sequence])[:2] if entry.sequence in told else ()
+            champions.append({
+                **first, "number": number, "champion": entry.description["challenger"],
+                "over": entry.description["champion"], "entry": entry.sequence, "asked_at": entry.asked_at,
+                **bounds_of(gate, number, head.accounts), "nats": entry.answer.get("node", {}).get("nats"),
+                **{name: width * end for name, end in zip(("gain", "gain_low"), ends, strict=False)},
+            })  # fmt: skip
+        return GateHistory(
+            gate=self.name, metric=said["metric"], margin=said["margin"], challenges=gate.challenges,
+            promotions=gate.promotions, remaining={**executor.remaining(head.state), **limits},
+            nats=next_nats(executor.mechanism, executor.state_from(head.state)), about=about_runs(gate.metric),
+            confidence=executor.promise.confidence, statement=executor.promise.statement, champions=champions,
+        )  # fmt: skip
 
     @property
     @current

@@ -15,12 +15,22 @@ from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.session import CaseClaims
 from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
 from everhold.gates.cases import CaseEvidence
-from everhold.gates.challenge import MISSING, NEW_CASES, NEW_RUNS, Opening, check_gates, claims_in_words, described_gate
+from everhold.gates.challenge import (
+    MISSING,
+    NEW_CASES,
+    NEW_RUNS,
+    Opening,
+    about_runs,
+    bounds_of,
+    check_gates,
+    claims_in_words,
+    described_gate,
+)
 from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
-from everhold.gates.history import certified_gates, completions_of
-from everhold.gates.records import GateAccount, Gates, baseline_file
+from everhold.gates.records import COMPLETED, GateAccount, Gates, baseline_file
 from everhold.gates.results import CaseSuite, limits_for, metrics_for, runs_by_case, warn_of_copies
 from everhold.gates.rows import open_row_gate, rows_left
+from everhold.ledger.store import all_entries
 from everhold.sealing.configuration import GROWS
 
 if TYPE_CHECKING:
@@ -67,8 +77,31 @@ class HoldoutGates(HoldoutAccessor):
         return {"gates": gates} if gates else {}
 
     def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
-        """Return all gates with their promotions, for the certificate."""
-        gates = certified_gates(head.accounts, counts.promotions, completions_of(self._executor, head.accounts))
+        """Return all gates with their promotions, for the certificate. Margins and gains are in the metric's units."""
+        known, completed = head.accounts.of(Gates).by_name, dict[str, list[dict[str, Any]]]()
+        if any(gate.completions for gate in known.values()):
+            for entry in all_entries(self._executor.ledger):
+                if entry.answer["source"] == COMPLETED:
+                    facts = {"entry": entry.sequence, **{name: entry.description[name] for name in ("arrived", "rows")}}
+                    completed.setdefault(entry.description["gate"], []).append(facts)
+        gates = []
+        for gate in known.values():
+            said, about = described_gate(gate), about_runs(gate.metric)
+            promotions = enumerate(counts.promotions.get(gate.name, []), 1)
+            certified: dict[str, Any] = {
+                name: said[name] for name in ("gate", "metric", "margin", "limit", "challenges")
+            }
+            if about:
+                certified["metric"] += f"; about {about}"
+            certified["first"] = gate.first
+            certified["promotions"] = [
+                {**step, **bounds_of(gate, number, head.accounts)} for number, step in promotions
+            ]  # fmt: skip
+            if gate.name in completed:
+                certified["completed"] = completed[gate.name]
+            if gate.checks:
+                certified["checks"] = {"made": gate.checks, "charged": gate.marks}
+            gates.append(certified)
         return {"gates": gates} if gates else {}
 
 

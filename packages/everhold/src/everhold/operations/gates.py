@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from everhold.display import Facts
     from everhold.gates.challenge import Verdict
     from everhold.gates.checks import CheckVerdict
-    from everhold.gates.gate import Gate
-    from everhold.gates.history import GateHistory
+    from everhold.gates.gate import Gate, GateHistory
     from everhold.gates.open_challenge import OpenChallenge, Progress
     from everhold.gates.steps import ChallengeWorth
 

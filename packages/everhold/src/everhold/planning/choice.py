@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.dependence import require_listed
@@ -229,7 +229,7 @@ class ThreeWays(Display):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row for each line."""
-        return [{"way": line.way, "when": line.when, "within": line.within} for line in self.lines]
+        return [asdict(line) for line in self.lines]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain data."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_float, as_whole, brief
@@ -86,11 +86,7 @@ class Widths(Display):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row for each line."""
-        return [
-            {"query": x.query, "at": x.at, "surprises": x.surprises, "confirmed": x.confirmed,
-             "released": x.released, "unsealed": x.unsealed}
-            for x in self.lines
-        ]  # fmt: skip
+        return [asdict(line) for line in self.lines]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain data."""
@@ -374,7 +370,7 @@ class Steps(Display):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row for each number of promotions."""
-        return [{"promotions": x.promotions, "step": x.step, "step_by_bets": x.step_by_bets} for x in self.lines]
+        return [asdict(line) for line in self.lines]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain data."""
@@ -434,8 +430,8 @@ class GrowthPlan(Display):
     def explain(self) -> str:
         """Explain the columns in words."""
         return (
-            f"half-widths at a true value of {self.at:g}, where 'static' is unsealed as if the rows of the first "
-            "month were all"
+            f"Half-widths at a true value of {self.at:g}. The column 'static' has those after unsealing if no more "
+            "rows arrive than in the first month."
         )
 
     def chart(self) -> alt.LayerChart:
