@@ -665,7 +665,13 @@ class Crossing:
         numbers = np.bincount(cells.codes).astype(np.float64)
         lopsided = float(np.mean(sums**3)) if third is None else third
         cumulant = 8.0 * cube + 4.0 * lopsided**2 * float(np.sum(numbers * (numbers - 1.0)))
-        return Shared(claimed, products / left, _tail(products, 2.0 * square, cumulant))
+        if not square > 0.0:
+            return Shared(claimed, products / left, 1.0)
+        spread = math.sqrt(2.0 * square)  # of a shifted gamma law with these cumulants
+        skew, deviation = cumulant / spread**3, products / spread
+        # a law that is more skewed than one square has most of its mass below the mean: both are looked at
+        p_value = max(_gamma_tail(min(skew, _MOST_SKEW), deviation), _gamma_tail(skew, deviation))
+        return Shared(claimed, products / left, p_value)
 
     def _crossed_traces(self, sums: NDArray[np.float64]) -> tuple[float, float]:
         """Return the traces of ``A A`` and ``A A A`` where some units have several values of the column."""
@@ -714,16 +720,6 @@ def _nested_traces(sums: NDArray[np.float64], codes: NDArray[np.int64]) -> tuple
     """Return the traces of ``A A`` and ``A A A`` for a column that has one value for each unit."""
     second, fourth, sixth = (np.bincount(codes, weights=sums**power) for power in (2, 4, 6))
     return float(np.sum(second**2 - fourth)), float(np.sum(second**3 - 3.0 * second * fourth + 2.0 * sixth))
-
-
-def _tail(seen: float, variance: float, third: float) -> float:
-    """Return the probability of at least `seen` for a shifted gamma variable of mean 0, with the given cumulants."""
-    if not variance > 0.0:
-        return 1.0
-    spread = math.sqrt(variance)
-    skew, deviation = third / (variance * spread), seen / spread
-    # a law that is more skewed than one square has most of its mass below the mean: both are looked at
-    return max(_gamma_tail(min(skew, _MOST_SKEW), deviation), _gamma_tail(skew, deviation))
 
 
 def _gamma_tail(skew: float, deviation: float) -> float:

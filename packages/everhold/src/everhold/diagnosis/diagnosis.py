@@ -310,9 +310,13 @@ def warn_of_whole_groups(columns: Sequence[str], diagnosis: Diagnosis) -> None:
         columns: Columns of such groups, the largest groups first.
         diagnosis: What the training rows show. A group about which the diagnosis itself warns is not named again.
     """
-    said = any(found.apart and found.role == "group" for found in diagnosis.suspects)
-    wanted = [name for name in columns if name not in diagnosis.independent and not _covered(name, diagnosis)]
-    if said or not wanted or diagnosis.promised is None:
+    if diagnosis.promised is None or any(found.apart and found.role == "group" for found in diagnosis.suspects):
+        return
+    shares = {found.column: found.share for found in reversed(diagnosis.findings) if found.sizes}
+    wanted = [name for name in columns if name not in diagnosis.independent]
+    if diagnosis.declared.group_column is None:  # the declaration may allow for as much as groups of a column can do
+        wanted = [name for name in wanted if LESS_WORTH * diagnosis.promised * shares.get(name, 0.0) <= 1.0]
+    if not wanted:
         return
     named, others = wanted[0], ", ".join(map(repr, wanted[1:4]))
     text, for_shell = (
@@ -323,14 +327,6 @@ def warn_of_whole_groups(columns: Sequence[str], diagnosis: Diagnosis) -> None:
         for shell, declare in ((False, f"dependence=eh.Groups({named!r})"), (True, f"--groups {shlex.quote(named)}"))
     )  # fmt: skip
     warn_caller(DependenceWarning(text, for_shell=for_shell))
-
-
-def _covered(column: str, diagnosis: Diagnosis) -> bool:
-    """Return whether the declared model already allows for as much dependence as groups of this column can have."""
-    if diagnosis.declared.group_column is not None or diagnosis.promised is None:
-        return False
-    shares = [found.share for found in diagnosis.findings if found.column == column and found.sizes]
-    return bool(shares) and LESS_WORTH * diagnosis.promised * shares[0] > 1.0
 
 
 def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) -> None:

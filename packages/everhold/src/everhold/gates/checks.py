@@ -303,9 +303,13 @@ def markdown_of(verdict: Verdict | CheckVerdict, status: Mapping[str, Any]) -> s
     if sees is not None or status.get("provable"):
         step = "ratios, by how far cases spread" if sees is None else f"a gain of {sees:.3g} or more"
     claims = _escaped(status["metric"].removeprefix("cases: "))
+    low, high = said["low"], said["high"]  # nothing that was not proved is told
+    told = "nothing is told" if high is None else f"{at_most(high)} or less"
+    if low is not None:
+        told = f"more than {at_least(low)}" + ("" if high is None else f", and at most {at_most(high)}")
     rows = [
         ("claims", f"{claims}, margin {said.get('margin', status['margin']):g}"),
-        ("difference", _interval(said["low"], said["high"])),
+        ("difference", told),
         ("population", str(status.get("population"))),
         ("cases and runs", f"{status.get('cases')} and {status.get('runs')}"),
         ("promotions so far", f"{status['promotions']} of {status['challenges']} challenges"),
@@ -345,13 +349,6 @@ _MEANING = {
     "undecided": "Nothing is proved: this version may be as good as the baseline, or worse.",
     "refused": "The budget does not pay for another verdict. Nothing was charged.",
 }
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    """Return the proved bounds of a difference in words. Nothing that was not proved is told."""
-    if low is None:
-        return "nothing is told" if high is None else f"{at_most(high)} or less"
-    return f"more than {at_least(low)}" + ("" if high is None else f", and at most {at_most(high)}")
 
 
 def _escaped(text: str) -> str:

@@ -166,8 +166,9 @@ def play(policy: Policy, world: World, *, challenges: int, confidence: float = 0
             promoted |= (taken := gate.promotes(found, results))
         else:
             taken = bool(gains.mean() > 0.0)
-            if taken and policy.takes == "t-test":
-                taken = _t_test(gains) < _T_LEVEL
+            if taken and policy.takes == "t-test":  # one-sided; of equal gains nothing is proved
+                spread = float(gains.std(ddof=1)) / math.sqrt(len(gains)) if len(gains) > 1 else 0.0
+                taken = spread > 0.0 and scipy.special.stdtr(len(gains) - 1, -gains.mean() / spread) < _T_LEVEL
         if taken:
             wrong += world.quality(changed) <= world.quality(logits) and not policy.open
             logits, results = changed, found
@@ -176,12 +177,6 @@ def play(policy: Policy, world: World, *, challenges: int, confidence: float = 0
         wrong = int(promoted and world.quality(logits) <= world.quality(world.start))
         logits = logits if promoted else world.start
     return SimulatedNight(world.quality(world.start), world.quality(logits), int(wrong), promoted)
-
-
-def _t_test(gains: NDArray[np.float64]) -> float:
-    """Return the one-sided p value of a positive mean gain, which is 1 if all gains are equal."""
-    spread = float(gains.std(ddof=1)) / math.sqrt(len(gains)) if len(gains) > 1 else 0.0
-    return float(scipy.special.stdtr(len(gains) - 1, -gains.mean() / spread)) if spread else 1.0
 
 
 def compare_policies(

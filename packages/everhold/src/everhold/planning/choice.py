@@ -104,7 +104,11 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
         return
     radius, expected = mechanism.promise().radius, mechanism.expected_radius(USUAL_VALUE, alike)
     allowed = "eh.Planning(allow_vacuous=True) (--allow-vacuous)"
-    needed, groups = _rows_needed(mechanism, alike), sum(number for _, number in mechanism.dependence.unit_counts)
+    needed, groups = None, sum(number for _, number in mechanism.dependence.unit_counts)
+    if mechanism.dependence.independent or mechanism.dependence.in_groups:  # rows in groups like those that are sealed
+        request = replace(PlanRequest.of(mechanism), alike=alike)
+        below = math.nextafter(least_vacuous(USUAL_VALUE), 0.0)
+        needed = rows_needed_by(mechanism.name, request, below, at=USUAL_VALUE)
     if mechanism.dependence.in_groups:
         more = "seal more groups, and train on more of them"
         if needed is not None:
@@ -155,17 +159,6 @@ def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
             shell = "".join(f" --{each} {number}" for each, number in requested.items())
             call = f"mechanism={name!r}{python} (--mechanism {name}{shell})"
             yield f"{call}, {', '.join(filter(None, (how, said)))}"
-
-
-def _rows_needed(mechanism: Mechanism, alike: float | None) -> int | None:
-    """Return the number of rows for which the same plan gives a useful radius, or None if it is not known.
-
-    Rows come in groups like those of the sealed rows, where there are groups. Other models are bound to these rows.
-    """
-    if not (mechanism.dependence.independent or mechanism.dependence.in_groups):
-        return None
-    request = replace(PlanRequest.of(mechanism), alike=alike)
-    return rows_needed_by(mechanism.name, request, math.nextafter(least_vacuous(USUAL_VALUE), 0.0), at=USUAL_VALUE)
 
 
 def warn_of_weak_promise(mechanism: Mechanism, alike: float | None = None) -> None:

@@ -182,18 +182,18 @@ def _comparable(order: NDArray[Any], name: str) -> tuple[NDArray[Any], float]:
         return np.array(values, dtype="datetime64[us]"), 1e-6
     aware = {getattr(value, "tzinfo", None) is not None for value in values}
     if len(aware) == 1 and all(isinstance(value, datetime.date) for value in values):
-        return np.array([_microseconds(value) for value in values], dtype=np.int64), 1e-6
+        since = []  # 1970, in microseconds, in UTC if there is a zone
+        for value in values:
+            if isinstance(value, datetime.datetime):
+                start = datetime.datetime(1970, 1, 1, tzinfo=value.tzinfo and datetime.UTC)
+                since.append((value - start) // _MICROSECOND)
+            else:
+                since.append((value - datetime.date(1970, 1, 1)) // _MICROSECOND)
+        return np.array(since, dtype=np.int64), 1e-6
     raise DependenceError(
         f"The column {name!r} holds texts or values of several types, which do not put rows in order. Make it a "
         "column of numbers, dates or times."
     )
-
-
-def _microseconds(when: datetime.date) -> int:
-    """Return the microseconds since 1970 of a date, or of a time with or without a zone."""
-    if not isinstance(when, datetime.datetime):
-        return (when.toordinal() - datetime.date(1970, 1, 1).toordinal()) * 86_400_000_000
-    return (when - datetime.datetime(1970, 1, 1, tzinfo=when.tzinfo and datetime.UTC)) // _MICROSECOND
 
 
 def _codes(column: NDArray[Any], name: str) -> NDArray[np.int64]:
