@@ -447,7 +447,9 @@ class OutputCandidate(Candidate):
 
         The predictions have the shape (rows,) or (rows, classes), and are secret.
         """
-        return Champion(self.bound.query, self.reader.models[0].read(rows, sealed=True), self.training, self.predictions)
+        return Champion(
+            self.bound.query, self.reader.models[0].read(rows, sealed=True), self.training, self.predictions
+        )
 
     def against(self, champion: Champion, metric: GateMetric, compiler: QueryCompiler) -> Gain:
         """Return how the gain is computed and bounded, planned from training rows or public predictions."""
