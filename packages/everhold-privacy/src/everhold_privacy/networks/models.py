@@ -20,7 +20,6 @@ from everhold.errors import DependenceError
 from everhold_privacy.leakage import LeakageCurve
 from everhold_privacy.networks.bounds import NetworkBounds, NetworkParts, bayesian_changes
 from everhold_privacy.networks.factors import Factor, FactorModel
-from everhold_privacy.networks.pyagrum_tables import factor_list, node_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -33,6 +32,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     States = int | Sequence[Any]
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 
 WORDS_OF_TRAINING = {("training", "independent"): "independent of all sealed rows"}
@@ -472,7 +474,15 @@ class BayesianNetwork(Network):
 
         ``BayesianNetwork.from_pyagrum(pyagrum.loadBN("network.bif"))`` reads a file.
         """
-        return cls(node_tables(network), **settings)
+        _expect_methods(network, "pyagrum.BayesNet", "names", "cpt")
+        nodes: dict[str, tuple[States, Sequence[str], ArrayLike]] = {}
+        for name in sorted(network.names()):
+            own, *parents = network.cpt(name).names
+            table = _tensor_table(network.cpt(name), (*parents, own))
+            sums = table.sum(axis=-1, keepdims=True)
+            table = np.where(np.abs(sums - 1.0) <= _ROUNDED, table / sums, table)
+            nodes[name] = table.shape[-1], parents, table
+        return cls(nodes, **settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data with names, states, parents by number, and each different table once."""
@@ -558,7 +568,11 @@ class MarkovNetwork(Network):
     @classmethod
     def from_pyagrum(cls, network: Any, **settings: Unpack[NodeSettings]) -> Self:
         """Convert a ``pyagrum.MarkovRandomField``, whose variables become the nodes."""
-        return cls(*factor_list(network), **settings)
+        _expect_methods(network, "pyagrum.MarkovRandomField", "names", "variable", "factors", "factor")
+        states = {name: network.variable(name).domainSize() for name in sorted(network.names())}
+        scopes = [tuple(network.factor(nodes).names) for nodes in network.factors()]
+        factors = [(s, _tensor_table(network.factor({network.idFromName(n) for n in s}), s)) for s in sorted(scopes)]
+        return cls(states, factors, **settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data with names, states, nodes of factors by number, and each different table once."""
@@ -574,3 +588,20 @@ class MarkovNetwork(Network):
         ]
         states = dict(zip(names, map(operator.index, data["states"]), strict=True))
         return cls(states, factors, **settings_of(data))
+
+
+_ROUNDED = 2e-3  # by which sums of probabilities may miss 1, because files round them
+
+
+def _expect_methods(given: Any, what: str, *methods: str) -> None:
+    """Raise DependenceError unless an object has the methods of a kind of model."""
+    if isinstance(given, type) or not all(callable(getattr(given, method, None)) for method in methods):
+        kind = f"The class {given.__name__}" if isinstance(given, type) else f"An object of type {type(given).__name__}"
+        raise DependenceError(f"{kind} was passed. Pass a {what}.")
+
+
+def _tensor_table(tensor: Any, order: Sequence[str]) -> NDArray[np.float64]:
+    """Return a tensor of pyAgrum as an array with axes in the given order of names."""
+    names = list(reversed(tensor.names))
+    values = np.asarray(tensor.toarray(), dtype=np.float64)
+    return values.transpose([names.index(name) for name in order])
