@@ -134,7 +134,7 @@ class Moment:
 
     Attributes:
         reported: Score of the kept model on the judge's own rows. None if it is not told.
-        promoted: Whether this very proposal was taken.
+        promoted: Whether the judge accepted the proposal of this moment.
     """
 
     judge: str

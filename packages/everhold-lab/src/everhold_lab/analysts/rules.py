@@ -32,10 +32,10 @@ _GOLDEN = 0x9E3779B97F4A7C15
 def row_keys(*columns: ArrayLike) -> NDArray[np.uint64]:
     """Return a hash for each row, computed from columns that identify or describe it, shape (rows,).
 
-    Rows that are equal in all columns get the same key, so that a rule says the same of them, in any table.
+    Rows that are equal in all columns get the same key, in any table, so a rule predicts the same for them.
 
     Args:
-        *columns: Each of shape (rows,), numbers or texts; compared as text.
+        *columns: Columns of numbers or texts, each of shape (rows,). Values are compared as texts.
 
     Raises:
         ValueError: If there is no column, or they are not of the same length.
@@ -175,18 +175,19 @@ class RunningVote:
 class CrowdAnalyst(Analyst):
     """Several analysts with separate rules who take turns and share answers. The best vote of all is claimed.
 
-    A number of members means so many climbers. In each turn every one of them has a few of his own rules scored, all in
-    one batch, and submits one vote, all in one batch. He sees the answers about his own rules, and the public
-    leaderboard: the best vote so far and its score. His vote is that one with his own rules in his own words, by the
-    log-odds of their scores. So nobody asks more than a few queries, and nobody sees the answers of another one, but
-    the vote at the top has been fitted to the sealed rows by everyone who was ever there; and being the best of many
-    is luck by itself.
+    If `members` is a number, the members are that many hill climbers. In each turn every member asks for the scores of
+    a few of its own rules, and then submits one vote. A member sees the answers about its own rules, and the public
+    leaderboard, which shows the best vote so far and its score. Its vote is the public vote, in which its own rules get
+    the log-odds of their scores as weights. So no member asks more than a few queries or sees the answers of another
+    member. But all members that led the board have fitted the best vote to the sealed rows, and choosing the best of
+    many votes is itself overfitting.
 
-    A tuple of analysts plays as they are, each with an equal share of the rules, in turns of one claim each.
+    If `members` is a tuple of analysts, each of them gets an equal share of the rules, and they take turns of one claim
+    each.
 
     Attributes:
         members: Number of climbers, or the analysts.
-        rules_per_turn: Rules that each climber has scored in each turn; has no meaning for other analysts.
+        rules_per_turn: Rules that each climber asks about in each turn. Other analysts ignore it.
 
     Source: the setting of competitions, Blum and Hardt 2015 and Dwork et al. 2015 (Science); the strategy is ours.
     """

@@ -124,14 +124,16 @@ class HillClimbingAnalyst(Analyst):
     """Analyst who boosts: every random rule votes with the log-odds of its score, round after round.
 
     On exact scores the vote learns the sealed labels themselves: with k rules and n rows it separates them like a
-    signal of strength ``sqrt(k / n)``, although no rule knows anything about the population. Nobody has to mean harm:
-    to score many, keep what scored well, combine, and report the best is what leaderboards and automatic searches do.
+    feature whose effect is ``sqrt(k / n)``, although no rule knows anything about the population. This needs no bad
+    intention: leaderboards and automatic searches also score many candidates, keep and combine those that scored well,
+    and report the best.
 
     Attributes:
         rules_per_round: Rules that are scored between two votes.
         log_odds: ln(P[no] / P[yes]) of the label, as known beforehand; 0 for a fair label.
-        guess: Sent along with every rule; None leaves guessing to the training rows. At the edge of what a mechanism
-            confirms, every confirmation tells on which side the sealed score lies.
+        guess: Guess that is sent with every rule. If it is None, guesses come from the training rows. If it is the
+            largest guess that a mechanism confirms for a score of 1/2, each confirmation tells on which side of 1/2 the
+            sealed score lies.
 
     Source: the boosting attack of Blum and Hardt 2015 (The Ladder), with weights in place of a majority.
     """
@@ -169,16 +171,16 @@ def log_odds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 class GreedySelectionAnalyst(Analyst):
     """Analyst who selects features greedily by their score on the holdout.
 
-    First every rule is scored. Then rules join the vote one at a time, with a voice as strong as their score is far
-    from 1/2, and against what they say where it is below. At each step the vote is asked anew with each of the next few
-    rules in order of strength, and the one with the highest reported score joins. The others are tried again at the
-    next step.
+    First every rule is scored. Then rules join the vote one at a time. The weight of a rule is the distance of its
+    score from 1/2, with a negative sign if the score is below 1/2. At each step the analyst asks for the score of the
+    vote with each of the next few rules, in order of absolute weight. The rule with the highest reported score joins,
+    and the others are tried again at the next step.
 
-    It overfits twice: rules are sorted by their luck on the sealed rows, and among them those are taken that correct
-    the vote exactly where it is still wrong about these rows.
+    It overfits twice: rules are sorted by how well they fit the sealed rows by chance, and those rules are taken that
+    correct the vote's remaining errors on these rows.
 
     Attributes:
-        most_tries: Votes that are asked at most.
+        most_tries: Largest number of votes that the analyst asks about.
         width: Rules that are tried in each step.
 
     Source: forward selection, with the sorted start of the feature selection experiment of Dwork et al. 2015 (Science).
@@ -233,11 +235,12 @@ class BoostingAnalyst(Analyst):
     submission depends on answers. On exact scores of fair labels the vote of k rules scores about
     ``1/2 + sqrt(k / (2 n)) / pi`` for k much less than the n rows.
 
-    Where the board shows the best score so far, as a Ladder does, every submission after a lucky one seems better than
-    chance. ``improving`` keeps only those with which the board went up.
+    If the board shows the best score so far, as a Ladder does, every submission after a lucky one seems better than
+    chance. ``improving`` keeps only submissions that raised the shown score.
 
     Attributes:
-        improving: Keep a submission only if its shown score also beats all shown before; for boards of the best so far.
+        improving: Whether a submission is kept only if its shown score is higher than all scores shown before. For
+            boards that show the best score so far.
 
     Source: Blum and Hardt 2015 (The Ladder), section 4; a score of exactly 1/2 does not vote, a tie is a no.
     """
@@ -338,10 +341,10 @@ _VOICES = (-1, 0, 1)
 class OptimisingAnalyst(Analyst):
     """Analyst who lets Optuna's TPE sampler choose which rules vote, to raise the reported score.
 
-    This is what automatic tuning does with a test set that answers: nobody looks at a single score. The rules come in
-    groups, one study for each: every rule of the group votes yes, no or not at all, on top of the best vote of the
-    studies before, and the best vote of all goes on into the next study. Rules are never scored alone; each
-    query is a vote. (One study over all rules at once finds much less with as many queries.)
+    This is automatic tuning with a test set as the objective: nobody looks at a single score. The rules are in groups,
+    with one study of Optuna for each group. In a study every rule of the group votes yes, no or not at all, in addition
+    to the best vote of earlier studies. The best vote of all is the start of the next study. Rules are never scored
+    alone; each query is a vote. (One study over all rules at once finds much less with as many queries.)
 
     Attributes:
         rules_per_study: Rules that are tuned together.

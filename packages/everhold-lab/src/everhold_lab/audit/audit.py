@@ -173,9 +173,9 @@ class GameTerms(TypedDict, total=False):
     """Options of the games of an audit.
 
     Attributes:
-        mechanisms: Names; all that promise something by default.
+        mechanisms: Names of mechanisms. By default all mechanisms that promise something for the request.
         analysts: Names, see `ANALYSTS` and `MORE_ANALYSTS`.
-        runs: Games of each analyst against each mechanism; 100 by default.
+        runs: Games of each analyst against each mechanism, 100 by default.
         seed: Seed of the first game. Each later game has the next seed.
         progress: Function that is called with the number of finished games and the number of all games.
     """

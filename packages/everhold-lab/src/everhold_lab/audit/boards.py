@@ -37,7 +37,7 @@ class BareBoard:
     """Board that reports plain averages over its rows. On fresh rows, these averages serve as the truth.
 
     Args:
-        keys: One for each row of the test set, or of the fresh rows, shape (rows,).
+        keys: Key of each row of the test set, or of the fresh rows, shape (rows,).
         labels: Labels that the rules guess, shape (rows,).
         rules: Number of random rules.
         seed: Seed of the random rules. The same seed gives the same rules.
@@ -94,8 +94,8 @@ class _Predicted(_Seeded, total=False):
 class HoldoutBoard:
     """Board whose scores are answers of a sealed holdout with a label of two values.
 
-    A rule is asked as the accuracy of what it says of each sealed row. Training rows make the guesses; without any,
-    1/2 is guessed where the mechanism needs a guess.
+    A score is the answer to the query "accuracy of this rule's predictions". Guesses are computed from the training
+    rows. If there are none and the mechanism needs a guess, the guess is 1/2.
 
     Args:
         holdout: The holdout; it was created with a label.
@@ -103,8 +103,8 @@ class HoldoutBoard:
         training_keys: One key for each training row, shape (rows,). None to play without training rows.
         rules: Number of random rules.
         advance: Called with the number of queries after each batch.
-        **predicted: ``seed``: which rules. ``classes``: the labels that no and yes of a rule mean; by default 0 and 1,
-            or false and true.
+        **predicted: ``seed`` of the random rules, and ``classes``, the two label values that a rule predicts for no and
+            yes (by default 0 and 1, or false and true).
 
     Attributes:
         rule_answers: Answers about rules, in the order of the rules.
@@ -244,8 +244,8 @@ class CopiedInGroups(Population):
     """Population of groups of equal size. A row has its group's record with some probability, else its own record.
 
     Attributes:
-        share: Probability of a row to carry its group's record instead of one of its own; two rows of a group are equal
-            with probability ``share^2``, beside chance.
+        share: Probability that a row carries its group's record instead of a record of its own. Two rows of a group
+            carry the same record with probability ``share^2``.
     """
 
     size: int
@@ -273,12 +273,12 @@ class CopiedInGroups(Population):
 class CopiedInOrder(Population):
     """Population of rows in order. A row repeats the row before it with some probability, as a Markov chain.
 
-    Its states are all points and labels. A chain of two states with the same correlation concentrates alike and forgets
-    as fast, but two of its states are equal half of the time and leak nothing to each other: declared for these rows,
-    it would promise too much by a factor of two in the leakage.
+    The states of the chain are all pairs of a point and a label. A chain of two states with the same correlation has
+    the same concentration and the same distances between its rows. But its rows are equal half of the time by chance,
+    so its leakage is half as large. If such a chain were declared for these rows, the promise would be too strong.
 
     Attributes:
-        correlation: Probability to repeat; it is also the correlation of successive labels.
+        correlation: Probability that a row repeats the row before it. It is also the correlation of successive labels.
     """
 
     correlation: float
@@ -299,9 +299,9 @@ class CopiedInOrder(Population):
 class CopiedInFamilies(Population):
     """Population of families whose children inherit one of the mother's two haplotypes.
 
-    A record is a haplotype: a block of a chromosome that is handed down whole. Mother and father carry their own
-    mother's, which nobody else in the sample does. A child carries one of its mother's two, each with probability 1/2,
-    as Mendel has it; so it equals its mother's own with probability 1/2, and two children equal each other as often.
+    A record is a haplotype, a block of a chromosome that is inherited as a whole. The haplotypes of mother and father
+    are carried by no other family. A child carries one of its mother's two haplotypes, each with probability 1/2. So a
+    child carries the same record as its mother with probability 1/2, and so do two children of one mother.
 
     Attributes:
         children: Children of each family.

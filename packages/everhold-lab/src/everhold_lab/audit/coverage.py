@@ -87,7 +87,8 @@ class CubeBoard:
         noise: Noise that the mechanism draws.
         rules: Number of parity rules, fewer than points of the cube.
         labels: Generator of the labels.
-        radius: Claimed in place of the mechanism's own intervals; to see what happens without protection.
+        radius: Half-width that is claimed in place of the mechanism's own intervals, to measure what happens without
+            protection.
         population: Population from which the sealed rows and the training rows are drawn independently. By default,
             every point of the cube is one row of each set.
     """
@@ -194,8 +195,8 @@ def _procedure_of(mechanism: Mechanism) -> OfMeans | None:
 def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> float | None:
     """Return the greatest guess that a sealed mean of 1/2 confirms, at which replies tell most.
 
-    None where guesses are not checked. This is the greatest guess for the first query. With a slack, later queries have
-    others.
+    Return None if the mechanism checks no guesses. The result is for the first query. If the mechanism has a slack, the
+    greatest guess of later queries is another one.
 
     Args:
         mechanism: The mechanism whose checks of guesses are attacked.

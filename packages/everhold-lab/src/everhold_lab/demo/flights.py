@@ -293,9 +293,9 @@ def _ratio(products: float, pairs: float) -> float | None:
 def with_departures(flights: Flights) -> Flights:
     """Return the flights with a column of the hour at the airport, and training flights of other hours only.
 
-    A group must not have flights on both sides: a training flight of a sealed hour tells about that hour. Training
-    flights come hour by hour, the hours in a fixed random order, so that a cut between them parts hours, too. Fresh
-    flights are the flights of all hours without training flights.
+    No group may have both training and sealed flights, because a training flight of a sealed hour reveals something
+    about this hour. Training flights are sorted by hour, with the hours in a fixed random order, so that folds of
+    cross-validation separate hours as well. Fresh flights are the flights of all hours without training flights.
     """
     named = [replace(part, table=_named(part)) for part in (flights.sealed, flights.training, flights.fresh)]
     sealed, training, fresh = named

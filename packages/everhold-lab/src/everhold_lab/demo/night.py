@@ -69,11 +69,12 @@ class Night:
 
     Attributes:
         rows: Sealed rows; the bare test set has the same ones.
-        fresh: Rows that judge the judges.
+        fresh: Fresh rows, on which the true accuracy of the kept models is measured.
         features: Number of features of a row. Only the first few have an effect.
-        matter: What these add to the score that decides the label.
-        proposals: Models that the agent makes up.
-        ideas: Share of them that are an idea; all others patch a special case.
+        matter: Effects of the first features on the score that decides the label. All other features have no effect.
+        proposals: Number of models that the agent proposes.
+        ideas: Share of proposals that give a feature the weight that the training rows suggest. All others invert the
+            prediction where a feature lies in a small window.
     """
 
     rows: int = 2_500

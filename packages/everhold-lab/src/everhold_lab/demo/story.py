@@ -155,8 +155,9 @@ def _sealed(
 ) -> Holdout:
     """Seal the flights for one analyst, and return the holdout. No analyst sees answers of another.
 
-    Flights of one day resemble each other, and everhold warns of that. Here the population is this one year, whose
-    flights were drawn at random: what the flights of a day share belongs to it.
+    Flights of one day resemble each other, and everhold warns about it. The warning is silenced, because the population
+    here is this one year, from which the sealed flights were drawn at random: what flights of one day share is part of
+    this population.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DependenceWarning)

@@ -54,7 +54,7 @@ class Experiment(ABC):
     Attributes:
         name: Name of the experiment on the command line.
         title: Title of the experiment in reports.
-        source: The paper and figure that it follows, or what of ours it shows.
+        source: The paper and figure that it follows, or the part of everhold that it measures.
         about: Paragraph on what the experiment does and what it shows.
         repetitions: Default number of repetitions of each setting.
     """
@@ -220,7 +220,8 @@ def promises_kept(
 ) -> dict[str, bool]:
     """Return the findings on whether promises were kept, over all games and for the worst kind of game.
 
-    A promise of one mechanism that is always broken would be lost among the games of many that keep theirs.
+    The worst kind of game is judged by itself, because a mechanism that always breaks its promise would hardly be
+    visible among the games of many mechanisms that keep theirs.
 
     Args:
         games: For every game its kind, and whether it broke a promise.

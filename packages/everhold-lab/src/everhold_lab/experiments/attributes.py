@@ -125,7 +125,8 @@ def draw_columns(law: AttributeLaw, *, rows: int, chosen: Iterable[int], generat
 def grid_totals(products: NDArray[np.float32], *, clip: float) -> NDArray[np.int64]:
     """Return the sums over rows of ``(clipped product + clip) / (2 clip)``, on the grid of row values.
 
-    The same as summing `clip_to_grid` of it, in a third of the time: sums of whole numbers below 2^53 are exact.
+    The result equals the sum of `clip_to_grid` over rows, and takes a third of the time. It is exact, because sums of
+    whole numbers below 2^53 are exact in floating-point numbers.
 
     Args:
         products: Shape (attributes, rows).
@@ -238,10 +239,9 @@ class PlainHoldout(AttributeHoldout):
 class PublishedThresholdout(AttributeHoldout):
     """Thresholdout of the published experiment by Dwork et al. 2015: a rule of thumb without a budget.
 
-    An answer is the training value while the two differ by at most ``4/sqrt(n)`` plus noise, else the sealed value
-    plus noise; both noises are normal with standard deviation ``1/sqrt(n)`` and drawn anew for every query. So much
-    for the experiment: the algorithm that the paper proves something about has Laplace noise and keeps the noisy
-    threshold. Nothing is promised here.
+    An answer is the training value while the two differ by at most ``4/sqrt(n)`` plus noise, else the sealed value plus
+    noise; both noises are normal with standard deviation ``1/sqrt(n)`` and drawn anew for every query. Nothing is
+    promised: the paper's theorem is about another algorithm, which has Laplace noise and keeps the noisy threshold.
     """
 
     rows: int
@@ -367,10 +367,11 @@ class Attributes:
     """Distribution of one record of attributes and label.
 
     Attributes:
-        count: Number of attributes, a multiple of those of a block.
+        count: Number of attributes, a multiple of the number of attributes of a block.
         block: Attributes of a block; attribute j stands in block j modulo the number of blocks.
-        knowing: Number of blocks that know something of the label, the first ones.
-        agreement: Probability of each of their attributes to equal the label; the others' is 1/2.
+        knowing: Number of blocks whose attributes are correlated with the label. They are the first blocks.
+        agreement: Probability that an attribute of these blocks equals the label. For attributes of other blocks it is
+            1/2.
     """
 
     count: int

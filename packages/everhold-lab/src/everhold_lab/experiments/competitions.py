@@ -46,8 +46,9 @@ class Competitions(Experiment):
         best: True accuracy of the best team.
         step: Difference in true accuracy between a team and the next one.
         confidence: Probability with which everything on a leaderboard has to hold.
-        least_correlation: Least rank correlation of the final scores with the truth.
-        widest: Largest half-width of a final score where nothing was told before.
+        least_correlation: Smallest rank correlation of the final scores with the true accuracies that the findings
+            accept.
+        widest: Largest half-width of a final score that the findings accept if nothing was told before the end.
     """
 
     name: ClassVar[str] = "leaderboard"
@@ -276,7 +277,7 @@ class SubmittedFiles:
 
     @classmethod
     def of(cls, predicted: NDArray[np.float32], labels: NDArray[np.float32]) -> SubmittedFiles:
-        """Held against the labels."""
+        """Return submissions with these predictions, and count how many are correct."""
         rows = len(labels) // 2
         halves = slice(rows), slice(rows, None)
         balance = np.stack([predicted[:, half] @ labels[half] for half in halves], axis=1)
@@ -284,7 +285,7 @@ class SubmittedFiles:
 
     @classmethod
     def drawn(cls, generator: np.random.Generator, *, rows: int, labellings: int) -> SubmittedFiles:
-        """Random labellings of fair labels."""
+        """Return submissions that predict each row by a fair coin, for labels that are fair coins as well."""
         drawn = np.frombuffer(generator.bytes(-(-(1 + labellings) * rows // 4)), dtype=np.uint8)
         bits = np.unpackbits(drawn, count=(1 + labellings) * 2 * rows).reshape(-1, 2 * rows)
         signs = bits.astype(np.float32)
@@ -305,15 +306,15 @@ class SimulatedLeaderboard(Protocol):
     """Leaderboard that shows scores of submissions.
 
     Attributes:
-        radius: What is promised for everything shown; None for no promise.
-        kept: Whether it was kept so far.
+        radius: Half-width that is promised for every shown score. None if nothing is promised.
+        kept: Whether every shown score was within the promised radius so far.
     """
 
     radius: float | None
     kept: bool
 
     def show(self, submitted: SubmittedFiles) -> NDArray[np.float64]:
-        """Shown scores, shape (submissions,); nan if refused."""
+        """Return the scores that are shown for submissions, shape (submissions,), nan for a refused one."""
         ...
 
 
@@ -389,7 +390,7 @@ def tuned_for(board: str, rows: int, queries: int, surprises: int, confidence: f
 
 
 class LabellingBoard:
-    """A leaderboard as a board for analysts: rule j is labelling j; the training rows make guesses.
+    """Board for analysts on which rule j is labelling j, and guesses are the scores on the training rows.
 
     Attributes:
         refused: Number of submissions that were refused.
@@ -400,11 +401,11 @@ class LabellingBoard:
         self.rules, self.asked, self.refused = rules, 0, 0
 
     def score_rules(self, first: int, last: int, *, guess: float | None) -> NDArray[np.float64]:
-        """Shown scores of labellings."""
+        """Return the shown scores of the labellings ``first, ..., last - 1``."""
         return self._submit(self._world[first:last])
 
     def score_vote(self, vote: Vote) -> float:
-        """Shown score of a vote."""
+        """Return the shown score of a vote."""
         return float(self.score_votes([vote])[0])
 
     def score_votes(self, votes: Sequence[Vote]) -> NDArray[np.float64]:

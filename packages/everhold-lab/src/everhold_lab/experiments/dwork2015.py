@@ -235,7 +235,8 @@ class Dwork2015(Experiment):
     def mechanism(self, analyst: str) -> Mechanism:
         """Return the mechanism of a tuned analyst, planned for all correlations and accuracies.
 
-        Each accuracy may surprise. No correlation does: training and sealed rows are equally new to those queries.
+        The plan allows a surprise for each accuracy and none for correlations, because correlations were chosen without
+        looking at the training rows.
         """
         asked = sum(count > 0 for count in self.counts)
         return _tuned(analyst, self.rows, self.attributes + asked, asked, self.confidence)

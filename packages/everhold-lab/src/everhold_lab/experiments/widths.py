@@ -223,7 +223,7 @@ class DependenceExperiment(Experiment):
         ]
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
-        """Return findings on the promises of the right and wrong model, and on the cost of dependence."""
+        """Return findings on the promises of the true and the wrong model, and on the cost of dependence."""
         right = [
             ((row["family"], row["strength"], row["mechanism"]), row["violated"])
             for row in rows
