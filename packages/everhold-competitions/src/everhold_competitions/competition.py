@@ -58,12 +58,13 @@ class Competition(Display):
         surprises_per_team: Largest number of surprises that answers to one team may cost. None for the share that
             `share` states, and also with ``"none"``, because nothing is told.
         public: With ``"score"``: share of the rows, or of their groups, that public scores are about, at most one half.
-            The final board is about the others, of which nothing is told before the end. None for scores of the rows
-            of the final board, each of which a team has to guess.
-        public_by: Column by whose order the public rows come first, such as a day; None where chance deals them.
+            The final board is about the other rows, and nothing about them is told before the end. If it is None,
+            scores are about the rows of the final board, and a team has to guess each score.
+        public_by: Column by which rows are sorted, such as a day; the first rows are public. None if public rows are
+            drawn at random.
         deadline: Time after which no submission is received, in ISO 8601 with its offset from UTC, such as
             ``"2026-12-01T12:00:00+00:00"``; None for no other end than that of the study.
-        rules: What teams are told of the competition, as plain text.
+        rules: Text for teams about the competition.
 
     Examples:
         >>> Competition(teams=50, submissions=20).queries
@@ -320,8 +321,9 @@ class Competition(Display):
     def share(self, surprises: int) -> int:
         """Return the most surprises that one team may cause, by default a fair share of all planned ``surprises``.
 
-        Where scores are told, every wrong guess costs a surprise, so the default is an equal part, and at least 1.
-        Where leaders are told, a surprise is a lead that was proved, so one team may have half of them, rounded up.
+        With feedback ``"score"`` every wrong guess costs a surprise, so the default is an equal part for each team, and
+        at least 1. With ``"leader"`` a surprise is a proved change of the leader, so one team may cause half of the
+        planned surprises, rounded up.
 
         Args:
             surprises: Surprises that are planned in all.

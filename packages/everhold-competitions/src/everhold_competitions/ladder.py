@@ -145,9 +145,9 @@ class Ladder(Mechanism):
         grid: Number of steps between 0 and 1; ``eta = 1 / grid``.
         margin: By how many half steps a new best has to be better: 2 as published, 1 for the smaller radius.
         better: Whether "lower" sealed means (losses) or "higher" ones (scores) are better.
-        teams: Number of ladders, one for each team; 1 for a ladder that all submissions share.
-        scores: Whether all of them are "shares" of rows, or "any" scores. F1 of few positives may be far from that of
-            the population, so of any scores the best one shown is promised no radius.
+        teams: Number of ladders, one for each team. 1 if all submissions share one ladder.
+        scores: Whether all submitted scores are "shares" of rows, or "any" scores. For "any" no radius is promised for
+            the best score shown, because a score such as F1 with few positives may be far from that of the population.
 
     Examples:
         >>> mechanism = Ladder.tuned(rows=20_000, queries=1_000)

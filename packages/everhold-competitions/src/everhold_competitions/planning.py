@@ -59,7 +59,8 @@ class CompetitionPlan(Display):
         confidence: Probability that all intervals hold at once.
         asked: Number of the line that answers the caller's request.
         metric: Metric by which files are ranked.
-        made_up: Whether widths are those of boards of made-up files, and not known beforehand as for shares.
+        made_up: Whether widths were read from boards of competitions with made-up files. They are not for shares, whose
+            widths follow from the rows.
         lines: One dictionary for each feedback: feedback, public_rows, final_rows, the half-widths public_within and
             public_later around .9 or of the best made-up file, final_within, the least gap that is told apart, and the
             pairs that are.
@@ -244,7 +245,7 @@ def made_up_files(
 ) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """Return made-up labels, shape (rows,), and as many predictions in each file, the best one first.
 
-    The same every time. Classes and scores are about labels 0 and 1.
+    Each call returns the same numbers. Classes and scores are predictions of labels 0 and 1.
 
     Args:
         terms: Terms of the competition, which say what a file contains.

@@ -176,8 +176,8 @@ def _apart(first: RankingRow, second: RankingRow, *, higher_is_better: bool) -> 
 def _both(paired: Comparison, by_scores: Comparison) -> Comparison:
     """Return a comparison whose interval is the intersection of a paired interval and of one from two scores.
 
-    So teams whose intervals do not meet are never tied. If the two contradict each other, which the promise leaves to
-    chance, the paired one stands.
+    So teams whose intervals do not meet are never tied. If the two intervals contradict each other, which may happen
+    with the probability of failure, the paired one is returned.
     """
     low, high = max(paired.low, by_scores.low), min(paired.high, by_scores.high)
     if low > high:
@@ -223,7 +223,7 @@ def _ranks_by_scores(standings: Sequence[RankingRow], *, higher_is_better: bool)
 def _ranks_of_leaders(contest: CompetitionSession, teams: list[Team]) -> dict[str, Ranks]:
     """Return the ranks of current and former leaders. Each was proved better than all leaders before it.
 
-    Of their worst ranks nothing is told.
+    The worst ranks of these teams are unknown (None).
     """
     place = {query: number for number, query in enumerate(contest.leaders())}
     led = {team.name: place[query] for team in teams if (query := contest.scoring.score_digest(team.final)) in place}

@@ -102,7 +102,7 @@ class Scoring(ABC):
         """Yield the query plans of the final board, scores before comparisons, with their numbers of queries.
 
         Args:
-            predictions: Final ones by their SHA-256.
+            predictions: Predictions of all final submissions, by their SHA-256.
         """
 
     @abstractmethod
@@ -117,7 +117,7 @@ class Scoring(ABC):
     def standing(self) -> float | None:
         """Public score that counts as a team's best before its first submission.
 
-        None if the first score is shown whatever it is.
+        Return None if the first score of a team is always shown.
         """
         return None
 
@@ -200,7 +200,7 @@ class MeanScoring(Scoring):
     def _compared(self, asked: DifferenceQuery, one: Candidate | None, other: Candidate | None) -> Prepared:
         """Return the query for the paired difference of two final submissions, with its interval procedure.
 
-        It bets on the rows where they differ (D1), or is like a gate's challenge.
+        The procedure bets on the rows on which the two submissions differ (D1), or is that of a gate's challenge.
         """
         assert one is not None
         assert other is not None
@@ -384,7 +384,7 @@ def named(score: Score, predictions: Any, training: Any) -> MetricQuery:
 def made_up(outputs: str, schema: Schema, *, last: bool) -> NDArray[Any]:
     """Return made-up predictions that are valid for a score, shape (rows,).
 
-    With `last` they differ from those without it.
+    With `last` the predictions differ from those without `last`.
     """
     if outputs == "scores":
         return np.arange(schema.rows)[:: -1 if last else 1].astype(np.float64)

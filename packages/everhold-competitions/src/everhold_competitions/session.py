@@ -200,7 +200,7 @@ class TeamFeedback:
             executor = executor.on_behalf_of(team)
 
         def limited(ready: Any) -> TeamLimited[Any]:
-            """The query, a mean or a challenge, with room left for the scores of the close."""
+            """Return the plan of a mean or a challenge, which keeps the budget for the final scores."""
             return TeamLimited(replace(ready, keeping=competition.closing), team, predicted, self.session.share)
 
         if competition.feedback == LEADER:
@@ -257,7 +257,7 @@ class TeamFeedback:
     def last_feedback(self, team: Team) -> float | None:
         """Return the last score that a team received, which is the guess of its next submission.
 
-        None without a score.
+        Return None if the team was told no score.
         """
         latest = self._score_of(team.latest)
         if latest is not None:
@@ -510,7 +510,7 @@ class CompetitionSession:
     def leader(self, accounts: Accounts) -> str | None:
         """Return the SHA-256 of the score query about the leading submission, None if there is none.
 
-        It is the last leader of a team on the board: what a disqualified team handed in is not to be beaten.
+        It is the last leader whose team is on the board. Submissions of disqualified teams do not count.
         """
         gates = self.gates(accounts)
         if not gates or not any(team.out for team in accounts.of(Submissions).teams.values()):

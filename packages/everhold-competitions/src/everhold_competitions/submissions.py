@@ -141,8 +141,8 @@ class HoldoutCompetition(HoldoutAccessor):
     def disqualify(self, *, team: str, reason: str) -> TeamList:
         """Take a team off the board, with a reason that the ledger keeps and the board shows. It cannot be undone.
 
-        Where teams are told that they lead, the last leader of another team is the one to beat again. What teams were
-        told before stays in the ledger.
+        With feedback about leads, the last leader of another team becomes the leader again. Earlier feedback to teams
+        stays in the ledger.
 
         Args:
             team: Name of a team that submitted.
@@ -260,8 +260,8 @@ class HoldoutCompetition(HoldoutAccessor):
     def status_facts(self, head: Head) -> dict[str, Any]:
         """Return the terms of the competition for the status of the holdout, empty if it has none.
 
-        With the half-width of a final score at the worst planned use, by the score, for metrics that are shares, and
-        what is said of public rows.
+        For metrics that are shares they contain the half-width of a final score at the worst planned use, by the score.
+        With public rows they contain the facts about these.
         """
         if (competition := self._competition) is None:
             return {}

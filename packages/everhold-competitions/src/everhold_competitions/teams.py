@@ -234,7 +234,7 @@ class Submissions(LedgerExtension):
 def received(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     """Return the submissions among ledger entries in order: sequence, received_at, team, number and predictions.
 
-    The number is that among the team's own.
+    The number counts the submissions of this team.
     """
     numbers, found = Counter[str](), list[dict[str, Any]]()
     for entry in entries:
@@ -299,14 +299,15 @@ def surprises_left(accounts: Accounts, team: str, share: int | None) -> int | No
 class TeamLimited(QueryPlan[Result]):
     """Plan of a query about a submission, which is refused if its team has used up its surprises.
 
-    The share is checked against public counts, before the sealed rows are looked at and again inside the transaction.
-    It limits spending only: all teams share one tree of queries, so no interval depends on it.
+    The share is checked against public counts, before the sealed rows are evaluated and again inside the transaction.
+    It limits spending only: all teams share one promise, so no interval depends on the share.
 
     Attributes:
         team: The team's name.
         predictions: SHA-256 of the submitted predictions.
         share: Largest number of surprises of the team. None if there is no limit.
-        apart: Whether the same query of two teams is two queries, as where each is answered by its own best.
+        apart: Whether the same predictions of two teams are two queries. This is so if each team is answered with its
+            own best score.
     """
 
     ready: QueryPlan[Result] = field(repr=False)

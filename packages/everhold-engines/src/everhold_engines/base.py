@@ -137,8 +137,8 @@ def _utc(value: Any) -> Any:
 class Engine(Protocol):
     """One table of rows in an engine that can add them up. Safe to use from several threads.
 
-    An engine's own words never leave it: it quotes rows in its errors, so every foreign error becomes an
-    `EverholdError` (`everhold.sealing.rows.embedded`), and nothing that was read is logged.
+    No error message of an engine is passed on, because engines quote rows in their errors. Every foreign error becomes
+    an `EverholdError` (`everhold.sealing.rows.embedded`), and nothing that was read is logged.
 
     Attributes:
         kind: Name of the engine in ledger and certificate, such as ``"duckdb"`` or ``"spark"``.
@@ -204,7 +204,8 @@ class Engine(Protocol):
         It may be guessed from all rows and the key, so it is kept under another key and never shown.
 
         Args:
-            key: Goes into the text of every row, so that no text aims at a digest; the engine's logs may show it.
+            key: Part of the text of every row, so that nobody without the key can choose rows with a given digest. The
+                engine's logs may show it.
         """
 
     def to_dict(self) -> dict[str, Any]:

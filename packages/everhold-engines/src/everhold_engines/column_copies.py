@@ -109,7 +109,8 @@ class TableSide:
 class ColumnCopies:
     """A private DuckDB with a view of copied columns for each table, and a view ``training``.
 
-    The latter are the rows of the training file, until columns are brought of a table that has all of them.
+    At first ``training`` has the rows of the training file. If the training rows are also in a table of the engine,
+    copied columns of this table replace it.
 
     Args:
         folder: The private folder of the holdout.

@@ -170,7 +170,7 @@ def conformance(engine: Engine, *, source: str | None = None) -> Conformance:
 
     Args:
         engine: Engine to test. Nothing is written there, and its own table is not read.
-        source: What stands after FROM for the made-up rows if they are in a table already; None for literals.
+        source: SQL that follows FROM if the made-up rows are in a table already. None to pass the rows as literals.
 
     Returns:
         What differs; an engine is only to be trusted if nothing does.

@@ -109,7 +109,8 @@ class EngineCounts:
         """Return the totals of numerator and denominator and their pairs, like `sums.pairs_of`.
 
         Args:
-            numerator: Only its part within the denominator counts.
+            numerator: Row value of the numerator. Where it is larger than the denominator, the denominator counts
+                instead.
             denominator: The other row value.
             group_by: Column whose equal values make a group; None for rows.
             across: Cells along either axis, from `everhold.sealing.rows.sums.cells_across`.
@@ -151,11 +152,11 @@ _PATIENCE = 5.0  # seconds for an engine to end what was interrupted
 def heard_while(run: Callable[[], Found], interrupt: Callable[[], None]) -> Found:
     """Call ``run`` such that Ctrl-C interrupts it at once and cancels the statement in the engine.
 
-    Most engines' clients wait where Python cannot interrupt them. Signals come to the main thread alone, so in others
-    nothing is to be done.
+    The clients of most engines wait in code that Python cannot interrupt. Signals arrive in the main thread only, so in
+    other threads ``run`` is called without this protection.
 
     Args:
-        run: Waits for an engine.
+        run: Function that waits for an engine.
         interrupt: Function that makes the statement end soon. It must not wait.
 
     Raises:

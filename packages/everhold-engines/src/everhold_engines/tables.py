@@ -202,8 +202,8 @@ def _whole_groups(training: TableSide, column: str, share: float) -> str:
 def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapping[str, Any]) -> Engine:
     """Return the current training table, after a check of its columns and number of rows.
 
-    Rows that were changed in their place are not noticed: guesses are public, so they cost nothing but surprises
-    whatever they are made of, as long as nothing is written into the table what only the sealed rows say.
+    Changed values of training rows are not noticed. They may make guesses wrong, which costs surprises, but they break
+    no promise, as long as nobody writes information from the sealed rows into this table.
 
     Raises:
         IntegrityError: If it has other columns, or more or fewer rows, or is not there.

@@ -44,7 +44,8 @@ _NOTHING = float("nan")
 class CaseAccuracy(AccuracyQuery):
     """Query for the share of cases in which the model's answer equals the target, made by `case_accuracy`.
 
-    An answer that can be no target counts as wrong and is not refused, because models give such answers.
+    An answer that is not a possible target counts as wrong and is not refused, because language models give such
+    answers.
     """
 
     __slots__ = ()
@@ -57,7 +58,8 @@ def case_accuracy(answers: Any, *, training: Any = None) -> CaseAccuracy:
     """Return a query for the share of correctly answered cases, which accepts every output of a model.
 
     Args:
-        answers: One for each sealed case, as predictions for `accuracy`; `answers_of` makes them from a log.
+        answers: One answer for each sealed case, in the form of predictions for `accuracy`. `answers_of` makes them
+            from a log.
         training: Answers to the open cases, for the guess.
 
     Examples:

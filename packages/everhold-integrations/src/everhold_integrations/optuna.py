@@ -73,10 +73,11 @@ class SealedObjective:
         holdout: The open holdout; one for each process. Of a service, ``Holdout.open("https://...", name)``, with the
             token in the environment variable ``EVERHOLD_TOKEN``; it takes rules, and predictions if features are
             public.
-        keep: Queries that are left for the end of the study: a silent comparison of each of its best trials costs one.
-        silent: Ask silently: nothing is told before the study is unsealed, and the value of a trial is its guess. By
-            default so with fewer than 3,000 sealed rows, where told answers say little, and in `Holdout.study`, for
-            trials that return a guess.
+        keep: Number of queries to keep for the end of the study, where a silent comparison of each of the best trials
+            costs one query.
+        silent: Whether to ask silently. Then nothing is told before the study is unsealed, and the value of a trial is
+            its guess. By default trials that return a guess are silent in `Holdout.study`, and with fewer than 3,000
+            sealed rows, where told answers have wide intervals.
 
     Raises:
         ValueError: If ``keep`` is not a number of queries.

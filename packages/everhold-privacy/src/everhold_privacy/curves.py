@@ -126,7 +126,8 @@ class PrivacyCurve(ABC):
     def compose(self, other: PrivacyCurve) -> PrivacyCurve:
         """Return the curve of this mechanism and `other` together, the second chosen after the first answer.
 
-        Same family: closed form. Otherwise a `ComposedCurve`, evaluated with privacy loss distributions.
+        Two curves of the same family have a closed form. Other pairs become a `ComposedCurve`, which is evaluated with
+        privacy loss distributions.
         """
         return composed([(self, 1), (other, 1)])
 

@@ -34,7 +34,8 @@ _TAIL = 16.0  # -ln of the smallest tail along which numbers of rows are told ap
 def leakage(model: DependenceModel, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
     """Return the privacy curve of a transcript about one row, averaged over rows (S4).
 
-    A model of an extension says it by a method ``leakage(curve, rows)``, also where it is derived from another model.
+    A model of an extension must have a method ``leakage(curve, rows)``, even if its class is derived from another
+    model.
 
     Args:
         model: How rows depend on each other.
@@ -94,7 +95,7 @@ def _of_series(model: SeriesModel, curve: PrivacyCurve, rows: int) -> PrivacyCur
 def leaked(model: DependenceModel, *, loss: float, delta: float, rows: int) -> float:
     """Return the epsilon at delta about a row, of answers that would lose ``loss`` if rows were independent.
 
-    It is infinite where the model bounds none.
+    The result is infinite if the dependence model gives no bound.
     """
     try:
         return leakage(model, PureCurve(loss), rows).epsilon(delta)

@@ -42,9 +42,9 @@ class Minimum(Display):
     Attributes:
         parameter: Mean of the iterates, shape (dimension,), read-only.
         regret: Bound on the population's loss at `parameter` minus its least over the ball, in the units of the loss.
-            It holds together with all other answers of the holdout, if the loss is convex in the parameter and no
-            row's gradient is longer than the clipping length.
-        steps: Gradients that were answered; fewer than requested where the budget ended.
+            It holds together with all other answers of the holdout, if the loss is convex in the parameter and no row's
+            gradient is longer than the clipping length.
+        steps: Number of gradients that were answered, fewer than requested if the budget ended before.
         charged: Credits of all steps; repeated steps are free.
         remaining: Remaining budget, by name.
         confidence: Probability with which all statements of the holdout hold together.

@@ -102,7 +102,7 @@ def spread(dialect: Dialect, rows: str, kept: Sequence[str], columns: Sequence[s
 def texts_in_order(dialect: Dialect, rows: str, columns: Sequence[str], *, part: str, by: str) -> str:
     """Return SQL that concatenates each column's texts within groups of rows, sorted by other columns.
 
-    Where the engine can, sorted once for all columns. No two rows of a part have the same text in ``by``.
+    If the engine can, rows are sorted once for all columns. No two rows of a part may have the same text in ``by``.
     """
     if dialect.name not in ("spark", "clickhouse"):
         listed = ", ".join(f"string_agg({column}, ',' ORDER BY {by}) AS {column}" for column in columns)

@@ -97,14 +97,15 @@ class Dialect:
     Attributes:
         words: SQL templates by name. `write` replaces their placeholders by operands.
         quote: Character that encloses names, and is doubled inside them.
-        doubled: Signs that are doubled inside of names, besides that one.
+        doubled: Characters besides `quote` that are doubled inside of names.
         rows: Alias of the table in a statement.
         types: Names of types of columns; ``instant`` is a time with a zone.
         years: The first and the last year that a column of dates can have.
         raises: Whether doubles that become too large or too small are errors.
-        greatest_nan: Whether nan is above all numbers and equals itself; as in IEEE's rules otherwise.
+        greatest_nan: Whether nan is above all numbers and equals itself. If not, comparisons with nan follow IEEE 754.
         eager: Whether branches are computed for rows that do not take them.
-        drafted: In which dialect statements are written before sqlglot translates them; None where it does not.
+        drafted: Dialect in which statements are written before sqlglot translates them. None if they are written in
+            this dialect directly.
 
     Examples:
         >>> DUCKDB.quoted("odd name"), SPARK.quoted("odd name"), SPARK.literal(0.5)

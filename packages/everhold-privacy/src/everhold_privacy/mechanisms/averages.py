@@ -112,10 +112,10 @@ class Empirical(BareAverage):
 class SampleSplitting(BareAverage):
     """Mechanism that uses fresh rows for every query: row i serves query i modulo m (S3).
 
-    It needs rows of one law (independent and identically distributed): a part stands for the whole only if no row is
-    unlike the others, in its law or in what is asked of it. So predictions by position are refused, and it is neither
-    taken by default nor recommended. Parts drawn at random would not do either: answers tell which rows served, and so
-    which are left (docs/theory, description length).
+    It needs rows of one law (independent and identically distributed): a part has the same expected average as all rows
+    only if all rows have the same law, and if the query asks the same of every row. So predictions by position are
+    refused, and the mechanism is neither the default nor recommended. Parts that are drawn at random would not solve
+    this, because answers reveal which rows were used and which are left (docs/theory, description length).
 
     Examples:
         >>> round(SampleSplitting(rows=20_000, queries=10).promise().radius, 4)

@@ -87,7 +87,8 @@ class ExponentialMechanism:
     def choose(self, losses: NDArray[np.int64], noise: Noise, *, stream: str = "selection") -> int:
         """Return the index of a candidate drawn by the exact law. Takes and raises the same as `law`.
 
-        By integers just above the weights, and a last coin for the difference; 30 ms for a million candidates.
+        A candidate is proposed by integer weights just above the exact ones, and accepted by a coin that corrects the
+        difference. This takes 30 ms for a million candidates.
         """
         gaps = gaps_of(losses)
         words = words_of(noise, stream)
@@ -253,7 +254,7 @@ class PaidSelection:
 
     Attributes:
         budget: Privacy budget from which the credits are taken.
-        price: Credits that the choice costs; more of them choose better.
+        price: Credits that the choice costs. With a higher price the regret is smaller.
 
     Examples:
         >>> budget = PrivacyBudget.tuned(rows=50_000, queries=1_000)

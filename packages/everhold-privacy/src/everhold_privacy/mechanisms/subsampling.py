@@ -339,8 +339,8 @@ class Subsampling(TransferredPromise, FreshDraws):
     ) -> Self:
         """Return the mechanism whose share of coins has the smallest radius for a request.
 
-        The more ``draws`` for each answer, the better; by default a million, and up to 16 times as many where that
-        lowers the radius by more than about a percent.
+        With more ``draws`` for each answer the radius is smaller. The default is a million draws, and up to 16 times as
+        many if this makes the radius smaller by more than about a percent.
         """
         request = {"rows": rows, "queries": queries, "confidence": confidence, **shared}
         tuned = cls(**request, draws=_TRIED_DRAWS[0] if draws is None else draws, coins=0.5)._with_best_coins()
@@ -480,7 +480,7 @@ def ones_among(draws: int, chance: Fraction, words: Words) -> int:
     Args:
         draws: Number of draws.
         chance: Probability, a fraction in [0, 1].
-        words: Gives that many uniform 64-bit integers.
+        words: Function from a number to that many uniform 64-bit integers.
     """
     if chance == 1:
         return draws

@@ -81,8 +81,6 @@ class Scales:
     def exceedance(self, *, excess: float, threshold: float, two_sided: bool) -> float:
         """Return the exceedance r of S1 at alpha = T + x, where T is `threshold` and x is `excess`.
 
-        Two-sided, it covers needless spending too; then it is infinite unless ``T - x >= s2``.
-
         Args:
             excess: x, the part of alpha that the noise of comparisons may use up, in the units of a mean.
             threshold: T, the largest distance of a guess from the sealed mean that is confirmed, apart from noise.
@@ -316,8 +314,9 @@ class Thresholdout(ChecksGuesses, Transferred):
     ) -> Self:
         """Return the mechanism whose threshold and scales have the smallest radius for a request.
 
-        So many ``surprises``, releases from the holdout, are planned: by default 10, or one for each query if fewer.
-        No budget is spent on guesses closer than ``slack`` times the radius to the population's value.
+        ``surprises`` is the planned number of releases from the holdout, by default 10, or one for each query if there
+        are fewer queries. No budget is spent on guesses closer than ``slack`` times the radius to the population's
+        value.
         """
         check_slack(slack)
         planned = planned_surprises(surprises, queries)

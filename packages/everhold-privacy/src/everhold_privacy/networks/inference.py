@@ -155,7 +155,7 @@ class Forest:
         levels: Bounds of the levels: level d is ``levels[d]:levels[d + 1]``.
         counted: 1.0 where the node is a row, 0.0 where it is latent, shape (n,).
         down: ``P[node = y | parent = x]``, shape (n, K, K); zeros for states that do not occur.
-        up: ``P[parent = y | node = x]``, likewise.
+        up: ``P[parent = y | node = x]``, shape (n, K, K); zeros for states that do not occur.
         law: ``P[node = x]``, shape (n, K).
     """
 

@@ -53,7 +53,7 @@ class BestCandidate(Paid):
 
     Attributes:
         index: Position of the chosen candidate in the list of candidates. None if the query was refused.
-        candidate: The candidate as people read it; None if refused.
+        candidate: Text that describes the candidate. None if the query was refused.
         regret: How much worse it is for the population than the best candidate, at most, in the candidates' units;
             holds together with all other answers. None if refused.
     """
@@ -227,7 +227,7 @@ def private_choose(
         candidates: Means in the same units, such as ``[error(model) for model in models]``. With a loss anything else,
             such as the models themselves; `BestCandidate.index` is a position among them.
         best: Whether the lowest or the highest mean is best.
-        price: Credits that the choice costs; with more of them it comes closer to the best. A mean costs 100.
+        price: Credits that the choice costs. With a higher price the regret is smaller. A mean costs 100.
         loss: From a candidate to the query that is its loss, such as `error`, or
             ``lambda cut: f"delay > {cut} and late = 0"``.
 
@@ -384,7 +384,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
 def private_quantile(
     text: str, quantile: float = 0.5, *, low: float, high: float, bins: int = 100, price: int = CREDITS
 ) -> PrivateQuantileQuery:
-    """In which bin does a quantile of a number lie?
+    """Return a query for the bin that contains a quantile of a number.
 
     Args:
         text: A column or an expression that is a number; missing values count as above every bin.
@@ -393,7 +393,7 @@ def private_quantile(
         high: Upper end of the last bin. It must not come from the sealed rows. Values above it, and missing values,
             count in the last bin.
         bins: Number of bins, all equally wide.
-        price: Credits that it costs; with more of them it comes closer. A mean costs 100.
+        price: Credits that the query costs. With a higher price the error of the level is smaller. A mean costs 100.
 
     Examples:
         >>> private_quantile("delay", 0.5, low=-60, high=180, bins=80).price
@@ -558,7 +558,8 @@ def private_first_above(queries: Sequence[RowwiseQuery | str], threshold: float,
     Args:
         queries: Means in the same units, in the order in which they are scanned.
         threshold: Threshold in the queries' units. It must not come from the sealed rows.
-        price: Credits that the scan costs; with more of them it comes closer. A mean costs 100.
+        price: Credits that the scan costs. With a higher price the verdicts are closer to the threshold. A mean costs
+            100.
 
     Examples:
         >>> private_first_above([f"delay > {cut}" for cut in (60, 30, 15)], threshold=0.2).price
@@ -570,9 +571,10 @@ def private_first_above(queries: Sequence[RowwiseQuery | str], threshold: float,
 def first_above_exceedance(alpha: float, *, queries: int, threshold_scale: float, query_scale: float) -> float:
     """Return the expected error beyond alpha of AboveThreshold's worst verdict on the sealed rows (r of S1).
 
-    A query above the threshold can only be wronged by "below", one that is not only by "above"; so each has one
-    direction, and the error there is at most the sum of its own Laplace noise and of the threshold's. Either k such
-    sums are united, or the threshold's noise, in both directions, is taken apart: the smaller of the two.
+    The verdict about a query above the threshold can only be wrong by saying "below", and that about another query only
+    by saying "above". So each query has an error in one direction, which is at most the sum of its own Laplace noise
+    and that of the threshold. The result is the smaller of two bounds: one adds up k such sums, the other bounds the
+    threshold's noise separately, in both directions.
 
     Args:
         alpha: Allowance alpha in the units of a mean, as the scales are.

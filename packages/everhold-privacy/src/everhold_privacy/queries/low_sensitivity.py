@@ -222,7 +222,7 @@ class StatisticPurchase(Purchase[int, Answer]):
 
     Attributes:
         scale: Noise scale, in the units of a mean.
-        clips: What counts as an end of its range.
+        clips: Ranges to which values are clipped, as answers state them.
     """
 
     statistic: Statistic
@@ -306,7 +306,7 @@ def counterexample(
 ) -> Counterexample | None:
     """Look for a pair of neighbours on which a statistic differs by more than is allowed.
 
-    None found proves nothing. The pairs are the same every time.
+    If no such pair is found, this proves nothing. The same pairs are tried at every call.
 
     Args:
         statistic: The function exactly as it is later computed from the sealed rows, including what it returns if the

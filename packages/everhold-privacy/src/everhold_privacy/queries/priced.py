@@ -82,7 +82,7 @@ class Purchase(ABC, Generic[Seen, Result]):
     """A query prepared for one holdout, with its price. Only `evaluate` looks at the sealed rows.
 
     Attributes:
-        clips: What counts as an end of its range.
+        clips: Ranges to which values are clipped, as answers state them.
     """
 
     clips: Sequence[Clip] = ()

@@ -237,17 +237,18 @@ def private_synthesize(
 ) -> SynthesisQuery:
     """Return a query for a synthetic table, close to the population for all queries of a family.
 
-    It may be queried for ever at no further cost. However many queries the family has, it is one query of the plan
-    and has one price.
+    The table may be queried any number of times at no further cost. The table counts as one query of the plan and has
+    one price, however many queries the family has.
 
     Args:
         universe: The cells, listed from public knowledge; its columns are columns of the holdout. Rows with other
             values are counted in the place that each column has for them. Plain data, as a JSON file holds them,
             describe them as well: ``{"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}``.
-        queries: The family that the table promises to answer, or a number k for ``universe.marginals(k)``, all
-            counts of k columns at a time.
+        queries: The family that the table promises to answer, or a number k for ``universe.marginals(k)``, all counts
+            of k columns at a time.
         method: "mwem", or "blr" for universes of a few cells.
-        price: Credits that it costs; with more of them it comes closer. A mean costs 100.
+        price: Credits that the table costs. With a higher price its means are closer to the population's. A mean costs
+            100.
         rounds: Rounds of MWEM; by default the number with the smallest error.
 
     Examples:
