@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -22,11 +22,13 @@ from everhold.queries.metrics.score_parts import Setting
 from everhold.sealing.intake.request import DealtPart, ExtensionSettings
 from everhold_competitions.ladder import Ladder
 
+Feedback: TypeAlias = Literal["none", "leader", "score"]
+FEEDBACK: tuple[Feedback, ...] = get_args(Feedback)
+"""Feedback that a submission may get before the end."""
+
 NOTHING: Final = "none"
 LEADER: Final = "leader"
 SCORE: Final = "score"
-FEEDBACK = (NOTHING, LEADER, SCORE)
-"""Feedback that a submission may get before the end."""
 
 _LOSSES = ("absolute", "squared", "log")
 _OF_RISK = {"loss", "low", "high"}
@@ -49,21 +51,23 @@ class Competition(Display):
 
     Attributes:
         feedback: What a submission is told before the end: ``"none"``, ``"leader"`` or ``"score"``.
-        metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"neg_brier_score"``, ``"neg_log_loss"``, or the arguments of
-            `everhold.risk` by name, such as ``{"loss": "absolute", "high": 60}``. Unless leaders are told, also a score
-            of `everhold.metric` that a column of predictions has, such as ``"f1_macro"``, ``"roc_auc"`` or
+        metric: Metric by which submissions are ranked, a name or a loss with its range. It is ``"accuracy"``,
+            ``"error"``, ``"brier"``, ``"neg_brier_score"``, ``"neg_log_loss"``, or the arguments of `everhold.risk` by
+            name, such as ``{"loss": "absolute", "high": 60}``. Unless leaders are told, it is also a score of
+            `everhold.metric` that a column of predictions has, such as ``"f1_macro"``, ``"roc_auc"`` or
             ``{"score": "r2", "low": 0, "high": 60}``.
-        teams: Largest number of teams.
-        submissions: Largest number of submissions of one team.
-        surprises_per_team: Largest number of surprises that answers to one team may cost. None for the share that
-            `share` states, and also with ``"none"``, because nothing is told.
-        public: With ``"score"``: share of the rows, or of their groups, that public scores are about, at most one half.
-            The final board is about the other rows, and nothing about them is told before the end. If it is None,
-            scores are about the rows of the final board, and a team has to guess each score.
-        public_by: Column by which rows are sorted, such as a day; the first rows are public. None if public rows are
-            drawn at random.
-        deadline: Time after which no submission is received, in ISO 8601 with its offset from UTC, such as
-            ``"2026-12-01T12:00:00+00:00"``; None for no other end than that of the study.
+        teams: Largest number of teams, by default 50.
+        submissions: Largest number of submissions of one team, by default 20.
+        surprises_per_team: Largest number of surprises that answers to one team may cost, by default a share of all.
+            `share` states the default. With ``"none"`` there is no such number, because nothing is told.
+        public: Share of the rows, at most 0.5, that scores before the end are about, for the feedback ``"score"``. It
+            is a share of the groups if rows are in groups. The final board is about the other rows, and nothing about
+            them is told before the end. If it is None, scores are about the rows of the final board, and a team has to
+            guess each score.
+        public_by: Column by which rows are sorted, such as a day, so that the first rows are public. By default public
+            rows are drawn at random.
+        deadline: Time after which no submission is received, with its offset from UTC, as in 2026-12-01T12:00:00+00:00.
+            It is in ISO 8601. By default submissions are received until the study ends.
         rules: Text for teams about the competition.
 
     Examples:
@@ -73,7 +77,7 @@ class Competition(Display):
         'squared loss, from 0 to 4 for a row'
     """
 
-    feedback: str = NOTHING
+    feedback: Feedback = NOTHING
     metric: str | Mapping[str, Any] = "accuracy"
     teams: int = _TEAMS
     submissions: int = _EACH

@@ -10,20 +10,19 @@ from everhold.cli.arguments import given_options
 from everhold.cli.failures import Misuse
 from everhold.cli.output import note
 from everhold.display import at_most
+from everhold.operations.settings import helps
 from everhold.queries.metrics.registry import METRICS
+from everhold_competitions.competition import FEEDBACK, Competition
 
 if TYPE_CHECKING:
     from everhold.cli.plan import SessionTerms
     from everhold.holdout import Holdout
     from everhold_competitions.planning import CompetitionPlan
 
+_HELPS = helps(Competition)
 
-class Feedback(StrEnum):
-    """Feedback on a submission before the end."""
 
-    NONE = "none"
-    LEADER = "leader"
-    SCORE = "score"
+Feedback = StrEnum("Feedback", list(FEEDBACK))  # type: ignore[misc]  # which are not written twice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +33,11 @@ class _CompetitionTerms:
 
     feedback: Annotated[
         Feedback | None,
-        "Take submissions, and tell of each before the end: nothing, whether it leads (by proof), or its score. "
-        "Mechanism and number of queries follow from the teams.",
+        f"{_HELPS['feedback']} The rows then take submissions alone, and mechanism and queries follow from the teams.",
     ] = None
     metric: Annotated[
         str | None,
-        "Submissions are ranked by this: accuracy (the default), error, brier, risk, or a score such as f1_macro or "
-        "roc_auc.",
+        f"{_HELPS['metric']} Pass accuracy (the default), error, brier, risk, or a score such as f1_macro or roc_auc.",
     ] = None
     loss: Annotated[str | None, "With --metric risk: 'absolute', 'squared' or 'log'."] = None
     low: Annotated[
@@ -49,13 +46,9 @@ class _CompetitionTerms:
     high: Annotated[
         float | None, "With --metric risk: larger losses count as this. With a score of numbers: larger labels."
     ] = None
-    teams: Annotated[int | None, "Most teams (50 by default)."] = None
-    submissions: Annotated[int | None, "Most submissions of a team (20 by default)."] = None
-    public: Annotated[
-        float | None,
-        "With --feedback score: scores are about this share of the rows, at most 0.5, and the final board about the "
-        "others.",
-    ] = None
+    teams: Annotated[int | None, _HELPS["teams"]] = None
+    submissions: Annotated[int | None, _HELPS["submissions"]] = None
+    public: Annotated[float | None, _HELPS["public"]] = None
 
     def _metric(self) -> dict[str, Any]:
         """Return the metric as an argument by name, empty if no option names one.
@@ -119,18 +112,10 @@ class CompetitionOptions(_CompetitionTerms):
 
     plans: ClassVar[type[CompetitionPlanOptions]] = CompetitionPlanOptions
 
-    surprises_per_team: Annotated[
-        int | None,
-        "Most surprises that telling one team may cost. By default its equal part of --surprises, at least 1, with "
-        "--feedback score, and half of them with leader.",
-    ] = None
-    public_by: Annotated[
-        str | None, "Column by whose order the public rows come first, such as a day (by default random)."
-    ] = None
-    deadline: Annotated[str | None, "No submission is received after this time, such as 2026-12-01T12:00:00+00:00."] = (
-        None
-    )
-    rules: Annotated[str | None, "Text that teams are told of the competition."] = None
+    surprises_per_team: Annotated[int | None, _HELPS["surprises_per_team"]] = None
+    public_by: Annotated[str | None, _HELPS["public_by"]] = None
+    deadline: Annotated[str | None, _HELPS["deadline"]] = None
+    rules: Annotated[str | None, _HELPS["rules"]] = None
 
     def settings(self) -> dict[str, Any]:
         """Return the options that were given, under the names that `Holdout.create` uses.

@@ -17,7 +17,7 @@ from everhold.errors import HoldoutRejected, warnings_collected
 from everhold.holdout import Holdout
 from everhold.planning.widths import step_at
 from everhold.sealing.intake.request import Planning, Rows
-from everhold_competitions.competition import LEADER, NOTHING, SCORE, Competition, PublicTerms
+from everhold_competitions.competition import LEADER, NOTHING, SCORE, Competition, Feedback, PublicTerms
 
 if TYPE_CHECKING:
     import altair as alt
@@ -128,7 +128,7 @@ class CompetitionPlan(Display):
 
 def plan_competition(
     *, rows: int, teams: int, submissions: int = 20, metric: str | Mapping[str, Any] = "accuracy",
-    feedback: str = NOTHING, public: float | None = None, spacing: float | None = None, disagreement: float = 0.1,
+    feedback: Feedback = NOTHING, public: float | None = None, spacing: float | None = None, disagreement: float = 0.1,
     confidence: float = 0.95, surprises: int | None = None, spread: float | None = None, positives: float = 0.5,
 ) -> CompetitionPlan:  # fmt: skip
     """Plan a competition for each kind of feedback, with the mechanisms that its creation would use.
@@ -177,7 +177,7 @@ def plan_competition(
         raise ValueError(f"positives is {brief(positives)}. Pass a share of the labels above 0 and below 1.")
     shares = sorted({*_SHARES, *([] if public is None else [public])})
     wanted = (feedback, public)
-    told_of_finals = [] if made_up else [(LEADER, None), (SCORE, None)]
+    told_of_finals: list[tuple[Feedback, float | None]] = [] if made_up else [(LEADER, None), (SCORE, None)]
     kinds = [(NOTHING, None), *told_of_finals, *((SCORE, share) for share in shares)]
     if wanted not in kinds:  # it cannot be: Competition says why
         Competition(feedback=feedback, public=public)

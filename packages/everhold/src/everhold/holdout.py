@@ -140,16 +140,17 @@ class Holdout:
                 about 100,000 of them are copied for what needs rows here, such as estimators.
             label: Column that holds the truth, for `accuracy`, `error` and `brier`.
             rows: What else is declared of the rows, such as ``eh.Rows(row_id="flight", features="public")``.
-            mechanism: A mechanism, or the name of one to be tuned; by default the one whose answers are expected to be
-                the narrowest (`Mechanism.expected_radius`), among those that need no rows of one law.
+            mechanism: Mechanism that answers, by default the one with the narrowest expected answers among those that
+                need no rows of one law. It is an object, or a name: then the mechanism is tuned for the study. See
+                `Mechanism.expected_radius`.
             queries: Planned number of adaptive queries.
             surprises: Number of answers that may come from the holdout, for mechanisms that check guesses; by default
                 10, or one for each query if there are fewer.
             confidence: Probability with which all intervals hold together.
             planning: What else is planned, such as ``eh.Planning(slack=0.5, allow_vacuous=True)``.
             dependence: How the sealed rows depend on each other; `Independent` by default.
-            allow_resealing: Seal rows even if they are already sealed in this storage. Neither budget accounts for the
-                other: the promise then holds only for queries that were chosen without any answer from the other
+            allow_resealing: Seal rows even if they are sealed in this storage already, and neither budget accounts for
+                the other. The promise then holds only for queries that were chosen without any answer from the other
                 holdout, and certificates say so.
             seed: Seed of predictable noise, for simulations only. The certificate then says that the noise was
                 predictable.
@@ -161,9 +162,9 @@ class Holdout:
                 declared families it is refused.
             studies: Number of studies to deal the rows to, by chance and whole groups together: see `study`. Queries,
                 surprises and families are for each of them, and they share the probability of failure.
-            exist_ok: Open the holdout of that name if it exists, so that a cell of a notebook can run again: the same
-                ledger, with what is left of its budget. Its rows in their order, its settings and the families that it
-                was created with have to be the same.
+            exist_ok: Open the holdout of that name if it was created with the same rows and settings. So a cell of a
+                notebook can run again: the same ledger, with what is left of its budget. The rows in their order, the
+                settings and the families that it was created with have to be the same.
             extensions: Settings of extensions that are installed, each under its name, such as
                 ``competition=eh.Competition(feedback="leader", teams=50)``.
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from everhold.asking.arrivals.appending import Arrived
 from everhold.asking.creation import settings_from
 from everhold.dependence import dependence_from_dict
 from everhold.errors import HoldoutNotFound, HoldoutRejected
-from everhold.families.protocol import SHARE
 from everhold.holdout import Holdout
 from everhold.ledger import LedgerStore
+from everhold.operations.settings import settings_of
 from everhold.sealing.configuration import listed_facts
-from everhold.sealing.intake.reading import MOST_ROWS
+from everhold.sealing.intake.request import Planning, Rows
 from everhold.sealing.resealing import Sealer, sealing_for, untold_matches
 from everhold.sealing.storage import check_name, rows_folder, storage_url
+from everhold_competitions.competition import Competition
 from everhold_server.api.arguments import FAMILIES, families_of
 from everhold_server.api.contract import HoldoutName, Plain, Strict, body_of, refusals, result, said, warned_of
 from everhold_server.audit import AuditLog, noted
@@ -31,6 +32,7 @@ from everhold_server.principals import Forbidden, Principal, Role, Steward, View
 from everhold_server.untrusted.files import check_untrusted_rows
 from everhold_server.uploads import Brought, Unusable
 from everhold_server.wire.answers import told
+from everhold_server.wire.reading import annotated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from everhold.display import Facts
     from everhold.mechanisms import Promise
     from everhold.operations.arrivals import Append
+    from everhold.operations.operation import Parameter
     from everhold_server.uploads import RequestContent
 
 router = APIRouter(prefix="/holdouts", tags=["holdouts"])
@@ -45,7 +48,6 @@ router = APIRouter(prefix="/holdouts", tags=["holdouts"])
 _PARQUET, _PACKED = b"PAR1", (b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _OF_ENGINES = frozenset({"engine", "table", "training_table"})
 _ALLOTMENTS = "allotments"
-_OWN = frozenset({"name", "declared", "share"})
 _DESCRIBED = {
     "name": "flights", "analyst": "reports",
     "promise": {"result": "promise", "radius": 0.043, "confidence": 0.95, "statement": "S3",
@@ -58,94 +60,18 @@ _DESCRIBED = {
 }  # fmt: skip
 
 
-class PromiseSettings(Strict):
-    """Settings of a holdout's rows and of its promise."""
+class SettingsBase(Strict):
+    """Settings of a new holdout that travel in a form of their own. All others are those of `Holdout.create`."""
 
     name: str = Field(
-        description="Of the holdout.", max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$", examples=["flights"]
-    )
-    label: str | None = Field(None, description="Column of the truth.", max_length=1_000, examples=["late"])
-    classes: Annotated[
-        list[Annotated[str, Field(max_length=1_000)] | float] | Literal["open"] | None,
-        Field(description="Of the label (by default those of the training labels).", max_length=1_000),
-    ] = None
-    row_id: str | None = Field(None, description="Column that names rows, each once. Public.", max_length=1_000)
-    features: Literal["sealed", "public"] = Field(
-        "sealed", description="'public' if everybody may see all columns but the label."
-    )
-    stratified: str | None = Field(
-        None, description="Column by whose values the table was split in equal shares.", max_length=1_000
-    )
-    independent: list[Annotated[str, Field(max_length=1_000)]] = Field(
-        [], description="Columns that neither group nor order the rows, although training rows may look so. The "
-        "certificate names them as an assumption.",
-        max_length=1_000, examples=[["clinic"]],
+        description="Name of the holdout.", max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$",
+        examples=["flights"],
     )  # fmt: skip
-    categories: list[Annotated[str, Field(max_length=1_000)]] = Field(
-        [], description="Columns of a CSV file that estimators meet as categories, which are its training values.",
-        max_length=1_000, examples=[["carrier"]],
-    )  # fmt: skip
-    mechanism: str | None = Field(None, description="By name (the best by default).", max_length=100)
-    queries: int = Field(1_000, description="Number of queries to plan for.")
-    surprises: int | None = Field(None, description="Number of answers that may correct their guess.")
-    confidence: float = Field(0.95, description="Probability with which all answers hold together.")
-    slack: float = Field(0.0, description="Spend nothing on guesses closer than this part of the radius.")
     dependence: Annotated[
         dict[str, Plain] | None,
         Field(description="How rows depend on each other.", examples=[{"kind": "groups", "column": "household"}]),
     ] = None
-    allow_vacuous: bool = Field(False, description="Seal the rows even if nothing is promised then.")
-    grows: bool = Field(
-        False, description="Rows will be appended. Half of the failure probability is theirs, or with families none."
-    )
-    largest_group: int | None = Field(
-        None, description="With families, growth and groups: rows that no group exceeds, also of those that will come."
-    )
-    most_rows: int = Field(MOST_ROWS, description="The most rows that either table may have.", ge=1, le=2**31)
-    equal_rows: bool = Field(False, description="Equal rows in both tables are no copies.")
-    missing: Annotated[
-        str | bool | float | dict[Annotated[str, Field(max_length=1_000)], str | bool | float],
-        Field(
-            description="What counts for rows without a value: 'refuse', 'drop', 'bounds' or a value, or one of these "
-            "by column.",
-            examples=[{"bp": "drop"}],
-        ),
-    ] = "refuse"
-    allow_resealing: bool = Field(False, description="Seal rows even if they are sealed in this storage already.")
     declared: Annotated[dict[str, dict[str, Plain]] | None, Field(**FAMILIES)] = None
-    share: float = Field(SHARE, description="Part of the probability of failure that declared families have.")
-
-
-class HoldoutSettings(PromiseSettings):
-    """Arguments of `everhold.Holdout.create`, without the rows.
-
-    There is no seed: answers that can be foretold are for simulations, and a service has analysts who would foretell
-    them.
-    """
-
-    feedback: Literal["none", "leader", "score"] | None = Field(
-        None, description="For a competition: what a submission is told before the end."
-    )
-    metric: Annotated[
-        str | dict[str, str | float],
-        Field(description="Of a competition, a name or a loss with its range.", examples=["accuracy"]),
-    ] = "accuracy"
-    teams: int = Field(50, description="Most teams of a competition.")
-    submissions: int = Field(20, description="Most submissions of one team.")
-    surprises_per_team: int | None = Field(
-        None, description="Most surprises that telling one team may cost (a share by default)."
-    )
-    public: float | None = Field(
-        None, gt=0, le=0.5, description="Share of the rows that scores before the end are about. Only with feedback "
-        "'score'.",
-        examples=[0.3],
-    )  # fmt: skip
-    public_by: str | None = Field(None, description="Column by whose order the public rows come first.")
-    deadline: str | None = Field(
-        None, description="When a competition ends, with the offset from UTC.", max_length=100,
-        examples=["2026-12-01T12:00:00Z"],
-    )  # fmt: skip
-    rules: str | None = Field(None, description="Of a competition, as plain text.", max_length=20_000)
 
     @model_validator(mode="before")
     @classmethod
@@ -162,12 +88,31 @@ class HoldoutSettings(PromiseSettings):
     def arguments(self) -> dict[str, Any]:
         """Return the settings as keyword arguments of `Holdout.create`."""
         check_network(self.dependence)
-        given = {name: getattr(self, name) for name in type(self).model_fields if name not in _OWN}
+        given = {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
         if self.declared is not None:
             given["declared"] = families_of(self.declared)
-        if "share" in self.model_fields_set:  # without families it is refused
-            given["share"] = self.share
         return {**given, "dependence": None if self.dependence is None else dependence_from_dict(self.dependence)}
+
+
+_OF_COMPETITIONS = settings_of(Competition)
+_FEEDBACK = _OF_COMPETITIONS["feedback"]
+_OF_COMPETITIONS["feedback"] = replace(_FEEDBACK, type=_FEEDBACK.type | None, default=None)  # None if it is none
+SETTINGS: dict[str, Parameter] = {
+    name: each
+    for source in (settings_of(Holdout.create), settings_of(Rows), settings_of(Planning), _OF_COMPETITIONS)
+    for name, each in source.items() if name != "exist_ok"
+}  # fmt: skip
+"""Settings of a new holdout that a request and a form name as `Holdout.create` does, or without their object.
+
+There is no seed: answers that can be foretold are for simulations, and a service has analysts who would foretell them.
+"""
+
+_FIELDS: dict[str, Any] = {
+    name: (annotated(each, Field, {Any: Plain}), [] if each.default == () else each.default)
+    for name, each in SETTINGS.items()
+}
+HoldoutSettings = create_model("HoldoutSettings", __base__=SettingsBase, **_FIELDS)
+"""Arguments of `everhold.Holdout.create`, without the rows."""
 
 
 @router.get(
@@ -292,7 +237,7 @@ def create(request: Request, principal: Steward, holdouts: Holdouts, received: B
 
 
 def seal(
-    request: Request, holdouts: OpenHoldouts, principal: Principal, settings: HoldoutSettings, received: RequestContent
+    request: Request, holdouts: OpenHoldouts, principal: Principal, settings: SettingsBase, received: RequestContent
 ) -> None:  # fmt: skip
     """Seal the rows of a request. The same request with the same token again changes nothing.
 

@@ -20,7 +20,7 @@ from everhold.sealing.storage import check_name
 from everhold_competitions.competition import FEEDBACK
 from everhold_server.api.arguments import families_of
 from everhold_server.api.contract import warned_of
-from everhold_server.api.holdouts import HoldoutSettings, listed, one_more_sealing, seal
+from everhold_server.api.holdouts import SETTINGS, HoldoutSettings, SettingsBase, listed, one_more_sealing, seal
 from everhold_server.api.reports import report_on
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts, OpenHoldouts
@@ -32,8 +32,7 @@ from everhold_server.web.views import SAID_OF, StewardView, View, ViewerView, de
 router = APIRouter()
 
 _LATEST = 25
-_TEXTS = ("name", "label", "row_id", "mechanism", "feedback", "public_by", "deadline", "rules")
-_WHOLES = ("queries", "surprises", "teams", "submissions", "surprises_per_team", "largest_group")
+_MORE = ("stratified", "independent", "categories", "slack", "equal_rows", "allow_vacuous", "allow_resealing")
 _OF_METRICS = ("low", "high", "floor", "threshold", "rate", "bins")
 _METRICS = {
     name: metric.common or name.removeprefix("neg_").replace("_", " ")
@@ -86,33 +85,33 @@ def create(request: Request, holdouts: Holdouts, principal: Steward, fields: For
 def _form(request: Request, fields: Fields, *, fault: str = "", status: int = 200) -> Response:
     return page(
         request, "new_holdout.html", status=status, fields=fields, fault=fault, endings=ENDINGS,
-        mechanisms=sorted(answering()), feedback=_FEEDBACK, metrics=_METRICS, registry=METRICS,
-        of_metrics=_OF_METRICS,
+        settings=SETTINGS, more=_MORE, metrics=_METRICS, registry=METRICS, of_metrics=_OF_METRICS,
+        choices={
+            "mechanism": {"": "the best for the plan"} | {name: name.replace("_", " ") for name in sorted(answering())},
+            "feedback": {"": "this is no competition", **_FEEDBACK}, "metric": _METRICS,
+        },
     )  # fmt: skip
 
 
-def _settings(fields: Fields) -> HoldoutSettings:
+def _settings(fields: Fields) -> SettingsBase:
     """Return the settings of a new holdout from a form."""
-    texts = {name: fields.some(name) for name in _TEXTS}
-    wholes = {name: fields.whole(name) for name in _WHOLES}
-    request: dict[str, Any] = {name: value for name, value in (texts | wholes).items() if value is not None}
-    if (classes := fields.some("classes")) is not None:
-        request["classes"] = "open" if classes == "open" else [each.strip() for each in classes.split(",")]
     check_name(fields.text("name"))
     if fields.file("holdout") is None:
         raise HoldoutRejected("holdout is missing. Choose a file with the rows.")
-    request["confidence"] = _percent(fields, "confidence", most=99.9999, otherwise=95.0) / 100.0
-    request["features"] = "public" if fields.ticked("features_public") else "sealed"
-    if fields.ticked("grows"):
-        request["grows"] = True
+    request = {name: value for name, each in SETTINGS.items() if (value := fields.value(each)) is not None}
+    request |= {"name": fields.text("name"), "confidence": _percent(fields, "confidence", most=99.9999, otherwise=95.0)}
+    if request.get("classes") == ["open"]:
+        request["classes"] = "open"
+    if fields.ticked("features_public"):
+        request["features"] = "public"
     request |= _declared(fields)
     if (groups := fields.some("groups")) is not None:
         request["dependence"] = Groups(groups).to_dict()
     if "feedback" in request:
         request.pop("queries", None)
         request["metric"] = _metric(fields)
-        if fields.text("public"):
-            request["public"] = _percent(fields, "public", most=50.0) / 100.0
+        if "public" in request:
+            request["public"] = _percent(fields, "public", most=50.0)
     try:
         return HoldoutSettings(**request)
     except ValidationError as fault:
@@ -122,11 +121,11 @@ def _settings(fields: Fields) -> HoldoutSettings:
 
 
 def _percent(fields: Fields, name: str, *, most: float, otherwise: float = 0.0) -> float:
-    """Return a field that is a part in percent."""
+    """Return the share that a field gives in percent."""
     found = fields.number(name, otherwise) or 0.0
     if not 0.0 < found <= most:
         raise HoldoutRejected(f"{name} is {found:g}. Pass a number above 0 and of at most {most:g}.")
-    return found
+    return found / 100.0
 
 
 def _metric(fields: Fields) -> str | dict[str, Any]:

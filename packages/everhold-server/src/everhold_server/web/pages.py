@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from everhold.holdout import Holdout
-    from everhold.operations.operation import HoldoutOperation
+    from everhold.operations.operation import HoldoutOperation, Parameter
     from everhold_server.uploads import RequestContent
 
 HERE = Path(__file__).parent
@@ -126,6 +126,15 @@ def _in_labels(message: str, labels: Mapping[str, str]) -> str:
     )
 
 
+def _kind(each: Parameter) -> str:
+    """Return how a form shows a setting: as a list, a text, a tick, a whole number or a number."""
+    if each.several or each.holds(str):
+        return "list" if each.several else "text"
+    return next(
+        (kind for kind, held in (("tick", bool), ("whole", int), ("number", float)) if each.holds(held)), "text"
+    )
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
@@ -136,7 +145,7 @@ def _environment() -> Environment:
         "at_least": at_least, "printable": printable, "left": left_in_words, "short": lambda text: text[:_SHORT_HASH],
         "in_labels": _in_labels, "sentence": lambda text: text[:1].upper() + text[1:],
     }  # fmt: skip
-    made.filters |= {"printable_lines": printable_lines, "in_words": moment_in_words}
+    made.filters |= {"printable_lines": printable_lines, "in_words": moment_in_words, "kind": _kind}
     made.globals |= {"place": place}
     return made
 
@@ -195,6 +204,17 @@ class Fields:
         if value != int(value):
             raise QueryRejected(f"{name} is {value:g}. Pass a whole number.")
         return int(value)
+
+    def value(self, each: Parameter) -> Any:
+        """Return the field of a setting in the setting's type, or None if it is empty."""
+        kind = _kind(each)
+        if kind == "list":
+            return [part.strip() for part in self.text(each.name).split(",") if part.strip()] or None
+        if kind == "tick":
+            return self.ticked(each.name) or None
+        if kind == "whole":
+            return self.whole(each.name)
+        return self.number(each.name) if kind == "number" else self.some(each.name)
 
     def file(self, name: str) -> Path | None:
         """Return the path of a chosen file, or None, also for the empty file that browsers send."""

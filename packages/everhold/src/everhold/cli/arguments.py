@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format
+from everhold.operations.operation import RowSource
 from everhold.remote import ADDRESS_VARIABLE, is_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
 
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
+    from everhold.operations.operation import Parameter
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 STORAGE_VARIABLE = "EVERHOLD_STORAGE"
 ENGINE_VARIABLE = "EVERHOLD_ENGINE"  # as `everhold_engines` has it, which takes a while to import
@@ -208,6 +214,60 @@ def with_option_groups(
     return called
 
 
+def with_options(
+    command: Callable[..., None], name: str, options: Sequence[inspect.Parameter], read: Callable[[dict[str, Any]], Any]
+) -> Callable[..., None]:
+    """Decorator: options stand in the place of a command's parameter, whose value is read from them.
+
+    Args:
+        command: The command, a function.
+        name: Name of the parameter that is replaced.
+        options: The options, in order.
+        read: Function from the values of all options by name to the value of the parameter.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    own = list(signature.parameters.values())
+    place = next(index for index, parameter in enumerate(own) if parameter.name == name)
+    parameters = [*own[:place], *options, *own[place + 1 :]]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        typed = {option.name: given.pop(option.name) for option in options}
+        command(**given, **{name: read(typed)})
+
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called
+
+
+def option_for(each: Parameter, *, panel: str | None = None, unset: bool = False) -> inspect.Parameter:
+    """Return the option for a parameter of an operation, or for a setting of a new holdout.
+
+    Args:
+        each: The parameter.
+        panel: Heading of the option in the command's help.
+        unset: Whether an option that is not given is None, and its default is only shown.
+    """
+    kinds = [kind for kind in get_args(each.type) or (each.type,) if kind is not type(None)]
+    words, several = each.about.help, each.several or any(get_origin(kind) is Mapping for kind in kinds)
+    kind: Any = next((found for found in (bool, int, float) if kinds == [found]), str)
+    if all(isinstance(value, str) for value in kinds):
+        kind = StrEnum(each.name, kinds)  # type: ignore[misc, no-redef]
+    if each.holds(RowSource):
+        kind = Path
+    if several:
+        kind, words = list[str], f"{words} May be repeated."
+    if each.required:
+        return inspect.Parameter(each.name, _KEYWORD, annotation=Annotated[kind, typer.Option(help=words)])
+    default = None if several or (unset and kind is not bool) else each.default
+    shown = str(each.default) if unset and default is None and each.default and not several else True
+    flag = [f"--{each.name.replace('_', '-')}"] if kind is bool else []
+    about = typer.Option(*flag, help=words, rich_help_panel=panel, show_default=shown)
+    return inspect.Parameter(
+        each.name, _KEYWORD, default=default, annotation=Annotated[kind if default is not None else kind | None, about]
+    )
+
+
 def given_options(group: Any, *names: str) -> dict[str, Any]:
     """Options of a group that were given, by name; of those that are named, if some are."""
     return {
@@ -243,4 +303,4 @@ def _option(name: str, kind: Any, default: Any, *, panel: str | None = None) -> 
         if panel is not None:
             about.rich_help_panel = panel
         kind = Annotated[kind.__origin__, about]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+    return inspect.Parameter(name, _KEYWORD, default=default, annotation=kind)

@@ -6,6 +6,7 @@ import csv
 import inspect
 import sys
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +22,7 @@ from everhold.cli.arguments import (
     StorageArgument,
     opened,
     with_option_groups,
+    with_options,
 )
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record, show_sentence
@@ -455,24 +457,12 @@ class Spelled:
 
 def with_query_options(command: Callable[..., None]) -> Callable[..., None]:
     """Decorator: the parameter ``spelled`` of a command becomes one option for each kind and each detail."""
-    signature = inspect.signature(command, eval_str=True)
-    own = list(signature.parameters.values())
-    place = next(index for index, parameter in enumerate(own) if parameter.name == "spelled")
     options = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
         for name, annotation in _options().items()
     ]
-    required = own[place].default is not None
-
-    def spelled(**given: Any) -> None:
-        typed = {option.name: given.pop(option.name) for option in options}
-        command(**given, spelled=Spelled.read(typed, required=required))
-
-    spelled.__name__, spelled.__doc__ = command.__name__, command.__doc__
-    parameters = [*own[:place], *options, *own[place + 1 :]]
-    spelled.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    spelled.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return spelled
+    required = inspect.signature(command).parameters["spelled"].default is not None
+    return with_options(command, "spelled", options, partial(Spelled.read, required=required))
 
 
 def _options() -> dict[str, Any]:

@@ -5,22 +5,35 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 import typer
 
-from everhold.cli.arguments import ENGINE_VARIABLE, FormatOption, HoldoutPlace, model_from, place_of, with_option_groups
+from everhold.cli.arguments import (
+    ENGINE_VARIABLE,
+    FormatOption,
+    HoldoutPlace,
+    model_from,
+    option_for,
+    place_of,
+    with_option_groups,
+    with_options,
+)
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_sentence
 from everhold.display import at_most
 from everhold.extensions import Registry
 from everhold.mechanisms import MECHANISMS
+from everhold.operations.operation import Param
+from everhold.operations.settings import settings_of
 from everhold.remote import is_address, remote_storage
 
 if TYPE_CHECKING:
+    import inspect
+    from collections.abc import Sequence
+
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
     from everhold.sealing.rows.row_store import SealableTable
@@ -29,16 +42,9 @@ if TYPE_CHECKING:
 _ROWS, _PLAN = "The rows", "What is planned"
 
 
-class Features(StrEnum):
-    """Audience of the sealed rows' columns other than the label."""
-
-    SEALED = "sealed"
-    PUBLIC = "public"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowOptions:
-    """The rows to seal, and what is declared of them."""
+class TableOptions:
+    """The rows to seal and the open rows, as files or as tables of an engine."""
 
     panel: ClassVar[str] = _ROWS
 
@@ -61,82 +67,6 @@ class RowOptions:
         "Open rows as another table in the engine: expressions are guessed from all of its rows, and about 100,000 "
         "are copied for models and checks.",
     ] = None
-    label: Annotated[str | None, "Column of the truth, for --accuracy, --error, --brier."] = None
-    classes: Annotated[
-        str | None,
-        "The classes of the label, as in cat,dog, which are public from now on (by default those of the training "
-        "labels). 'open' if labels are free text.",
-    ] = None
-    row_id: Annotated[
-        str | None, "Column with a different value in each row, by which predictions are matched. Public."
-    ] = None
-    features: Annotated[
-        Features,
-        "'public' if everybody may see all columns but the label, as in a competition: answers are then about labels "
-        "drawn anew on these rows.",
-    ] = Features.SEALED
-    stratified: Annotated[
-        str | None,
-        "Column by whose values the table was split: both parts have them in the same shares, and answers are for "
-        "rows with these shares.",
-    ] = None
-    independent: Annotated[
-        list[str] | None,
-        "Column that neither groups nor orders the rows, although training rows may look so. Repeatable. The "
-        "certificate names it as an assumption.",
-    ] = None
-    categories: Annotated[
-        list[str] | None,
-        "Column of a CSV file that estimators meet as categories, which are its training values. Repeatable.",
-    ] = None
-    most_rows: Annotated[int, "The most rows that either file may have."] = 2**26
-    equal_rows: Annotated[
-        bool, "Equal rows in both files are not copies, but come from a design that repeats its settings."
-    ] = False
-    missing: Annotated[
-        list[str] | None,
-        "What counts for rows without a value: refuse, drop, bounds or a value, for all columns or by column, as in "
-        "bp=drop. Repeatable. By default queries that lack one are refused.",
-    ] = None
-    allow_resealing: Annotated[
-        bool, "Seal rows even if they are sealed here already. Neither budget accounts for the other."
-    ] = False
-    exist_ok: Annotated[
-        bool,
-        typer.Option(
-            "--exist-ok",
-            help="Open the holdout of that name if it was created with the same rows and settings.",
-        ),
-    ] = False
-
-    def settings(self) -> dict[str, Any]:
-        """Declarations about the rows, by the names of `Holdout.create`."""
-        return {
-            "label": self.label, "classes": self._classes(), "row_id": self.row_id, "features": self.features.value,
-            "stratified": self.stratified, "most_rows": self.most_rows, "equal_rows": self.equal_rows,
-            "allow_resealing": self.allow_resealing, "exist_ok": self.exist_ok,
-            **({} if self.missing is None else {"missing": self._missing()}), "independent": self.independent or [],
-            "categories": self.categories or [],
-        }  # fmt: skip
-
-    def _missing(self) -> Missing:
-        """The rule for all columns, or those by column."""
-        given = self.missing or ["refuse"]
-        named = [each.rpartition("=") for each in given]
-        if len(given) == 1 and not named[0][0]:
-            return _as_value(given[0])
-        if not all(name for name, _, _ in named):
-            raise Misuse(
-                "--missing is given several times, once without a column. Write the column before each rule, as in "
-                "bp=drop."
-            )
-        return {name: _as_value(value) for name, _, value in named}
-
-    def _classes(self) -> list[str] | Literal["open"] | None:
-        """Classes that are separated by commas; in quotes where one has a comma of its own."""
-        if self.classes is None:
-            return None
-        return "open" if self.classes == "open" else next(csv.reader([self.classes]), [])
 
     def sealed(self, storage: str) -> Path | SealableTable:
         """The rows to seal: a file, or a table that stays in its engine."""
@@ -181,16 +111,6 @@ class RowOptions:
         return table_at(url, table)
 
 
-def _as_value(text: str) -> str | float | bool:
-    """A number, a truth value or a text, as the option writes it."""
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependenceOptions:
     """Options for the dependence of the rows."""
@@ -231,58 +151,57 @@ class DependenceOptions:
         return None if self.model is None else model_from(self.model)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOptions:
-    """Options for the plan."""
+def _setting_options() -> list[inspect.Parameter]:
+    """Return an option for each setting of `Holdout.create` that is plain data."""
+    from everhold.holdout import Holdout
+    from everhold.sealing.intake.request import Planning, Rows
 
-    panel: ClassVar[str] = _PLAN
+    plain = settings_of(Holdout.create)
+    del plain["share"]  # which is in a protocol, beside the families
+    rows = {name: plain.pop(name) for name in ("label", "allow_resealing", "exist_ok")} | settings_of(Rows)
+    rows["classes"] = replace(rows["classes"], type=str)
+    for every, name, more in (
+        (plain, "mechanism", f"One of {', '.join(MECHANISMS)}."), (rows, "classes", "Separate them by commas."),
+        (rows, "missing", "By column it is written bp=drop."),
+    ):  # fmt: skip
+        every[name] = replace(every[name], about=Param(f"{every[name].about.help} {more}"))
+    return [
+        option_for(each, panel=panel, unset=True)
+        for panel, every in ((_ROWS, rows), (_PLAN, plain | settings_of(Planning)))
+        for each in every.values()
+    ]
 
-    mechanism: Annotated[
-        str | None,
-        f"One of {', '.join(MECHANISMS)}. By default the one with the narrowest "
-        "promise among those that take adaptive queries about rows of any laws.",
-    ] = None
-    queries: Annotated[int | None, "Number of queries to plan for. By default what the protocol says, or 1,000."] = None
-    surprises: Annotated[
-        int | None, "Number of guesses that may turn out wrong. By default 10, or one for each query if fewer."
-    ] = None
-    confidence: Annotated[
-        float | None, "Probability with which all answers hold together. By default what the protocol says, or 0.95."
-    ] = None
-    slack: Annotated[float, "Spend nothing on guesses closer than this part of the radius."] = 0.0
-    allow_vacuous: Annotated[
-        bool, "Seal the rows even if the radius is half the range or more: nothing is promised then."
-    ] = False
 
-    grows: Annotated[
-        bool,
-        "Rows will be appended: half of the probability of failure is kept for them, and the budget refills. With "
-        "--protocol, members of families are told about all rows in place of that.",
-    ] = False
-    largest_group: Annotated[
-        int | None, "With --grows, --protocol and groups: rows that no group exceeds, also of those that will arrive."
-    ] = None
-    protocol: Annotated[
-        Path | None, "A TOML or YAML file of what is declared, whose queries cost nothing (see 'everhold declare')."
-    ] = None
+def _given_settings(typed: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that were given on the command line, by their flat names."""
+    given = {name: value for name, value in typed.items() if value is not None and value is not False and value != []}
+    if "missing" in given:
+        given["missing"] = _missing(given["missing"])
+    if (classes := given.get("classes", "open")) != "open":
+        given["classes"] = next(csv.reader([classes]), [])  # in quotes where a class has a comma of its own
+    return given
 
-    def settings(self) -> dict[str, Any]:
-        """The plan, by the names of `Holdout.create`."""
-        said: dict[str, Any] = {}
-        if self.protocol is not None:
-            from everhold.families.protocol import protocol
 
-            said = protocol(self.protocol).settings()
-            if "rows" in said:
-                said["missing"] = said.pop("rows").missing
-        given = {"queries": self.queries, "surprises": self.surprises, "confidence": self.confidence}
-        return {
-            "queries": 1_000, "surprises": None, "confidence": 0.95, **said,
-            **{name: value for name, value in given.items() if value is not None},
-            "mechanism": self.mechanism, "slack": self.slack, "allow_vacuous": self.allow_vacuous,
-            **({"grows": True} if self.grows else {}),
-            **({} if self.largest_group is None else {"largest_group": self.largest_group}),
-        }  # fmt: skip
+def _missing(given: Sequence[str]) -> Missing:
+    """Return the rule for missing values of all columns, or the rules by column."""
+    named = [each.rpartition("=") for each in given]
+    if len(given) == 1 and not named[0][0]:
+        return _as_value(given[0])
+    if not all(name for name, _, _ in named):
+        raise Misuse(
+            "--missing is given several times, once without a column. Write the column before each rule, as in bp=drop."
+        )
+    return {name: _as_value(value) for name, _, value in named}
+
+
+def _as_value(text: str) -> str | float | bool:
+    """A number, a truth value or a text, as the option writes it."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 _MOST_SHOWN = 50  # columns
@@ -313,7 +232,8 @@ class FurtherOptions(Protocol):
 
 def register(app: typer.Typer) -> None:
     """Add the command `create`, with the options that distributions add."""
-    app.command()(with_option_groups(create, further_options()))
+    made = with_options(create, "settings", _setting_options(), _given_settings)
+    app.command()(with_option_groups(made, further_options()))
 
 
 def further_options() -> dict[str, type[FurtherOptions]]:
@@ -330,9 +250,17 @@ def _check(_: str, options: Any) -> str:
 def create(
     *,
     place: HoldoutPlace,
-    rows: RowOptions,
+    rows: TableOptions,
+    settings: Mapping[str, Any],
     dependence: DependenceOptions,
-    plan: PlanOptions,
+    protocol: Annotated[
+        Path | None,
+        typer.Option(
+            help="A TOML or YAML file of declared families, whose queries cost nothing (see 'everhold declare'). Its "
+            "other settings hold where no option is given.",
+            rich_help_panel=_PLAN,
+        ),
+    ] = None,
     extensions: Mapping[str, FurtherOptions],
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -374,13 +302,20 @@ def create(
       9  the groups or the model do not match the rows; nothing was created
     """
     storage, name = place_of(place.storage, place.name)
-    rest = {} if (stated := dependence.declared()) is None else {"dependence": stated}
-    settings = {"dependence": None, "missing": "refuse", **plan.settings(), **rows.settings(), **rest}
+    said: dict[str, Any] = {}
+    if protocol is not None:
+        from everhold.families.protocol import protocol as read_protocol
+        from everhold.sealing.intake.request import flat_settings
+
+        said = flat_settings(read_protocol(protocol).settings())
+    stated = dependence.declared()
     extended = {name: value for further in extensions.values() for name, value in further.settings().items()}
-    settings |= extended
     with arguments_checked():
         sealed, training = rows.sealed(storage), rows.open()
-        created = _create(storage, name, holdout=sealed, training=training, settings=settings)
+        created = _create(
+            storage, name, holdout=sealed, training=training,
+            settings={**said, **settings, **({} if stated is None else {"dependence": stated}), **extended},
+        )  # fmt: skip
     with created:
         ways = None if extended or created.is_served else created.ways
         promise, status = created.certificate().promise, created.status()
@@ -414,10 +349,9 @@ def _create(
 ) -> Holdout:
     """Seal the rows here, or in a service."""
     if is_address(storage) and isinstance(holdout, Path) and (training is None or isinstance(training, Path)):
-        own = dict(settings)
-        if own.pop("exist_ok"):
+        if "exist_ok" in settings:
             raise Misuse("A service creates a holdout once. Leave --exist-ok out.")
-        created: Holdout = remote_storage(storage).create(storage, name, holdout=holdout, training=training, **own)
+        created: Holdout = remote_storage(storage).create(storage, name, holdout=holdout, training=training, **settings)
         return created
     from everhold.asking.creation import settings_from
     from everhold.holdout import Holdout

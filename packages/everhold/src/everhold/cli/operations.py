@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from everhold.cli.arguments import AnalystOption, FormatOption, StorageArgument, opened
+from everhold.cli.arguments import AnalystOption, FormatOption, StorageArgument, opened, option_for
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
 from everhold.operations import OPERATIONS
@@ -96,7 +96,7 @@ def _command(operation: type[HoldoutOperation[Any]]) -> Callable[..., None]:
         called = "EXPRESSION" if first.holds(AnyQuery) else "FILE" if first.holds(RowSource) else first.name.upper()
         about = typer.Argument(metavar=called, help=first.about.help, show_default=False)
         signature.append(_parameter(first.name, Annotated[kind | None, about], None))
-    signature += [_option(each) for each in options]
+    signature += [option_for(each) for each in options]
     if result_type(operation) is Table:
         signature.append(_parameter("to", Annotated[Path, typer.Option(help="Parquet file for the rows.")]))
     if operation.picture:
@@ -116,29 +116,10 @@ def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> 
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-def _option(each: Parameter) -> inspect.Parameter:
-    """Return the option for one field of an operation."""
-    kinds = get_args(each.type) or (each.type,)
-    kind: Any = next((found for found in (bool, int, float) if all(k in (found, type(None)) for k in kinds)), str)
-    if each.holds(RowSource):
-        kind = Path
-    if each.several and each.holds(AnyQuery):
-        kind = list[str]
-    words = f"{each.about.help} Separate them by commas." if each.several and kind is str else each.about.help
-    words = f"{each.about.help} May be repeated." if kind == list[str] else words
-    default = None if each.several else each.default
-    if each.required:
-        return _parameter(each.name, Annotated[kind, typer.Option(help=words)])
-    return _parameter(
-        each.name, Annotated[kind if default is not None else kind | None, typer.Option(help=words)], default
-    )
-
-
 def _value(each: Parameter, given: Any) -> Any:
-    """An argument as the operation takes it."""
-    if each.several:
-        listed = [part.strip() for part in given.split(",")] if isinstance(given, str) else given
-        return each.default if listed is None else listed
+    """Return an argument as the operation takes it."""
+    if given is None:
+        return each.default
     return int(given) if isinstance(given, str) and int in get_args(each.type) and given.isdecimal() else given
 
 

@@ -118,7 +118,7 @@ class AskOverTime(
 @dataclass(frozen=True, kw_only=True)
 class CompareArrival(
     HoldoutOperation["Drift"], verb="drift", role=Role.ANALYST, act="compare arrivals", route="POST /drift",
-    topic="arrivals", agents=True, command="drift flights.db flights --columns arr_delay,carrier",
+    topic="arrivals", agents=True, command="drift flights.db flights --columns arr_delay --columns carrier",
 ):  # fmt: skip
     """Compare the rows of an arrival with all before it.
 

@@ -351,8 +351,8 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
     dependence = mechanism.dependence
     if planning.largest_group is not None and not (planning.grows and declared and dependence.in_groups):
         raise HoldoutRejected(
-            "largest_group= is only for holdouts with grows=True, declared=... and eh.Groups(...). Pass all of "
-            "them, or leave largest_group= out."
+            "largest_group= is only for holdouts with grows=True, declared=... and rows in groups. Pass all of them, "
+            "or leave largest_group= out."
         )
     if not planning.grows:
         return mechanism

@@ -23,48 +23,48 @@ class Rows:
     """What the steward declares about the rows beside their label, for `Holdout.create`.
 
     Attributes:
-        row_id: Column that names rows, each once; no row may be in both sets. Predictions are joined by it. Row ids are
-            public: those who submit predictions have to know them, and no query may read them.
-        classes: The classes of the label, which are public from now on: a prediction of any other class is refused, and
-            nothing is charged. By default the classes of the training labels, if there are at least ten training rows
-            for each class. Needed where these do not say it, if labels are texts or classes are numbers other than 0
-            and 1; ``"open"`` if labels are free texts, so that no prediction can be checked.
-        features: ``"sealed"``: nobody who asks sees any column of the sealed rows; expressions and estimators are about
-            the population that they come from, predictions as arrays about labels drawn anew on these rows.
-            ``"public"``: everybody may see all columns but the label, as in a competition; every answer is about labels
-            drawn anew on these rows, and only queries that read the label are answered. Needs independent rows or
-            `Groups`, given the features.
-        independent: Columns that neither group nor order the rows, although the training rows may look so: rows with
-            equal or neighbouring values of them were drawn independently, as with people of one age. `everhold` then
-            does not warn about them, and names them in the promise and the certificate as an assumption of yours, with
-            what the training rows are worth if it is wrong.
-        categories: Columns that estimators meet as categories, in files that do not say it, such as CSV. The categories
-            are the different training values in order. A sealed value outside these categories counts as missing.
-        stratified: Column by whose values the table was split, so that both parts have them in the same shares, as
-            ``everhold split --stratify`` or ``train_test_split(stratify=...)`` do. Training rows then tell how often
-            each value is sealed, so answers are for rows with the values in these shares. Needs independent rows.
-        most_rows: The most rows that either table may have; a larger one is refused before it is read. Tables that stay
+        row_id: Public column with a different value in each row, by which predictions are matched. No row may be in
+            both sets. Those who submit predictions have to know the values, and no query may read them.
+        classes: Classes of the label, by default those of the training labels, or ``"open"`` if labels are free text.
+            Classes are public from now on: a prediction of any other class is refused, and nothing is charged. The
+            default needs at least ten training rows for each class. Where these do not say it, the classes are needed
+            if labels are texts, or numbers other than 0 and 1. With ``"open"`` no prediction can be checked.
+        features: ``"public"`` if everybody may see all columns but the label, as in a competition: answers are then
+            about labels drawn anew on these rows. Only queries that read the label are answered then, and rows have to
+            be independent or in `Groups`, given the features. With ``"sealed"`` nobody who asks sees any column of the
+            sealed rows: expressions and estimators are about the population that they come from, predictions as arrays
+            about labels drawn anew on these rows.
+        stratified: Column by whose values the table was split, so that both parts have them in the same shares. So do
+            ``everhold split --stratify`` and ``train_test_split(stratify=...)``. Training rows then tell how often each
+            value is sealed, so answers are for rows with the values in these shares. It needs independent rows.
+        independent: Columns that neither group nor order the rows, although training rows may look so. Rows with equal
+            or neighbouring values of them were drawn independently, as with people of one age. `everhold` then does not
+            warn about them, and names them in the promise and the certificate as an assumption of yours, with what the
+            training rows are worth if it is wrong.
+        categories: Columns of a CSV file that estimators meet as categories, which are its different training values.
+            The categories are in the order of these values. A sealed value outside these categories counts as missing.
+        most_rows: Most rows that either table may have. A larger table is refused before it is read. Tables that stay
             in an engine may have any number.
-        missing: What counts for rows that have no value in a column that a query reads. ``"refuse"``: such a query is
-            refused, unless the query itself says what counts. ``"drop"``: a mean, a share or a comparison of arms is
-            about the rows that have a value. ``"bounds"``: the interval of a share or a mean runs from that with all
-            missing values at their lowest to that with all at their highest, and so it does in each arm of a
-            comparison. A value: it counts for missing ones in columns that can hold it. Or one of these by column, as
-            in ``{"bp": "drop", "visits": 0}``.
-        equal_rows: Whether equal rows in both sets are allowed, because they are no copies: the design repeats its
-            settings, or labels were drawn anew for the same features. By default more equal rows than chance gives are
-            refused.
+        equal_rows: Equal rows in both sets are no copies, because the design repeats its settings. Or labels were drawn
+            anew for the same features. By default more equal rows than chance gives are refused.
+        missing: What counts for rows without a value: ``"refuse"``, ``"drop"``, ``"bounds"`` or a value, for all
+            columns or by column. It is about columns that a query reads. ``"refuse"``: such a query is refused, unless
+            the query itself says what counts. ``"drop"``: a mean, a share or a comparison of arms is about the rows
+            that have a value. ``"bounds"``: the interval of a share or a mean runs from that with all missing values at
+            their lowest to that with all at their highest, and so it does in each arm of a comparison. A value: it
+            counts for missing ones in columns that can hold it. By column it is written as in
+            ``{"bp": "drop", "visits": 0}``.
     """
 
     row_id: str | None = None
     classes: Sequence[str | float] | Literal["open"] | None = None
     features: Literal["sealed", "public"] = SEALED
     stratified: str | None = None
+    independent: Sequence[str] = ()
+    categories: Sequence[str] = ()
     most_rows: int = MOST_ROWS
     equal_rows: bool = False
     missing: Missing = "refuse"
-    independent: Sequence[str] = ()
-    categories: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,17 +72,17 @@ class Planning:
     """Plan of the study beside the number of queries, for `Holdout.create`.
 
     Attributes:
-        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-        allow_vacuous: Whether to seal the rows even if nothing useful is promised: the guaranteed radius, and the width
+        slack: No budget is spent on guesses closer to the population's value than this part of the radius.
+        allow_vacuous: Seal the rows even if nothing useful is promised. That is if the guaranteed radius, and the width
             expected for honest guesses, is half the range or more.
-        grows: Rows will be appended (`Holdout.append`): half of the probability of failure is kept for trees about rows
-            that arrive, which begin with a budget of their own. Without ``grows`` rows can be appended as well.
-            Intervals then become narrower, and the budget does not change. Needs guess_and_check without a slack. With
-            ``declared=`` all rows have one tree, and the intervals of members hold at all numbers of rows at once, if
-            the rows that arrive have the same population values (S14).
-        largest_group: With ``declared=``, ``grows=True`` and rows in groups: largest number of rows in one group,
-            sealed or arriving later. A batch with a larger group is refused. Intervals of members are as wide as this
-            says, so name no more than will come.
+        grows: Rows will be appended, for which half of the probability of failure and a budget of their own are kept.
+            They are for trees about rows that arrive (`Holdout.append`). Without ``grows`` rows can be appended as
+            well. Intervals then become narrower, and the budget does not change. It needs guess_and_check without a
+            slack. With ``declared=`` all rows have one tree instead, and the intervals of members hold at all numbers
+            of rows at once, if the rows that arrive have the same population values (S14).
+        largest_group: Most rows that one group may ever have, if rows in groups will be appended and families are
+            declared. A batch with a larger group is refused. Intervals of members are as wide as this says, so name no
+            more than will come.
     """
 
     slack: float = 0.0
