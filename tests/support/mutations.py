@@ -474,7 +474,7 @@ MUTATIONS = [
     Mutation(
         "S8",
         "sealed rows are used nowhere else",
-        "everhold/sealing/intake/create.py",
+        "everhold/sealing/intake/files.py",
         "if same and not allow_resealing:",
         "if False:",
         ("everhold/integration/sealing/test_resealing.py",),

@@ -25,7 +25,7 @@ PYTEST = ("-q", "-p", "everhold_integrations.pytest_plugin", "-p", "no:cacheprov
 _begun = multiprocessing.get_context("forkserver")  # a process that has imported what each session imports
 _begun.set_forkserver_preload([
     "pytest", "scipy.special", "duckdb", "everhold.suites", "everhold.asking.creation", "everhold.gates.cases",
-    "everhold.gates.checks", "everhold.sealing.intake.create", "everhold.cli.gates",
+    "everhold.gates.checks", "everhold.sealing.intake.files", "everhold.cli.gates",
     "everhold_integrations.pytest_plugin",
 ])  # fmt: skip
 

@@ -7,6 +7,7 @@ needs a steward's token; or none from this machine itself, if the operator says 
 
 from __future__ import annotations
 
+import contextlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from everhold.holdout import Holdout
     from everhold.ledger.database import LedgerDatabase
-    from everhold_server.tables import Records
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -93,7 +93,9 @@ async def healthz() -> dict[str, str]:
 @HEALTH.get("/readyz")
 def readyz(request: Request) -> Response:
     """The database can be read and has the tables of this version."""
-    ready = _is_ready(request.app.state.token_store.records)
+    ready = False
+    with contextlib.suppress(EverholdError), request.app.state.token_store.records.reading() as connection:
+        ready = connection.scalar(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")) == CURRENT_REVISION
     return JSONResponse({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
 
 
@@ -112,11 +114,3 @@ def metrics(request: Request) -> Response:
     threads = anyio.from_thread.run_sync(anyio.to_thread.current_default_thread_limiter).borrowed_tokens
     text = state.metrics.text(state.holdouts.open(), databases, threads=int(threads))
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
-
-
-def _is_ready(records: Records) -> bool:
-    try:
-        with records.reading() as connection:
-            return bool(connection.scalar(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")) == CURRENT_REVISION)
-    except EverholdError:
-        return False

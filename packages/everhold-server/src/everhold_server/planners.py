@@ -147,7 +147,11 @@ class Planners:
         if said is None:
             with self._place(current_principal(request).limited_as):
                 said = await self._made(request, line)
-            self._keep(line, said)
+            with self._lock:
+                if len(line) <= _LONGEST_KEPT:
+                    self._kept[line] = said
+                while len(self._kept) > _MOST_KEPT:
+                    self._kept.popitem(last=False)
         if "refused" in said:
             raise (DependenceError if said["dependence"] else ValueError)(said["refused"])
         return said
@@ -157,13 +161,6 @@ class Planners:
             if line in self._kept:
                 self._kept.move_to_end(line)
             return self._kept.get(line)
-
-    def _keep(self, line: str, said: dict[str, Any]) -> None:
-        with self._lock:
-            if len(line) <= _LONGEST_KEPT:
-                self._kept[line] = said
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
 
     @contextlib.contextmanager
     def _place(self, token: str) -> Iterator[None]:

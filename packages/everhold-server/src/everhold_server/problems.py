@@ -93,20 +93,15 @@ def _of_http(request: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, HTTPException)
     response = problem(fault.status_code, *_OF_HTTP.get(fault.status_code, ("HTTPError", str(fault.detail))))
     response.headers.update(fault.headers or {})
-    if fault.status_code == 405:
-        response.headers["Allow"] = ", ".join(_methods(request))
+    if fault.status_code == 405:  # the framework names only the methods of the first route that matches
+        scope = {"type": "http", "path": request.url.path, "root_path": "", "headers": []}
+        routes = [route for route in request.app.router.routes if not isinstance(route, Mount)]
+        methods = [
+            method for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+            if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+        ]  # fmt: skip
+        response.headers["Allow"] = ", ".join(methods or ["GET", "HEAD"])  # those of files, which are mounted
     return response
-
-
-def _methods(request: Request) -> list[str]:
-    """Return all HTTP methods of a path, since the framework names only those of the first matching route."""
-    scope = {"type": "http", "path": request.url.path, "root_path": "", "headers": []}
-    return [
-        method
-        for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-        for routes in [[route for route in request.app.router.routes if not isinstance(route, Mount)]]
-        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
-    ] or ["GET", "HEAD"]  # files, which are mounted
 
 
 def _unexpected(_: Request, __: Exception) -> JSONResponse:

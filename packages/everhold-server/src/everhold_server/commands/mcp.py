@@ -15,8 +15,6 @@ from everhold.cli.output import note
 from everhold.errors import EverholdError
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from everhold.queries.predictions.arrays import PredictionTable
     from everhold.values.base import Schema
 
@@ -86,7 +84,10 @@ def mcp(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    serving = _package()
+    try:
+        import everhold_server.mcp as serving
+    except ModuleNotFoundError as missing:
+        raise EverholdError(str(missing)) from None
     predictions = None if predictions_folder is None else serving.PredictionsFolder(_folder(predictions_folder), _read)
     with opened_here(storage_of(storage), holdout, analyst) as found:
         server = serving.make_server(found, predictions=predictions)
@@ -97,14 +98,6 @@ def mcp(
             host, port = over_http.host, over_http.port
             note(f"serving {holdout!r} at http://{host}:{port}/mcp (stop with Ctrl+C)")
             serving.serve_http(server, host=host, port=port, allowed_hosts=over_http.allow_host or ())
-
-
-def _package() -> ModuleType:
-    try:
-        import everhold_server.mcp
-    except ModuleNotFoundError as missing:
-        raise EverholdError(str(missing)) from None
-    return everhold_server.mcp
 
 
 def _folder(path: Path) -> Path:

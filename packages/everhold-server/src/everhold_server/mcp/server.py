@@ -289,9 +289,8 @@ def _tool(method: Callable[..., Any], operation: type[HoldoutOperation[Any]] | N
         read_only_hint=free, destructive_hint=operation is not None and operation.role is Role.STEWARD and not free,
         idempotent_hint=True, open_world_hint=False,
     )  # fmt: skip
-    tool = Tool.from_function(
-        _guarded(method), name=method.__name__, description=_description(method), annotations=hints
-    )
+    words = "\n".join(line.strip() for line in (method.__doc__ or "").strip().splitlines())
+    tool = Tool.from_function(_guarded(method), name=method.__name__, description=words, annotations=hints)
     tool.parameters["additionalProperties"] = False
     for schema in (tool.parameters, tool.output_schema):
         _drop_titles(schema)
@@ -308,10 +307,6 @@ def _drop_titles(schema: Any) -> None:
             del schema["title"]
         for each in schema.values():
             _drop_titles(each)
-
-
-def _description(method: Callable[..., Any]) -> str:
-    return "\n".join(line.strip() for line in (method.__doc__ or "").strip().splitlines())
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,8 +23,8 @@ from everhold_server.api.contract import warned_of
 from everhold_server.api.holdouts import SETTINGS, HoldoutSettings, SettingsBase, listed, one_more_sealing, seal
 from everhold_server.api.reports import report_on
 from everhold_server.audit import noted
-from everhold_server.open_holdouts import Holdouts, OpenHoldouts
-from everhold_server.principals import Principal, Steward, Viewer
+from everhold_server.open_holdouts import Holdouts
+from everhold_server.principals import Steward, Viewer
 from everhold_server.web.competitions import Publications, Published
 from everhold_server.web.pages import ENDINGS, Fields, Form, page, place
 from everhold_server.web.views import SAID_OF, StewardView, View, ViewerView, dependence_of, handed_in
@@ -52,15 +52,15 @@ def home(_: Viewer) -> Response:
 @router.get("/holdouts")
 def every_holdout(request: Request, holdouts: Holdouts, principal: Viewer) -> Response:
     """All holdouts that a principal may see; one that cannot be opened says so, and keeps nobody from the others."""
-    cards = [_card(holdouts, each["name"], principal) for each in listed(holdouts, principal)]
+    cards = []
+    for each in listed(holdouts, principal):
+        card: dict[str, Any] = {"name": each["name"], "view": None, "fault": ""}
+        try:
+            card["view"] = View.of(holdouts, each["name"], principal)
+        except EverholdError as fault:
+            card["fault"] = fault.told
+        cards.append(card)
     return page(request, "holdouts.html", cards=cards)
-
-
-def _card(holdouts: OpenHoldouts, name: str, principal: Principal) -> dict[str, Any]:
-    try:
-        return {"name": name, "view": View.of(holdouts, name, principal), "fault": ""}
-    except EverholdError as fault:
-        return {"name": name, "view": None, "fault": fault.told}
 
 
 @router.get("/seal")

@@ -272,13 +272,10 @@ class FaultPages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on an ASGI request. Errors are shown as HTML pages if the client is a browser."""
-        wanted = scope["type"] == "http" and self._wants_page(scope)
-        await self.app(scope, receive, _Turned(scope, send) if wanted else send)
-
-    def _wants_page(self, scope: Scope) -> bool:
-        path = scope["path"]
-        below = path == self.api or path.startswith(f"{self.api}/")
-        return not below and "text/html" in Headers(scope=scope).get("accept", "")
+        wanted = scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", "")
+        if wanted and scope["path"] != self.api and not scope["path"].startswith(f"{self.api}/"):
+            send = _Turned(scope, send)
+        await self.app(scope, receive, send)
 
 
 class _Turned:

@@ -13,7 +13,7 @@ from everhold.families.protocol import from_toml, protocol_from
 from everhold.families.study import plan_study
 from everhold_server.api.arguments import families_of
 from everhold_server.api.contract import warned_of
-from everhold_server.planners import Planner, Planners
+from everhold_server.planners import Planner
 from everhold_server.principals import Viewer
 from everhold_server.web.pages import page
 
@@ -38,8 +38,20 @@ class _StudyForm(BaseModel):
 @router.get("/plan")
 async def planner(request: Request, _: Viewer, planners: Planner, study: Annotated[_StudyForm, Query()]) -> Response:
     """The plan for a request; the part below the sliders alone where they are moved."""
+    asked, fault, found, lines = study.asked(), "", None, list[dict[str, Any]]()
+    try:
+        found = await planners.plan(request, asked)
+    except ValueError as reason:
+        fault = str(reason)
+    else:
+        every = [{**line, "note": found["notes"][line["mechanism"]]} for line in found["plan"]["lines"]]
+        known = [line for line in every if line["radius"] is not None]
+        lines = sorted(known, key=lambda line: math.inf if line["expected"] is None else line["expected"])[:_LINES]
     part = request.headers.get("hx-request") == "true"
-    return page(request, "plan_part.html" if part else "plan.html", **await _planned(request, planners, study.asked()))
+    return page(
+        request, "plan_part.html" if part else "plan.html", study=asked, most=_MOST, sliders=_sliders(asked),
+        fault=fault, plan=found, lines=lines, warned=[] if found is None else found["warnings"],
+    )  # fmt: skip
 
 
 _EXAMPLE = """\
@@ -75,19 +87,6 @@ def study(
         request, "plan_protocol.html", status=422 if fault else 200, rows=rows, protocol=protocol, fault=fault,
         lines=[] if made is None else made.to_rows(), explanation="" if made is None else made.explain(),
     )  # fmt: skip
-
-
-async def _planned(request: Request, planners: Planners, asked: dict[str, Any]) -> dict[str, Any]:
-    shared: dict[str, Any] = {"study": asked, "most": _MOST, "sliders": _sliders(asked)}
-    try:
-        found = await planners.plan(request, asked)
-    except ValueError as fault:
-        return {**shared, "fault": str(fault), "plan": None, "lines": [], "warned": []}
-    notes = found["notes"]
-    every = [{**line, "note": notes[line["mechanism"]]} for line in found["plan"]["lines"]]
-    known = [line for line in every if line["radius"] is not None]
-    lines = sorted(known, key=lambda line: math.inf if line["expected"] is None else line["expected"])[:_LINES]
-    return {**shared, "fault": "", "plan": found, "lines": lines, "warned": found["warnings"]}
 
 
 def _sliders(asked: dict[str, Any]) -> list[dict[str, Any]]:

@@ -139,7 +139,8 @@ def _json_type(declared: str) -> dict[str, Any]:
 @cache
 def _classes() -> dict[str, type[Any]]:
     """Return all classes of results by their names in the wire format."""
-    homes = {*_HOMES, *filter(_is_installed, _WHERE_INSTALLED), *(kind.module for kind in registry.KINDS)}
+    installed = [home for home in _WHERE_INSTALLED if find_spec(home.partition(".")[0]) is not None]
+    homes = {*_HOMES, *installed, *(kind.module for kind in registry.KINDS)}
     inside = {each.name for home in _HOMES
               for each in iter_modules(getattr(import_module(home), "__path__", ()), f"{home}.")}  # fmt: skip
     found = [
@@ -147,10 +148,6 @@ def _classes() -> dict[str, type[Any]]:
         if isinstance(each, type) and issubclass(each, Display) and is_dataclass(each)
     ]  # fmt: skip
     return {_name(each): each for each in (*found, *_OTHERS)}
-
-
-def _is_installed(module: str) -> bool:
-    return find_spec(module.partition(".")[0]) is not None
 
 
 def _name(kind: type[Any]) -> str:

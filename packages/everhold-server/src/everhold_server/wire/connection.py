@@ -73,8 +73,11 @@ class Connection:
         if token is None and (usual is None or _origin(_checked(usual)) == _origin(parts)):
             token = os.environ.get(TOKEN_VARIABLE) or None
         insecure = insecure or os.environ.get(INSECURE_VARIABLE) == "1"
-        if token is not None and not insecure:
-            _check_private(parts)
+        if token is not None and not insecure and parts.scheme.lower() == "http" and parts.hostname not in _LOOPBACK:
+            raise AuthError(
+                f"The token would travel to {parts.hostname} unencrypted, so nothing was sent. Pass an address that "
+                f"begins with https. In a private network, pass insecure=True or set {INSECURE_VARIABLE}=1."
+            )
         self.address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         headers = {"Accept": "application/json", "User-Agent": "everhold"}
         self._client = httpx.Client(
@@ -193,26 +196,23 @@ class Connection:
         left = _TIMES
         while True:
             left -= 1
-            wait = _wait(_TIMES - left)
+            wait = min(0.2 * 2.0 ** (_TIMES - left), 10.0) * random.uniform(0.5, 1.0)  # nobody has to guess it
             try:
                 response: httpx.Response = attempt()
             except lost as fault:
                 never_sent = isinstance(fault, (_httpx().ConnectError, _httpx().ConnectTimeout))
                 if not left or isinstance(fault, unusable) or not (repeatable or never_sent):
-                    raise EverholdError(self._unreachable(fault, repeatable=repeatable)) from None
+                    again = "Ask the same again: repeated queries are free."
+                    raise EverholdError(
+                        f"The service at {self.address} cannot be reached ({type(fault).__name__}). Check the address "
+                        f"and the network. {again if repeatable else 'List what exists, then try again.'}"
+                    ) from None
             else:
                 said = response.headers.get("Retry-After")
                 if response.status_code not in _PATIENT or not left:
                     return response
                 wait = _asked_to_wait(said, wait)
             time.sleep(wait)
-
-    def _unreachable(self, fault: Exception, *, repeatable: bool) -> str:
-        again = "Ask the same again: repeated queries are free." if repeatable else "List what exists, then try again."
-        return (
-            f"The service at {self.address} cannot be reached ({type(fault).__name__}). "
-            f"Check the address and the network. {again}"
-        )
 
 
 def _document(response: httpx.Response) -> Any:
@@ -253,14 +253,6 @@ def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
     return scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(scheme)
 
 
-def _check_private(parts: SplitResult) -> None:
-    if parts.scheme.lower() == "http" and parts.hostname not in _LOOPBACK:
-        raise AuthError(
-            f"The token would travel to {parts.hostname} unencrypted, so nothing was sent. Pass an address that "
-            f"begins with https. In a private network, pass insecure=True or set {INSECURE_VARIABLE}=1."
-        )
-
-
 def _authorization(token: str | None) -> dict[str, str]:
     if token is None:
         return {}
@@ -269,11 +261,6 @@ def _authorization(token: str | None) -> dict[str, str]:
             "The token has characters that cannot be sent. Pass text such as eh_..., as the service printed it."
         )
     return {"Authorization": f"Bearer {token}"}
-
-
-def _wait(attempt: int) -> float:
-    """Return a random number of seconds to wait, which grows with the attempts."""
-    return min(0.2 * 2.0**attempt, 10.0) * random.uniform(0.5, 1.0)  # nobody has to guess it
 
 
 def _asked_to_wait(said: str | None, otherwise: float) -> float:

@@ -80,27 +80,18 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
     return values if isinstance(written, list) else _by_id(written, values, schema)
 
 
-def _in_order(table: PredictionTable, sure: bool) -> Any:
-    """Return the only column of a table in the order of the sealed rows if `sure`, else the table.
-
-    Args:
-        table: A table of predictions.
-        sure: Whether the sender says that the table is in the order of the sealed rows.
-    """
-    if not sure:
-        return table
-    if len(table.columns) != 1:
-        refuse(f"{table.name} has {len(table.columns)} columns", "one column of predictions in the order of the rows")
-    return next(iter(table.columns.values()))
-
-
 def _of_file(written: Mapping[str, Any], tables: Tables) -> Any:
     name = a_text(written[FILE], "the name of the file")
     if name not in tables:
         sent = ", ".join(map(brief, tables)) or "no file"
         refuse(f"The predictions are in the file {brief(name)}, and {sent} was sent", "a file of that name")
-    if written.get(_IN_ORDER) is not None:
-        return _in_order(tables[name], a_truth(written[_IN_ORDER], _IN_ORDER))
+    if (ordered := written.get(_IN_ORDER)) is not None and a_truth(ordered, _IN_ORDER):
+        columns = tables[name].columns
+        if len(columns) != 1:
+            refuse(f"{name} has {len(columns)} columns", "one column of predictions in the order of the rows")
+        return next(iter(columns.values()))
+    if ordered is not None:
+        return tables[name]
     if written.get("column") is None:
         return tables[name]
     return replace(tables[name], column=a_text(written["column"], "the column"))

@@ -43,7 +43,7 @@ from everhold.sealing.configuration import (
     schema_from,
 )
 from everhold.sealing.intake.checks import lacking_rows
-from everhold.sealing.intake.create import seal
+from everhold.sealing.intake.files import seal
 from everhold.sealing.intake.request import CURRENT, FLAT, Planning, divided, place_of
 from everhold.sealing.rows.embedded import same_table
 from everhold.sealing.rows.row_store import is_table, sealed_rows, training_rows
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel, RowStructure
     from everhold.families.base import BoundFamily, Family
     from everhold.ledger import HoldoutRecord
-    from everhold.sealing.intake.create import Sealed
+    from everhold.sealing.intake.files import Sealed
     from everhold.sealing.intake.request import ExtensionSettings, SealRequest
     from everhold.values.base import Schema
 

@@ -130,6 +130,15 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
     checking = (_CHECKING,) if stamp is None else (_CHECKING, _CHECKING_TIME)
     stated = () if stamp is None else (("trusted time, as its token states it", stamp["time"]),)
     digests = tuple((f"SHA-256 of {name!r}", value) for name, value in signature["digests"].items())
+    queries, head = document["account"].get("queries"), document["ledger_head"]
+    listed = _NOT_LISTED if queries is None else "No query was asked."
+    listed = _LISTED.format(number=shown(len(queries))) if queries else listed
+    answers = []
+    for query in queries or ():
+        entry, asked, answer, interval, source, charged = query_cells(query)
+        numbers = answer if interval == _NO_NUMBER else f"{answer}, between {interval.replace(' to ', ' and ', 1)}"
+        answers.append((f"entry {entry}", f"{asked}: {numbers}; {source}, charged {charged}"))
+    checkpoint = (_CHECKPOINT.format(**head["checkpoint"]),) if "checkpoint" in head else ()
     return (
         Block("promise", "What is promised", (promise["sentence"], *promise["explanation"]),
               items=tuple(_promise_items(promise))),
@@ -139,9 +148,9 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
               items=(*shared, *labelled(mechanism["parameters"]))),
         Block("theorem", "Why it holds", (theorem["says"],), items=proof),
         account_block(document["account"], mechanism),
-        Block("queries", "All queries", (_said_of_queries(document["account"].get("queries")),),
-              items=tuple(map(_query_item, document["account"].get("queries", ())))),
-        _where(document["ledger_head"]),
+        Block("queries", "All queries", (listed,), items=tuple(answers)),
+        Block("ledger_head", "Where the ledger stands", (_LEDGER, *checkpoint),
+              items=labelled({name: value for name, value in head.items() if name != "checkpoint"})),
         Block("privacy", "Privacy of single rows", tuple(privacy["explanation"]), items=kept_private),
         Block("not_promised", "What is not promised", bullets=tuple(document["not_promised"]["items"])),
         Block("issue", "Issued", items=issued),
@@ -153,20 +162,6 @@ def simulated(document: Mapping[str, Any]) -> str:
     """Return a text that says why a certificate is a simulation: predictable noise, or a seed."""
     kind = MECHANISMS.get(document["mechanism"]["name"])
     return "the noise could be predicted" if kind is None or kind.traits.adds_noise else "it was created with a seed"
-
-
-def _said_of_queries(queries: Sequence[Mapping[str, Any]] | None) -> str:
-    """Return a sentence on whether all queries are listed, and on their number."""
-    if queries is None:
-        return _NOT_LISTED
-    return _LISTED.format(number=shown(len(queries))) if queries else "No query was asked."
-
-
-def _where(head: Mapping[str, Any]) -> Block:
-    """Build the block about the ledger's head and a checkpoint."""
-    items = labelled({name: value for name, value in head.items() if name != "checkpoint"})
-    before = (_CHECKPOINT.format(**head["checkpoint"]),) if "checkpoint" in head else ()
-    return Block("ledger_head", "Where the ledger stands", (_LEDGER, *before), items=items)
 
 
 _LISTED = (
@@ -331,7 +326,7 @@ def account_block(account: Mapping[str, Any], mechanism: Mapping[str, Any]) -> B
 
 
 def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield label and number for each count of queries, charges and remaining budget."""
+    """Yield label and text for all that was asked, spent and left: counts, families, gates, teams and allotments."""
     yield from labelled({"asked": account["asked"], "by_position": account["by_position"]})
     yield from labelled({name: account["by_source"][name] for name in (*SOURCES, *RARE_SOURCES)
                           if name in account["by_source"]})  # fmt: skip
@@ -346,26 +341,28 @@ def _account_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "labels" in account:
         yield "what surprises have told costs later queries, in nats", shown(account["labels"] / 1e6)
     yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
-    yield from _family_items(account.get("declared", ()))
+    for family in account.get("declared", ()):
+        when = "when the holdout was created" if not family["later"] else f"by entry {shown(family['entry'])}"
+        when += f", fixed at {family['fixed']}"
+        level = f"a probability of failure of {math.exp(-family['nats']):.3g} in all"
+        yield f"declared family {family['name']!r}", f"{family['holds']}, {when}, {level}, {family['digest']}"
+        yield from ((f"declared in {family['name']!r}", member) for member in family["members"])
     yield from arrival_items(account)
     yield from _gate_items(account.get("gates", ()))
-    yield from _competition_items(account.get("competition"))
+    if (competition := account.get("competition")) is not None:
+        teams, each = shown(competition["teams"]), shown(competition["submissions"])
+        yield "competition by", f"{competition['metric']}, for up to {teams} teams with {each} submissions each"
+        for row in competition["rows"]:
+            place = "no place" if row["rank"] is None else f"place {shown(row['rank'])}"
+            ends = "" if row["low"] is None else f" between {at_least(row['low'])} and {at_most(row['high'])}"
+            score = "unknown" if row["score"] is None else f"{shown(row['score'])},{ends}"
+            yield f"team {row['team']!r}", f"{place}, score {score}, of {counted(row['submissions'], 'submission')}"
     allotments = account.get("allotments")
     if allotments is not None:
         yield "acts of the steward in the ledger", shown(allotments["acts"])
         for part in allotments["analysts"]:
             asked, queries, charged, charges = (shown(part[name]) for name in _SPENDING)
             yield f"analyst {part['analyst']!r}", f"queries {asked} of {queries}, charged {charged} of {charges}"
-
-
-def _family_items(families: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield label and value for each declared family."""
-    for family in families:
-        when = "when the holdout was created" if not family["later"] else f"by entry {shown(family['entry'])}"
-        when += f", fixed at {family['fixed']}"
-        level = f"a probability of failure of {math.exp(-family['nats']):.3g} in all"
-        yield f"declared family {family['name']!r}", f"{family['holds']}, {when}, {level}, {family['digest']}"
-        yield from ((f"declared in {family['name']!r}", member) for member in family["members"])
 
 
 def _gate_items(gates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -400,19 +397,6 @@ def _gate_items(gates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]
             )
 
 
-def _competition_items(competition: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    """Yield label and value for each line of a leaderboard."""
-    if competition is None:
-        return
-    teams, each = shown(competition["teams"]), shown(competition["submissions"])
-    yield "competition by", f"{competition['metric']}, for up to {teams} teams with {each} submissions each"
-    for row in competition["rows"]:
-        place = "no place" if row["rank"] is None else f"place {shown(row['rank'])}"
-        ends = "" if row["low"] is None else f" between {at_least(row['low'])} and {at_most(row['high'])}"
-        score = "unknown" if row["score"] is None else f"{shown(row['score'])},{ends}"
-        yield f"team {row['team']!r}", f"{place}, score {score}, of {counted(row['submissions'], 'submission')}"
-
-
 _SOURCES = {
     "training": "confirmed: training estimate",
     "guess": "confirmed: own guess",
@@ -428,13 +412,6 @@ _SOURCES = {
     "undecided": "check: nothing is proved",
 }
 _NO_NUMBER = "–"
-
-
-def _query_item(query: Mapping[str, Any]) -> tuple[str, str]:
-    """Return label and text of a query: its entry, and query, answer and source in one line."""
-    _, asked, answer, interval, source, charged = query_cells(query)
-    numbers = answer if interval == _NO_NUMBER else f"{answer}, between {interval.replace(' to ', ' and ', 1)}"
-    return f"entry {query['entry']:,}", f"{asked}: {numbers}; {source}, charged {charged}"
 
 
 def query_cells(query: Mapping[str, Any]) -> tuple[str, ...]:

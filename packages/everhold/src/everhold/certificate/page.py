@@ -71,7 +71,14 @@ def _section(number: int, block: Block, queries: Sequence[Mapping[str, Any]]) ->
         parts += ["<ul>", *(f"<li>{escaped(text)}</li>" for text in block.bullets), "</ul>"]
     parts += [f"<p>{escaped(text)}</p>" for text in block.after]
     if block.key == "queries" and queries:
-        parts.append(_tables(queries))
+        for begin in range(0, len(queries), _AT_ONCE):  # each table is folded under its range of numbers
+            some = queries[begin : begin + _AT_ONCE]
+            title = f"Queries {begin + 1:,} to {begin + len(some):,} of {len(queries):,}"
+            parts.append(
+                f"<details><summary>{title}</summary>\n"
+                f'<table class="queries">\n<thead><tr>{"".join(f"<th>{name}</th>" for name in _HEAD)}</tr></thead>\n'
+                f"<tbody>\n{''.join(_row(query) for query in some)}</tbody></table></details>"
+            )
     elif block.items:
         parts += [
             "<dl>",
@@ -92,20 +99,6 @@ def _embedded(document: Mapping[str, Any]) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-
-
-def _tables(queries: Sequence[Mapping[str, Any]]) -> str:
-    """Return the tables of queries as HTML. Each table is folded under its range of query numbers."""
-    parts = []
-    for begin in range(0, len(queries), _AT_ONCE):
-        some = queries[begin : begin + _AT_ONCE]
-        title = f"Queries {begin + 1:,} to {begin + len(some):,} of {len(queries):,}"
-        parts.append(
-            f"<details><summary>{title}</summary>\n"
-            f'<table class="queries">\n<thead><tr>{"".join(f"<th>{name}</th>" for name in _HEAD)}</tr></thead>\n'
-            f"<tbody>\n{''.join(_row(query) for query in some)}</tbody></table></details>"
-        )
-    return "\n".join(parts)
 
 
 def _row(query: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ leads, add a function from the facts to sentences to `_FOUND`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any
@@ -183,7 +183,7 @@ def summary_words(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism],
         "sources": [" ".join(_whence(fact, kind)) for fact in answers],
         "promise": before + _promise(facts["promise"], kind),
         "asked": " ".join([_asked(facts["account"], len(answers)), *_listed(facts["account"]), _COVERED]),
-        "found": [sentence for find in _FOUND for sentence in find(facts)],
+        "found": [*_found(facts)],
         "means": [*_about(facts), *([_ANY] if answers else [])],
         "assumed": [*_assumed(facts)],
         "does_not_mean": list(_NOT),
@@ -377,38 +377,23 @@ def winner_in_words(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"The winner is {first[0]}, which is proved to be better than {others}."
 
 
-def _found_by_competition(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a sentence with the winner of a competition, or that it has not ended."""
-    if (competition := facts["account"].get("competition")) is None:
-        return
-    if competition["rows"]:
-        yield winner_in_words(competition["rows"])
-    elif "unsealed" in facts["account"]:
-        yield "The competition is over, and no team is on its board."
-    else:
-        yield "The competition is not over, so it has no winner yet."
-
-
-def _found_by_gates(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each gate with its numbers of challenges and proved improvements."""
+def _found(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the sentences of the first page about a competition, gates, a useless radius and the end of the study."""
+    if (competition := facts["account"].get("competition")) is not None:
+        if competition["rows"]:
+            yield winner_in_words(competition["rows"])
+        elif "unsealed" in facts["account"]:
+            yield "The competition is over, and no team is on its board."
+        else:
+            yield "The competition is not over, so it has no winner yet."
     for gate in facts["account"].get("gates", ()):
         promoted, challenges = len(gate["promotions"]), counted(gate["challenges"], "challenge")
         by = f" by more than {margin_of(gate)}" if gate["margin"] else ""
         proved = f"{promoted:,} proved the challenger to be better than the champion of the moment{by}"
         name = "The gate" if gate["gate"] == "gate" else f"The gate {gate['gate']!r}"
         yield f"{name}, by {gate['metric']}: of {challenges}, {proved}; the others prove nothing."
-
-
-def _found_wanting(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield warnings for the top of the first page, such as a radius that is too large to be useful."""
     radius = facts["promise"]["radius"]
     if radius is not None and radius >= _USELESS_RADIUS:
         yield _WEAK
     if "unsealed" in facts["account"]:
         yield _CLOSED
-
-
-_FOUND: tuple[Callable[[Mapping[str, Mapping[str, Any]]], Iterator[str]], ...] = (
-    _found_by_competition, _found_by_gates, _found_wanting,
-)  # fmt: skip
-"""Further sections of the first page, in order."""

@@ -152,7 +152,13 @@ def verify_certificate(
             misworded.append(f"the page's text differs from the signed content, {where}")
     unchecked: list[str] = []
     if document["issue"]["version"] != software_version() and misworded:
-        misworded, unchecked = [], [_of_another_version(document, misworded, signed=not findings)]
+        version = document["issue"]["version"][:_LONGEST_VERSION]
+        held = "" if findings else "the signature and the numbers hold, but "
+        unchecked = [
+            f"{held}{' and '.join(misworded)}. Its words are those of version {version!r} and were not checked by this "
+            f"version, {software_version()!r}: they may be older, newer or false. Check it with the version it names"
+        ]
+        misworded = []
     untimely, unread = _time_findings(document, roots)
     findings += misworded
     notes = _notes(certificate, public_key, time_trusted=roots is not None and not untimely)
@@ -189,19 +195,6 @@ def _time_findings(document: Mapping[str, Any], roots: Sequence[Root] | None) ->
         if roots is not None:
             raise
         return [], [f"its trusted time was not read: {fault.message}"]
-
-
-def _of_another_version(document: Mapping[str, Any], misworded: Sequence[str], *, signed: bool) -> str:
-    """Return the sentence on the texts of a page that are from another version and could not be checked.
-
-    `signed` says whether the certificate has no other finding, so that signature and numbers hold.
-    """
-    version = document["issue"]["version"][:_LONGEST_VERSION]
-    held = "the signature and the numbers hold, but " if signed else ""
-    return (
-        f"{held}{' and '.join(misworded)}. Its words are those of version {version!r} and were not checked by this "
-        f"version, {software_version()!r}: they may be older, newer or false. Check it with the version it names"
-    )
 
 
 def _section_at(page: str, expected: str) -> str:

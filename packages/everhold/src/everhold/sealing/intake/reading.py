@@ -174,9 +174,14 @@ def _opened(
         pattern = file_pattern(path)
         # A Parquet file is judged by its footer, before a row is read. The table is a part of its schema, too.
         counted = connection.execute("SELECT sum(num_rows) FROM parquet_file_metadata($1)", [pattern]).fetchall()
-        parts = connection.execute("SELECT count(*) FROM parquet_schema($1)", [pattern]).fetchall()
-        check_size(rows=int(counted[0][0]), columns=int(parts[0][0]) - 1, most_rows=most_rows, what=what)
-        _check_names(_parquet_names(connection, pattern), what=what)
+        schema = connection.execute("SELECT name, num_children FROM parquet_schema($1)", [pattern]).fetchall()
+        check_size(rows=int(counted[0][0]), columns=len(schema) - 1, most_rows=most_rows, what=what)
+        names, inside = [], 0  # of the outermost columns, from the depth-first list of the schema
+        for column, children in schema[1:]:
+            if inside == 0:
+                names.append(str(column))
+            inside = max(inside - 1, 0) + (children or 0)
+        _check_names(names, what=what)
         connection.read_parquet(pattern, hive_partitioning=False).create_view(f"{name}_given")
     else:
         rows, columns = _size(source)
@@ -322,17 +327,6 @@ def _ending(path: Path, *, what: str) -> str:
     if not path.is_file():
         raise HoldoutRejected(f"There is no {what} file {str(path)!r}. Check the path.")
     return readable[1].lower()
-
-
-def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
-    """Return the names of the outermost columns, from the depth-first list of a Parquet schema."""
-    parts = connection.execute("SELECT name, num_children FROM parquet_schema($1)", [pattern]).fetchall()
-    names, inside = [], 0
-    for column, children in parts[1:]:
-        if inside == 0:
-            names.append(str(column))
-        inside = max(inside - 1, 0) + (children or 0)
-    return names
 
 
 def check_most_rows(most_rows: int) -> int:

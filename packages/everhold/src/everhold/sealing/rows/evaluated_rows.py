@@ -575,7 +575,13 @@ class CodeOnRows:
 
 def plain_columns(columns: Mapping[str, Any], *, label: str | None) -> dict[str, NDArray[Any]]:
     """Return columns as plain NumPy arrays by name. The label keeps its own type."""
-    return {name: _as_label(column) if name == label else _plain(column) for name, column in columns.items()}
+    plain = {name: _plain(column) for name, column in columns.items() if name != label}
+    if label is not None and label in columns:
+        own: NDArray[Any] = np.array(np.ma.getdata(columns[label]))
+        own = own.astype(str) if own.dtype.kind == "O" else own  # texts in fixed width, which compare fast
+        own.flags.writeable = False
+        plain[label] = own
+    return plain
 
 
 def _plain(column: Any) -> NDArray[Any]:
@@ -592,11 +598,3 @@ def _plain(column: Any) -> NDArray[Any]:
         plain[missing] = None
     plain.flags.writeable = False
     return plain
-
-
-def _as_label(column: Any) -> NDArray[Any]:
-    """Return the label column as an array of its own type, with texts in fixed width for fast comparison."""
-    label: NDArray[Any] = np.array(np.ma.getdata(column))
-    label = label.astype(str) if label.dtype.kind == "O" else label
-    label.flags.writeable = False
-    return label
