@@ -52,7 +52,7 @@ OWN = {
 
 
 def operation_named(command: str) -> type[HoldoutOperation[Any]] | None:
-    """The operation of a command; None if it has none, or one that is written by hand."""
+    """Return the operation that a command is made from, or None if the command is written by hand."""
     name = command.replace("-", "_")
     found = OPERATIONS[name] if name in OPERATIONS.own or name in OPERATIONS.added() else None
     return found if found is not None and found.command else None
@@ -72,7 +72,7 @@ class ExtensibleGroup(CommandGroup):
     """A group of commands to which distributions add: each is imported when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names of all commands."""
+        """Return the names of all commands."""
         prefix = _prefix(ctx)
         try:
             commands = [name.replace("_", "-") for name, operation in OPERATIONS.items() if operation.command]
@@ -84,7 +84,7 @@ class ExtensibleGroup(CommandGroup):
         return [*super().list_commands(ctx), *(name for name in further if "." not in name)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name; None if there is none."""
+        """Return the command with this name, or None."""
         name = _prefix(ctx) + cmd_name
         if cmd_name not in self.commands and "." not in cmd_name:
             if name in _COMMANDS:
@@ -115,7 +115,7 @@ class ExtensibleGroup(CommandGroup):
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help, for which everhold's own commands are not imported."""
+        """Print the help without importing the modules of everhold's own commands."""
         listed = CommandGroup(
             name=self.name,
             commands=self._shown(ctx),
@@ -126,7 +126,7 @@ class ExtensibleGroup(CommandGroup):
         listed.format_help(ctx, formatter)
 
     def _shown(self, ctx: Any) -> dict[str, Any]:
-        """Each command with its line of help; those that cannot be loaded are left out, with a warning."""
+        """Return each command by name with its line of help. Leaves out commands that cannot be loaded, with a warning."""
         prefix, shown = _prefix(ctx), dict(self.commands)
         for name in self.list_commands(ctx):
             if name in shown:
@@ -147,12 +147,12 @@ class ExtensibleGroup(CommandGroup):
 
 
 def _prefix(ctx: Any) -> str:
-    """Part of an entry point's name before that of the command: none at the top."""
+    """Return what stands before the command in an entry point's name, such as ``"gate."``, empty at the top."""
     return "" if ctx.parent is None else f"{ctx.info_name}."
 
 
 def _built(name: str, called: str) -> Any:
-    """The command that a member of the registry makes.
+    """Return the command that an entry point makes, which is an application or a function ``register(app)``.
 
     Raises:
         ExtensionError: If the distribution makes no command of this name.

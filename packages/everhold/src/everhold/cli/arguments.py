@@ -60,7 +60,7 @@ ModelOption = Annotated[
 
 
 def model_from(path: Path) -> DependenceModel:
-    """The dependence model of a JSON file.
+    """Return the dependence model in a JSON file.
 
     Raises:
         DependenceError: If the file holds no model.
@@ -97,7 +97,7 @@ def place_of(storage: str, name: str | None) -> tuple[str, str]:
 
 
 def storage_of(storage: str | None) -> str:
-    """The storage from the command line or from the environment."""
+    """Return the storage from the command line, or from the environment if none was given."""
     found = storage or _usual()
     if not found:
         raise Misuse(
@@ -112,10 +112,10 @@ def _usual() -> str | None:
 
 
 def address_of(storage: str) -> str:
-    """The URL of a storage on this machine that can be used.
+    """Return the URL of a storage on this machine.
 
     Raises:
-        Misuse: If it is none, or the address of a service.
+        Misuse: If it is no URL of a storage, or the address of a service.
     """
     from everhold.ledger.address import check_address
     from everhold.sealing.storage import storage_url
@@ -132,7 +132,7 @@ def address_of(storage: str) -> str:
 
 
 def opened(storage: str, name: str | None, analyst: str | None = None) -> Holdout:
-    """The open holdout at a place, on behalf of an analyst if one is named.
+    """Open a holdout, on behalf of an analyst if one is named.
 
     At the address of a service its operations are performed there.
     """
@@ -150,7 +150,7 @@ def opened(storage: str, name: str | None, analyst: str | None = None) -> Holdou
 
 
 def opened_here(storage: str, name: str | None, analyst: str | None = None) -> Holdout:
-    """The open holdout of a storage on this machine, on behalf of an analyst if one is named."""
+    """Open a holdout of a storage on this machine, on behalf of an analyst if one is named."""
     storage, name = place_of(storage, name)
     from everhold.holdout import Holdout
 
@@ -172,7 +172,7 @@ class HoldoutPlace:
     name: NameArgument = None
 
     def opened(self, analyst: str | None = None) -> Holdout:
-        """The open holdout, on behalf of an analyst if one is named."""
+        """Open the holdout, on behalf of an analyst if one is named."""
         return opened(self.storage, self.name, analyst)
 
 
@@ -269,7 +269,7 @@ def option_for(each: Parameter, *, panel: str | None = None, unset: bool = False
 
 
 def given_options(group: Any, *names: str) -> dict[str, Any]:
-    """Options of a group that were given, by name; of those that are named, if some are."""
+    """Return the options of a group that were given, by name: the named ones, or all if no names are passed."""
     return {
         each.name: value for each in fields(group)
         if (not names or each.name in names) and (value := getattr(group, each.name)) is not None

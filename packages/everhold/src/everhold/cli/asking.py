@@ -233,7 +233,7 @@ class ComparisonOptions:
     ] = None
 
     def asked(self) -> Any:
-        """The metric, or the loss of a risk with its ends."""
+        """Return the name of the metric, or the loss and the range of a risk."""
         if self.metric != _RISK and (self.metric not in METRICS or METRICS[self.metric].two == "none"):
             raise Misuse(f"--metric is {self.metric!r}. Pass one of {', '.join(_METRICS)}.")
         if (self.metric == _RISK) != (self.loss is not None):
@@ -363,7 +363,7 @@ class Spelled:
         return self._query(self.kind, {}, schema), tolerance
 
     def columns(self, schema: Schema) -> dict[str, Query[Any]]:
-        """One query for each column of a file of predictions, by the column's name.
+        """Return one query for each column of a file of predictions, by the column's name.
 
         Raises:
             Misuse: If the query is about no file, or about several.
@@ -450,7 +450,7 @@ class Spelled:
         return written
 
     def files(self) -> list[str]:
-        """The candidates by the names of their files; empty where they are no files."""
+        """Return each candidate with the name of its file, or an empty list if the candidates are not all files."""
         named = [f"{kind.name} of {subject}" for kind, subject in self.candidates if kind.name in _OF_FILES]
         return named if len(named) == len(self.candidates) else []
 
@@ -514,7 +514,7 @@ def _check_candidates(wrapping: list[Kind], rows: list[tuple[Kind, Any]], given:
 
 
 def _lines(path: Path) -> list[str]:
-    """The queries of a file, without empty lines."""
+    """Return the queries in a file, one from each line that is not empty."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:

@@ -69,7 +69,7 @@ class TableOptions:
     ] = None
 
     def sealed(self, storage: str) -> Path | SealableTable:
-        """The rows to seal: a file, or a table that stays in its engine."""
+        """Return the rows to seal: a file, or a table that stays in its engine."""
         if (self.holdout is None) == (self.table is None) or (self.holdout is not None and self.engine is not None):
             raise Misuse(
                 "The rows to seal are missing or given twice. Pass --holdout FILE, or --engine URL and --table TABLE."
@@ -91,7 +91,7 @@ class TableOptions:
         return arriving
 
     def open(self) -> Path | SealableTable | None:
-        """The training rows: a file, or another table of the engine."""
+        """Return the training rows: a file, another table of the engine, or None if there are none."""
         if self.training_table is None:
             return self.training
         if self.training is not None or self.table is None:
@@ -102,7 +102,7 @@ class TableOptions:
         return self._stays(self.training_table)
 
     def _stays(self, table: str) -> SealableTable:
-        """A table of the engine at the given address, or at that of the environment."""
+        """Return a table of the engine at the address that was given, or that the environment names."""
         from everhold.sealing.rows.row_store import table_at
 
         url = self.engine or os.environ.get(ENGINE_VARIABLE)
@@ -127,10 +127,10 @@ class DependenceOptions:
     independent_rows: Annotated[bool, "Rows were drawn independently (the default)."] = False
 
     def declared(self) -> DependenceModel | None:
-        """The dependence model, if anything was said about it.
+        """Return the declared dependence model, or None if no option declares one.
 
         Raises:
-            Misuse: If more than one option says it.
+            Misuse: If more than one option declares it.
         """
         from everhold.dependence import Groups, Independent, InOrder
 
@@ -195,7 +195,7 @@ def _missing(given: Sequence[str]) -> Missing:
 
 
 def _as_value(text: str) -> str | float | bool:
-    """A number, a truth value or a text, as the option writes it."""
+    """Return the number, the truth value or the text that an option spells."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:
@@ -209,7 +209,7 @@ _LONGEST = 40  # characters of an example
 
 
 class FurtherOptions(Protocol):
-    """Options that a distribution adds to `everhold create`: a dataclass, see `everhold.cli.arguments`.
+    """Options that a distribution adds to `everhold create`, a dataclass as `everhold.cli.arguments` reads it.
 
     Its entry point is of the group ``everhold.create_options``.
 
@@ -220,14 +220,14 @@ class FurtherOptions(Protocol):
     plans: ClassVar[type[Any]]
 
     def settings(self) -> dict[str, Any]:
-        """Given options, by the names of `Holdout.create`.
+        """Return the options that were given, by the names of `Holdout.create`.
 
         Raises:
             Misuse: If the options do not fit together.
         """
 
     def advise(self, created: Holdout) -> None:
-        """Say on stderr what people should know of the new holdout."""
+        """Print on stderr what users should know about the new holdout."""
 
 
 def register(app: typer.Typer) -> None:

@@ -126,7 +126,7 @@ def fit(
 
 
 def _columns(path: Path, wanted: list[str]) -> dict[str, Any]:
-    """The named columns of a file of training rows."""
+    """Return the named columns of a file of training rows."""
     import duckdb
 
     from everhold.errors import DependenceError

@@ -98,7 +98,7 @@ class CommandGroup(TyperGroup):
 
 
 def leave_reader() -> None:
-    """Write nothing more to a reader that has seen enough, such as `head`, not even at the exit."""
+    """Discard all further output, also at exit, because the reader has closed the pipe, as `head` does."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -127,7 +127,7 @@ def _missing(module: str) -> str:
 
 
 def _usage_message(fault: Any) -> str:
-    """A usage error as everhold writes errors, with the help that would have avoided it."""
+    """Return the message for a usage error, with a pointer to the help of the command."""
     if isinstance(fault, Misuse):
         return str(fault)
     message: str = fault.format_message().rstrip(".?")
@@ -143,6 +143,6 @@ def _usage_message(fault: Any) -> str:
 def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
 ) -> None:
-    """One line for a warning of everhold; those of other libraries could quote rows and are left out."""
+    """Print a warning of everhold on one line, and none of other libraries, because these could quote rows."""
     if issubclass(category, EverholdWarning):
         sys.stderr.write(f"warning: {printable(str(getattr(message, 'for_shell', message)))}\n")

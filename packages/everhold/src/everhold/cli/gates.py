@@ -67,7 +67,7 @@ class ModelOptions:
             raise Misuse(f"The command line has {found} of {option} and --rule. Pass one of them.")
 
     def read(self, schema: Schema) -> tuple[Any, Any]:
-        """The model, and its predictions for the training rows."""
+        """Return the model, and its predictions for the training rows or None."""
         from everhold.queries.predictions.files import read_predictions
 
         found = [
@@ -337,7 +337,7 @@ class ClaimOptions:
     ] = None
 
     def terms(self) -> dict[str, Any]:
-        """The claims, by the names of `seal_cases`."""
+        """Return the claims by the names of `seal_cases`."""
         slacks, most, least = (
             {name: _number(value) for name, value in map(_pair, each or [])}
             for each in (self.not_worse, self.at_most, self.at_least)
@@ -369,7 +369,7 @@ class TableOptions:
     cluster: Annotated[str | None, "Column of clusters: cases of one cluster may depend on each other."] = None
 
     def read(self, file: Path | None, missing: str) -> Any:
-        """The results in a file, for a gate with this policy for runs without one. None without a file."""
+        """Return the results in a file, or None without a file. ``missing`` says how runs without a result count."""
         from everhold.gates.files import Columns, read_case_file
 
         return file and read_case_file(file, columns=Columns(**asdict(self)), missing=missing)
@@ -383,7 +383,7 @@ class SuitePlace:
     storage: StorageOption = None
 
     def address(self) -> str:
-        """The storage from the command line or from the environment."""
+        """Return the storage from the command line, or from the environment if none was given."""
         found = self.storage or os.environ.get(STORAGE_VARIABLE)
         if not found:
             raise Misuse(f"No storage is given. Pass --storage or set {STORAGE_VARIABLE}.")

@@ -300,7 +300,7 @@ def verified(storage: str, name: str, certificate_file: Path | None) -> dict[str
 
 
 def _key(folder: Path, record: HoldoutRecord) -> tuple[StewardKey | None, list[str]]:
-    """The steward's key, if it is there, and what is wrong with it."""
+    """Return the steward's key, or None if it is missing or wrong, and a list of its faults."""
     from everhold.errors import AuthError
     from everhold.sealing.storage import KEY_FILE, StewardKey, is_folder_name
 
@@ -313,7 +313,7 @@ def _key(folder: Path, record: HoldoutRecord) -> tuple[StewardKey | None, list[s
 
 
 def _expected(file: Path | None, record: HoldoutRecord) -> tuple[tuple[int, str] | None, list[str]]:
-    """The ledger's head as an earlier certificate has it, and what is wrong with the certificate."""
+    """Return the ledger's head that an earlier certificate states, or None, and a list of the certificate's faults."""
     if file is None:
         return None, []
     if not file.is_file():
@@ -483,7 +483,7 @@ def restore(
 
 
 def _checks(url: str) -> Iterator[dict[str, Any]]:
-    """All checks of a storage, in the order in which one would do them by hand."""
+    """Return all checks of a storage in order."""
     from everhold.errors import HoldoutNotFound
     from everhold.ledger import LedgerStore
     from everhold.ledger.address import connected, rows_beside
@@ -532,7 +532,7 @@ def _checks(url: str) -> Iterator[dict[str, Any]]:
 
 
 def _leftovers(rows: Path, store: LedgerStore | None) -> Iterator[dict[str, Any]]:
-    """One check for each folder that no holdout of the ledger has; they hold copies of sealed rows, and keys."""
+    """Yield a check for each folder of sealed rows and keys that belongs to no holdout of the ledger."""
     from everhold.sealing.storage import ROOM, leftovers
 
     def known() -> set[str]:

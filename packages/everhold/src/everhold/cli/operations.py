@@ -40,18 +40,18 @@ _Name = Annotated[str | None, typer.Argument(metavar="NAME", help="The holdout's
 
 
 def summary_of(operation: type[HoldoutOperation[Any]]) -> str:
-    """The line of help of a command."""
+    """Return the first paragraph of an operation's docstring, which is the command's line of help."""
     return inspect.cleandoc(operation.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def register(app: typer.Typer, *operations: type[HoldoutOperation[Any]]) -> None:
-    """Add the commands of operations; of all that have one, if none are named."""
+    """Add the commands of the given operations, or of all operations that have a command if none are given."""
     for operation in operations or [each for each in OPERATIONS.values() if each.command]:
         app.command(operation.verb.replace("_", "-"))(_command(operation))
 
 
 def _command(operation: type[HoldoutOperation[Any]]) -> Callable[..., None]:
-    """The command of an operation, as a function that Typer reads.
+    """Return the command of an operation as a function whose signature Typer reads.
 
     Its first required argument, or its first rows, stand after the holdout's name; all others are options.
     """

@@ -36,13 +36,13 @@ class Format(StrEnum):
 
 
 def note(text: str) -> None:
-    """Tell people something beside the result, on stderr, after what was printed before it."""
+    """Print a remark on stderr, after all output that was printed before."""
     sys.stdout.flush()
     sys.stderr.write(printable(text) + "\n")
 
 
 def show_sentence(sentence: str, record: Mapping[str, Any], form: Format) -> None:
-    """Print a sentence for people; the record it stands for in the other formats."""
+    """Print a sentence in the format for people, and the record that it describes in the other formats."""
     if form is Format.TABLE:
         sys.stdout.write(printable(sentence) + "\n")
     else:
@@ -50,7 +50,7 @@ def show_sentence(sentence: str, record: Mapping[str, Any], form: Format) -> Non
 
 
 def show_record(record: Mapping[str, Any], form: Format) -> None:
-    """Print one thing: fields below each other, one JSON object, or one line of CSV below its head."""
+    """Print one record: as a table of fields, as one JSON object, or as one line of CSV below its header."""
     if form is Format.JSON:
         _print_json(record)
     elif form is Format.CSV:
@@ -117,7 +117,7 @@ def _print_table(columns: Sequence[str], lines: Sequence[Sequence[str]], *, numb
 
 
 def _is_plain(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> bool:
-    """True if every character is one column wide, and the output can draw a line."""
+    """Return whether every character is one column wide, and the encoding of the output has the line character."""
     encoding = getattr(sys.stdout, "encoding", None) or ""
     return encoding.lower().startswith("utf") and all(
         text.isascii() and text.isprintable() for row in (columns, *lines) for text in row
@@ -125,7 +125,7 @@ def _is_plain(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> bool:
 
 
 def _print_plain(columns: Sequence[str], lines: Sequence[Sequence[str]], *, numbers: set[str]) -> None:
-    """The same table as Rich draws for a file or a pipe, which takes a tenth of a second to import."""
+    """Print the table that Rich would print to a file or a pipe, without the 0.1 s that importing Rich takes."""
     widths = [_natural(columns, lines, place) for place in range(len(columns))]
     rule = "─" * (sum(widths) + 3 * (len(widths) - 1))
     padded = [
@@ -139,14 +139,14 @@ def _print_plain(columns: Sequence[str], lines: Sequence[Sequence[str]], *, numb
 
 
 def fits(columns: Sequence[str], lines: Sequence[Sequence[str]], *, width: int) -> bool:
-    """True if a table can be read on a terminal: only long texts may go on in the next line, and not in slivers."""
+    """Return whether a table fits the width of a terminal, where only columns of long texts may be folded."""
     naturals = (_natural(columns, lines, place) for place in range(len(columns)))
     least = sum(natural if natural <= _SHORT_CELL else _SHORT_CELL for natural in naturals) + 3 * (len(columns) - 1)
     return least <= width or len(columns) <= _RECORD_COLUMNS
 
 
 def _natural(columns: Sequence[str], lines: Sequence[Sequence[str]], place: int) -> int:
-    """Width of a column if nothing is folded.
+    """Return the width of a column if nothing is folded.
 
     `place` is the index of the column.
     """
@@ -154,7 +154,7 @@ def _natural(columns: Sequence[str], lines: Sequence[Sequence[str]], place: int)
 
 
 def _short(name: str, value: Any) -> str:
-    """A cell of a list; a query is known by the first digits of its hash, a moment to the second."""
+    """Return the text of a cell in a list, with hashes cut to their first digits and times to the second."""
     if name == "query" and _HASH.fullmatch(str(value)):
         return str(value)[:_SHORT_HASH]
     if name in ("asked_at", "created") and isinstance(value, str) and "T" in value:

@@ -33,7 +33,7 @@ _USUAL_VALUE = 0.9  # that of the planner, which is imported only when it is nee
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTerms:
-    """The planned session."""
+    """Options for the planned queries, rows and guarantee."""
 
     queries: Annotated[int | None, "Number of adaptive queries, or of those of a month. Not with --cases."] = None
     rows: Annotated[int | None, "Number of sealed rows. May be left out with --radius."] = None
@@ -56,7 +56,7 @@ class SessionTerms:
     ] = None
 
     def planned(self, dependence: PlannedDependence) -> Plan:
-        """All mechanisms for it.
+        """Return the plan with all mechanisms.
 
         Raises:
             Misuse: If the number of queries is missing, or options do not fit.
@@ -73,13 +73,13 @@ class SessionTerms:
         )  # fmt: skip
 
     def needed_queries(self) -> int:
-        """The number of queries."""
+        """Return the number of queries, or raise Misuse if it is missing."""
         if self.queries is None:
             raise Misuse("The number of queries is missing. Pass --queries, --cases for a suite, or --protocol.")
         return self.queries
 
     def of_study(self, protocol: Path, dependence: PlannedDependence) -> StudyPlan:
-        """Widths of every kind of query of a protocol.
+        """Return the widths of every kind of query of a protocol.
 
         Raises:
             Misuse: If options do not fit, or the number of rows is missing.
@@ -115,7 +115,7 @@ class PlannedDependence:
     ] = None
 
     def declared(self) -> DependenceModel | None:
-        """The declared dependence; None for independent rows."""
+        """Return the declared dependence model, or None for independent rows."""
         if self.model is not None and self.group_size is not None:
             raise Misuse("--model and --group-size are both given. Pass one of them.")
         if self.model is not None:
@@ -139,7 +139,7 @@ class SuiteOptions:
     nights: Annotated[int, "With --cases: simulated nights of an optimiser, to compare policies; 0 for none."] = 20
 
     def planned(self, cases: int, request: SessionTerms) -> CasePlan:
-        """Steps that the gate can prove, and policies."""
+        """Return the steps that the gate can prove, and a comparison of policies."""
         from everhold.gates.nights import compare_policies
         from everhold.gates.steps import plan_cases
 
@@ -163,7 +163,7 @@ class GrowthOptions:
     months: Annotated[int | None, "Months over which rows arrive."] = None
 
     def planned(self, request: SessionTerms) -> GrowthPlan:
-        """Widths over time.
+        """Return the widths over time.
 
         Raises:
             Misuse: If one of the options is missing.
@@ -354,7 +354,7 @@ class SplitOptions:
     seed: Annotated[int | None, "For the same split another time (by default random)."] = None
 
     def rule(self) -> SplitRule:
-        """The rule that decides which rows are sealed.
+        """Return the rule that decides which rows are sealed.
 
         Raises:
             Misuse: If the options do not fit together.
@@ -474,7 +474,7 @@ def _about(rule: SplitRule) -> str:
 
 
 def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
-    """True if the command that seals would be accepted; `alike` is as for `Mechanism.expected_radius`."""
+    """Return whether `everhold create` would seal these rows. ``alike`` is as for `Mechanism.expected_radius`."""
     from everhold.dependence import Groups, Independent
     from everhold.mechanisms.checks_guesses import planned_surprises
     from everhold.planning import PlanRequest, best_mechanism
@@ -493,7 +493,7 @@ def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
 def _sealing_command(
     table: Path, output: Path, rule: SplitRule, *, label: str | None, row_id: str | None, queries: int
 ) -> str:  # fmt: skip
-    """The command that seals the rows, to be pasted into a shell."""
+    """Return the shell command that seals the rows."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", table.name.partition(".")[0]).strip("-") or "holdout"
     options = {"holdout": output / "holdout.parquet", "training": output / "training.parquet", "label": label,
                "row-id": row_id, "groups": rule.group_column, "stratified": rule.stratify,
