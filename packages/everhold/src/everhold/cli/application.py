@@ -126,7 +126,7 @@ class ExtensibleGroup(CommandGroup):
         listed.format_help(ctx, formatter)
 
     def _shown(self, ctx: Any) -> dict[str, Any]:
-        """Return each command by name with its line of help. Leaves out commands that cannot be loaded, with a warning."""
+        """Return each command by name with its line of help. Leaves out what cannot be loaded, with a warning."""
         prefix, shown = _prefix(ctx), dict(self.commands)
         for name in self.list_commands(ctx):
             if name in shown:
