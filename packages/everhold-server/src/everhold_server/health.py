@@ -86,13 +86,13 @@ HEALTH = APIRouter(include_in_schema=False)
 
 @HEALTH.get("/healthz")
 async def healthz() -> dict[str, str]:
-    """The process lives; asks nothing, and waits for no thread."""
+    """Say that the process lives. It asks neither the database nor a thread."""
     return {"status": "alive"}
 
 
 @HEALTH.get("/readyz")
 def readyz(request: Request) -> Response:
-    """The database can be read and has the tables of this version."""
+    """Say whether the database can be read and has the tables of this version."""
     ready = False
     with contextlib.suppress(EverholdError), request.app.state.token_store.records.reading() as connection:
         ready = connection.scalar(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")) == CURRENT_REVISION
@@ -101,7 +101,7 @@ def readyz(request: Request) -> Response:
 
 @HEALTH.get("/metrics")
 def metrics(request: Request) -> Response:
-    """Numbers for Prometheus, for a steward of all holdouts; or for this machine, if the operator says so."""
+    """Return metrics for Prometheus, to a steward of all holdouts, or to this machine if the operator allows it."""
     here = request.client is not None and request.client.host in LOOPBACK
     if not (here and request.app.state.settings.open_metrics):
         principal = current_principal(request)

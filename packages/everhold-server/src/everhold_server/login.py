@@ -62,7 +62,7 @@ def logged_out(request: Request) -> Response:
 
 @LOGIN.get("/login")
 def ask_for_token(request: Request) -> Response:
-    """A page that asks for a token."""
+    """Return the page that asks for a token."""
     return _page(request)
 
 
@@ -86,13 +86,13 @@ def take_token(request: Request, token: Annotated[str, Depends(_token)]) -> Resp
 
 @LOGIN.get("/login/{link}")
 def show_link(request: Request, link: str) -> Response:
-    """A page with a button, which uses the link; the page itself does not look at it."""
+    """Return a page with a button that uses a login link. Opening the page does not use the link up."""
     return _page(request, link=link)
 
 
 @LOGIN.post("/login/{link}")
 def take_link(request: Request, link: str) -> Response:
-    """Log in with a link, which is used up."""
+    """Log in with a link, which works once."""
     found = _of(request).token_store.use_link(link)
     return logged_in(request, found) if found is not None else _refused(request, _WRONG_LINK, form=False)
 
@@ -111,7 +111,7 @@ def sign_in(request: Request) -> Response:
 
 @LOGIN.get(CALLBACK)
 def signed_in(request: Request) -> Response:
-    """Log in whom the provider sent back."""
+    """Log in the person whom the identity provider authenticated."""
     settings = request.app.state.settings
     way, begun = settings.sign_in, Begun.from_cookie(request.cookies.get(_sign_in_cookie(request), ""))
     if not isinstance(way, OpenIDSignIn) or begun is None:

@@ -57,7 +57,7 @@ class Settings:
 
     @property
     def secure(self) -> bool:
-        """True if the service is reached by TLS, so that its cookies are sent over TLS alone."""
+        """Whether the service is reached by TLS, so that its cookies are sent over TLS alone."""
         return self.address.startswith("https://")
 
     @property

@@ -29,7 +29,7 @@ _BY = ("arrival", "day", "month", "year")
 
 @router.get("/holdouts/{name}/arrivals")
 def timeline(request: Request, view: ViewerView) -> Response:
-    """Rows that arrived, with the budget and the widths around each arrival."""
+    """Return the page with the rows that arrived, and the budget and widths around each arrival."""
     return _timeline(request, view, Fields())
 
 
@@ -56,7 +56,7 @@ def _timeline(request: Request, view: View, fields: Fields, *, fault: str = "") 
 
 @router.get("/holdouts/{name}/over-time")
 def windows(request: Request, view: AnalystView) -> Response:
-    """The form for one query over windows of arrivals."""
+    """Return the form for one query about each window of arrivals."""
     return _windows(request, view, Fields())
 
 

@@ -38,7 +38,7 @@ _NUMBERS = (Written.NUMBER, Written.WHOLE)
 
 @router.get("/holdouts/{name}/ask")
 def form(request: Request, view: AnalystView, kind: str = "mean") -> Response:
-    """The form of one kind of query."""
+    """Return the form for one kind of query."""
     return page(request, "ask.html", **_facts(view, Fields(), kind))
 
 
@@ -189,7 +189,7 @@ _SIDES = ("first", "second")
 def compare_form(
     request: Request, view: AnalystView, first: Chosen = "", second: Chosen = "", margin: Chosen = ""
 ) -> Response:
-    """The form, and what answers say of two models of a tracker. That is free."""
+    """Return the form, and what stored answers say about two models of a tracker, for nothing."""
     fault, rows = "", None
     fields = Fields(RequestContent({"margin": margin.encode()}, {}))
     try:

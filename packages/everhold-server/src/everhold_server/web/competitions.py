@@ -71,7 +71,7 @@ router = APIRouter()
 
 @router.get("/holdouts/{name}/submit")
 def form(request: Request, view: AnalystView) -> Response:
-    """The form for a submission."""
+    """Return the form for a submission."""
     return _submit_page(request, view, Fields())
 
 
@@ -117,7 +117,7 @@ def _submit_page(
 
 @router.get("/holdouts/{name}/teams")
 def teams(request: Request, view: StewardView) -> Response:
-    """Who submitted how often, with the forms to register teams, disqualify one, and move the deadline."""
+    """Return the page with each team's submissions, and forms to register or disqualify teams and move the deadline."""
     return _teams_page(request, view, Fields())
 
 
@@ -156,7 +156,7 @@ def _teams_page(
 def leaderboard(
     request: Request, view: ViewerView, published: Published, first: Chosen = "", second: Chosen = ""
 ) -> Response:
-    """Places of the teams, and what tells two of them apart."""
+    """Return the page with the leaderboard, and with what proves one of two chosen teams better."""
     return _board_page(
         request, "leaderboard.html", view, (first, second), tab="leaderboard", published=published.of(view.name)
     )
@@ -167,7 +167,7 @@ def public(
     request: Request, name: HoldoutName, holdouts: Holdouts, published: Published, first: Chosen = "",
     second: Chosen = "",
 ) -> Response:  # fmt: skip
-    """A competition for everybody, if the steward has published it; otherwise nothing is there."""
+    """Return a competition's public page, or 404 if the steward has not published the competition."""
     if not published.of(name):
         raise HoldoutNotFound("This page is not public, or does not exist. Check the address, or log in.")
     view = View.of(holdouts, name, Principal(Role.VIEWER, "everybody", frozenset({name})))

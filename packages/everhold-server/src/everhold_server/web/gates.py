@@ -25,7 +25,7 @@ _LATEST = 30
 
 @router.get("/holdouts/{name}/gates")
 def gates(request: Request, view: ViewerView) -> Response:
-    """All gates, and what every promotion proves."""
+    """Return the page with all gates, and with what each promotion proves."""
     return _page(request, view)
 
 

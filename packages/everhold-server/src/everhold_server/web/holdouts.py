@@ -45,13 +45,13 @@ _FEEDBACK = dict(zip(FEEDBACK, ("nothing, until the end", "whether it leads, by 
 
 @router.get("/")
 def home(_: Viewer) -> Response:
-    """Home page."""
+    """Redirect to the list of holdouts."""
     return RedirectResponse(place("holdouts"), 303)
 
 
 @router.get("/holdouts")
 def every_holdout(request: Request, holdouts: Holdouts, principal: Viewer) -> Response:
-    """All holdouts that a principal may see; one that cannot be opened says so, and keeps nobody from the others."""
+    """Return the page with all holdouts that the principal may see, also those that cannot be opened."""
     cards = []
     for each in listed(holdouts, principal):
         card: dict[str, Any] = {"name": each["name"], "view": None, "fault": ""}
@@ -65,7 +65,7 @@ def every_holdout(request: Request, holdouts: Holdouts, principal: Viewer) -> Re
 
 @router.get("/seal")
 def new_holdout(request: Request, _: Steward) -> Response:
-    """The form for a new one."""
+    """Return the form for a new holdout."""
     return _form(request, Fields())
 
 
@@ -158,7 +158,7 @@ def _declared(fields: Fields) -> dict[str, Any]:
 
 @router.get("/holdouts/{name}")
 def one_holdout(request: Request, view: ViewerView, published: Published) -> Response:
-    """The promise, the remaining budget, and the answers."""
+    """Return the page with the promise, the remaining budget, and the answers."""
     return _page(request, view, published)
 
 
@@ -201,7 +201,7 @@ def _page(
 
 @router.get("/holdouts/{name}/certificate")
 def certificate(request: Request, view: ViewerView) -> Response:
-    """A certificate, signed now."""
+    """Return the page with a certificate that is signed now."""
     with warned_of():
         document = view.whole.certificate(queries=view.steward).to_dict()
     return page(
@@ -212,7 +212,7 @@ def certificate(request: Request, view: ViewerView) -> Response:
 
 @router.get("/holdouts/{name}/certificate.{form}")
 def certificate_file(view: ViewerView, form: str) -> Response:
-    """The same as a file: a document, or a page that needs nothing else."""
+    """Return a certificate that is signed now as a JSON or an HTML file."""
     with warned_of():
         made = view.whole.certificate(queries=view.steward)
     kinds = {"json": ("application/json", made.to_json), "html": ("text/html; charset=utf-8", made.to_html)}
@@ -228,13 +228,13 @@ def certificate_file(view: ViewerView, form: str) -> Response:
 
 @router.get("/verify")
 def verify_form(request: Request, _: Viewer) -> Response:
-    """Page with the form on which a certificate is checked."""
+    """Return the form that checks a certificate."""
     return page(request, "verify.html", report=None, fault="", key="")
 
 
 @router.post("/verify")
 def verify(request: Request, _: Viewer, fields: Form) -> Response:
-    """Verification of an uploaded certificate; it is kept nowhere."""
+    """Check an uploaded certificate, which is not stored, and return the page with the report."""
     key, path = fields.text("public_key").lower(), fields.file("certificate")
     try:
         if path is None:

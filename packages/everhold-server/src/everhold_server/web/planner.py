@@ -30,14 +30,14 @@ class _StudyForm(BaseModel):
     confidence: float = Field(95.0, gt=0, lt=100)  # in percent
 
     def asked(self) -> dict[str, Any]:
-        """The arguments of the planner."""
+        """Return the arguments of the planner."""
         surprises, confidence = min(self.surprises, self.queries), round(self.confidence / 100.0, 6)
         return {"rows": self.rows, "queries": self.queries, "surprises": surprises, "confidence": confidence}
 
 
 @router.get("/plan")
 async def planner(request: Request, _: Viewer, planners: Planner, study: Annotated[_StudyForm, Query()]) -> Response:
-    """The plan for a request; the part below the sliders alone where they are moved."""
+    """Return the page with a plan, or only the part below the sliders if a slider was moved."""
     asked, fault, found, lines = study.asked(), "", None, list[dict[str, Any]]()
     try:
         found = await planners.plan(request, asked)
@@ -72,7 +72,7 @@ def study(
     request: Request, _: Viewer, rows: Annotated[int, Query(ge=1, le=10**9)] = 20_000,
     protocol: Annotated[str, Query(max_length=_MOST_WRITTEN)] = _EXAMPLE,
 ) -> Response:  # fmt: skip
-    """Widths of a study protocol, which is written in TOML."""
+    """Return the page with the widths of a study protocol in TOML."""
     made, fault = None, ""
     try:
         said = from_toml(protocol)

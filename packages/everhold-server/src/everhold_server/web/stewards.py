@@ -29,13 +29,13 @@ _ACTS = 50
 
 @router.get("/tokens")
 def tokens(request: Request, principal: Steward, token_store: Tokens) -> Response:
-    """All tokens, without their secrets."""
+    """Return the page with all tokens, without their secrets."""
     return _tokens(request, principal, token_store)
 
 
 @router.post("/tokens")
 def make_token(request: Request, principal: Steward, token_store: Tokens, holdouts: Holdouts, fields: Form) -> Response:
-    """Make a token, and show its secret this once."""
+    """Make a token, and return the page that shows its secret once."""
     try:
         with warned_of():
             made = api.make(request, principal, token_store, holdouts, _token_request(fields))
@@ -46,7 +46,7 @@ def make_token(request: Request, principal: Steward, token_store: Tokens, holdou
 
 @router.post("/tokens/{identifier}/revoke")
 def revoke_token(identifier: str, request: Request, principal: Steward, token_store: Tokens, _: Form) -> Response:
-    """Take a token back."""
+    """Revoke a token."""
     api.revoke(identifier, request, principal, token_store)
     return RedirectResponse(place("tokens"), 303)
 
@@ -98,7 +98,7 @@ def _tokens(
 def audit(
     request: Request, principal: Steward, before: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None
 ) -> Response:
-    """Audit log, newest first."""
+    """Return the page with the audit log, newest first."""
     acts = request.app.state.audit.page(principal, before=before, limit=_ACTS)
     return page(request, "audit.html", acts=acts, older=acts[-1]["number"] if len(acts) == _ACTS else None)
 
@@ -128,7 +128,7 @@ def publish(request: Request, view: StewardView, published: Published, fields: F
 
 @router.get("/holdouts/{name}/unseal")
 def ask_to_unseal(request: Request, view: StewardView) -> Response:
-    """Page before unsealing: what it tells, and which holdouts would lose their promise."""
+    """Return the page before unsealing, with the holdouts that would lose their promise."""
     return _unseal(request, view)
 
 

@@ -122,17 +122,17 @@ class View:
 
     @property
     def grows(self) -> bool:
-        """True if rows arrived, or the holdout was created for rows that will."""
+        """Whether rows arrived, or the holdout was created for rows that will arrive."""
         return "arrivals" in self.status or self.whole.arrivals.expected
 
     @property
     def steward(self) -> bool:
-        """True if the principal is a steward, who may see everything."""
+        """Whether the principal is a steward, who may see everything."""
         return self.principal.role is Role.STEWARD
 
     @property
     def labelled(self) -> bool:
-        """True if the rows have labels, so that gates can compare models."""
+        """Whether the rows have labels, so that gates can compare models."""
         return self.whole.schema.label is not None
 
     @cached_property
@@ -143,7 +143,7 @@ class View:
 
     @property
     def declares(self) -> bool:
-        """True if the principal may declare a family here."""
+        """Whether the principal may declare a family of queries."""
         able = "worth" in self.status and "arrivals" not in self.status
         return self.steward and able and not self.competition and not self.status["closed"]
 
