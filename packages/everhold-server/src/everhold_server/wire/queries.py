@@ -67,7 +67,21 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
     if isinstance(written, str):
         return a_text(written, "the rule")
     if isinstance(written, dict) and FILE in written and written.keys() <= {FILE, "column", _IN_ORDER}:
-        return _of_file(written, tables)
+        name = a_text(written[FILE], "the name of the file")
+        if name not in tables:
+            sent = ", ".join(map(brief, tables)) or "no file"
+            refuse(f"The predictions are in the file {brief(name)}, and {sent} was sent", "a file of that name")
+        if (ordered := written.get(_IN_ORDER)) is not None and a_truth(ordered, _IN_ORDER):
+            columns = tables[name].columns
+            if len(columns) != 1:
+                refuse(
+                    f"{tables[name].name} has {len(columns)} columns",
+                    "one column of predictions in the order of the rows",
+                )
+            return next(iter(columns.values()))
+        if ordered is not None or written.get("column") is None:
+            return tables[name]
+        return replace(tables[name], column=a_text(written["column"], "the column"))
     if not isinstance(written, (dict, list)):
         refuse(f"The predictions are {brief(written)}", _FORMS)
     most = 2 * schema.rows + schema.training_rows
@@ -77,27 +91,8 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
     if strange := [value for value in values if isinstance(value, (dict, list))]:
         refuse(f"A prediction is {brief(strange[0])}", _FORMS)
     check_lengths(value for value in values if isinstance(value, str))
-    return values if isinstance(written, list) else _by_id(written, values, schema)
-
-
-def _of_file(written: Mapping[str, Any], tables: Tables) -> Any:
-    name = a_text(written[FILE], "the name of the file")
-    if name not in tables:
-        sent = ", ".join(map(brief, tables)) or "no file"
-        refuse(f"The predictions are in the file {brief(name)}, and {sent} was sent", "a file of that name")
-    if (ordered := written.get(_IN_ORDER)) is not None and a_truth(ordered, _IN_ORDER):
-        columns = tables[name].columns
-        if len(columns) != 1:
-            refuse(f"{name} has {len(columns)} columns", "one column of predictions in the order of the rows")
-        return next(iter(columns.values()))
-    if ordered is not None:
-        return tables[name]
-    if written.get("column") is None:
-        return tables[name]
-    return replace(tables[name], column=a_text(written["column"], "the column"))
-
-
-def _by_id(written: Mapping[str, Any], values: list[Any], schema: Schema) -> PredictionTable:
+    if isinstance(written, list):
+        return values
     if schema.row_id is None:
         refuse("The rows of this holdout have no ids", "a list of predictions in the order of the rows")
     numbers = schema.columns[schema.row_id].value == "number"
