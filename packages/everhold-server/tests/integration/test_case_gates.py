@@ -142,6 +142,17 @@ def test_an_open_challenge_is_that_of_its_analyst_over_http(tmp_path):
         assert root.gate(name="main").open("one").withdraw().analyst == "ada"
 
 
+def test_ranges_of_metrics_travel_as_pairs(service):
+    with service.connect(service.root) as holdout:
+        wanted = {"better": "accuracy", "not_worse": {"cost": 2.0}, "champion": results(4, cost=3.0)}
+        with pytest.raises(eh.QueryRejected, match="outside the range of its metric"):
+            holdout.gate(**wanted, name="dear")
+        wanted["ranges"] = {"cost": (0.0, 4.0)}
+        assert holdout.gate(**wanted, name="dear").status()["metric"] == "cases: accuracy"
+        with pytest.raises(eh.QueryRejected, match="ranges"):
+            holdout.gate(**{**wanted, "ranges": {"cost": (0.0, "4")}}, name="text")
+
+
 def test_only_a_steward_opens_a_gate(service):
     with service.connect(service.ada) as holdout, pytest.raises(eh.AuthError):
         holdout.gate(better="accuracy", champion=results(4), name="mine")

@@ -274,6 +274,8 @@ def _limited(kind: Any, each: Parameter, kinds: Mapping[Any, Any]) -> Any:
         return list[Annotated[str, Field(max_length=_LONGEST_ITEM)] if item is str else _limited(item, each, kinds)]  # type: ignore[misc]
     if get_origin(kind) is Mapping:
         return dict[str, _limited(parts[1], each, kinds)]  # type: ignore[misc]
+    if get_origin(kind) is tuple:
+        return Annotated[kind, Field(strict=False)]  # JSON has no tuples, and their entries stay strict
     if kind in (int, float) and not (about.least is about.most is None):
         return Annotated[kind, Field(ge=about.least, le=about.most)]
     if kind is str and about.longest:
