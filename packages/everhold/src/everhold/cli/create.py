@@ -43,7 +43,7 @@ _ROWS, _PLAN = "The rows", "What is planned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableOptions:
+class SourceOptions:
     """The rows to seal and the open rows, as files or as tables of an engine."""
 
     panel: ClassVar[str] = _ROWS
@@ -250,7 +250,7 @@ def _check(_: str, options: Any) -> str:
 def create(
     *,
     place: HoldoutPlace,
-    rows: TableOptions,
+    rows: SourceOptions,
     settings: Mapping[str, Any],
     dependence: DependenceOptions,
     protocol: Annotated[
