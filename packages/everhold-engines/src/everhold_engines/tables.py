@@ -27,8 +27,7 @@ from everhold.sealing.intake.checks import (
     label_facts,
 )
 from everhold.sealing.intake.duckdb_files import column_kinds, spilling_into
-from everhold.sealing.intake.files import write_rows
-from everhold.sealing.intake.reading import check_size, read_rows, reading_errors_hidden
+from everhold.sealing.intake.reading import check_size, read_rows, reading_errors_hidden, write_rows
 from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.resealing import Content
 from everhold.sealing.rows.embedded import fingerprint

@@ -94,14 +94,12 @@ class SettingsBase(Strict):
         return {**given, "dependence": None if self.dependence is None else dependence_from_dict(self.dependence)}
 
 
-_OF_COMPETITIONS = settings_of(Competition)
-_FEEDBACK = _OF_COMPETITIONS["feedback"]
-_OF_COMPETITIONS["feedback"] = replace(_FEEDBACK, type=_FEEDBACK.type | None, default=None)  # None if it is none
+_FEEDBACK = settings_of(Competition)["feedback"]
 SETTINGS: dict[str, Parameter] = {
     name: each
-    for source in (settings_of(Holdout.create), settings_of(Rows), settings_of(Planning), _OF_COMPETITIONS)
-    for name, each in source.items() if name != "exist_ok"
-}  # fmt: skip
+    for source in (Holdout.create, Rows, Planning, Competition)
+    for name, each in settings_of(source).items() if name != "exist_ok"
+} | {"feedback": replace(_FEEDBACK, type=_FEEDBACK.type | None, default=None)}  # fmt: skip
 """Settings of a new holdout that a request and a form name as `Holdout.create` does, or without their object.
 
 There is no seed: answers that can be foretold are for simulations, and a service has analysts who would foretell them.

@@ -29,8 +29,7 @@ from everhold.sealing.intake.checks import (
     lacking_columns,
 )
 from everhold.sealing.intake.duckdb_files import column_kinds, limit_memory, spilling_into, view_files
-from everhold.sealing.intake.files import write_rows
-from everhold.sealing.intake.reading import MOST_ROWS, check_size, read_rows, reading_errors_hidden
+from everhold.sealing.intake.reading import MOST_ROWS, check_size, read_rows, reading_errors_hidden, write_rows
 from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.resealing import KnownRows, check_may_match
 from everhold.sealing.rows.embedded import fingerprint

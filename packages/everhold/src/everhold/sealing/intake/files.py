@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import brief
 from everhold.errors import HoldoutRejected
 from everhold.estimand import check_stratified
-from everhold.private_files import create_private
 from everhold.progress import progress
 from everhold.sealing.configuration import Categories, SealedFiles, make_configuration, rules_of
 from everhold.sealing.intake.checks import (
@@ -28,14 +25,11 @@ from everhold.sealing.intake.checks import (
 )
 from everhold.sealing.intake.duckdb_files import (
     column_kinds,
-    copy_rows,
     file_pattern,
-    hold_rows,
     limit_memory,
     spilling_into,
-    view_files,
 )
-from everhold.sealing.intake.reading import check_size, read_together, reading_errors_hidden
+from everhold.sealing.intake.reading import check_size, read_together, reading_errors_hidden, write_rows
 from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.resealing import Content, same_rows, sealed_already, sealed_elsewhere, sealed_in_training
 from everhold.sealing.rows.embedded import fingerprint
@@ -246,30 +240,6 @@ def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
         training_fingerprint=None if training is None else fingerprint(folder / TRAINING_FILE),
         categories=categories,
     )
-
-
-def write_rows(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[str, ColumnKind], path: Path) -> int:
-    """Write one side of the rows to a Parquet file, and return their number. The source is read once.
-
-    Returns:
-        The number of rows; they are the view ``holdout`` or ``training`` from now on.
-
-    Raises:
-        HoldoutRejected: If the rows cannot be read, or the table is empty.
-    """
-    names = ", ".join(map(quoted, columns))  # both files get the holdout's order of columns
-    salt = secrets.token_hex(32)  # the fingerprint is public: without it, guessed rows could be checked against it
-    with reading_errors_hidden(what):
-        os.close(create_private(path))  # the engine would create it as the umask says
-        rows = copy_rows(
-            connection, f"SELECT {names} FROM {what}_source", path, metadata=f"{{everhold_salt: '{salt}'}}"
-        )
-        path.chmod(0o400)
-        hold_rows(connection, path, cells=rows * len(columns))
-        view_files(connection, what, path)
-    if rows == 0:
-        raise HoldoutRejected(f"The {what} table is empty. Pass at least one row.")
-    return rows
 
 
 # Categories of categorical columns: estimators such as LightGBM need the type that they were fitted on.

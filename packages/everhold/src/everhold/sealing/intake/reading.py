@@ -1,4 +1,4 @@
-"""Reads rows from files, data frames and Arrow tables into one DuckDB relation.
+"""Reads rows from files, data frames and Arrow tables into one DuckDB relation, and writes them to Parquet files.
 
 How much is read at all is decided first: a small file can unpack to more than a machine holds, and says so before it is
 read. `everhold.sealing.intake.delimited` says what the texts of CSV and TSV files mean.
@@ -9,7 +9,9 @@ from __future__ import annotations
 import codecs
 import gzip
 import operator
+import os
 import re
+import secrets
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,8 +21,9 @@ import duckdb
 import numpy as np
 
 from everhold.errors import HoldoutRejected
+from everhold.private_files import create_private
 from everhold.sealing.intake.delimited import DelimitedFile, create_views
-from everhold.sealing.intake.duckdb_files import column_kinds, file_pattern
+from everhold.sealing.intake.duckdb_files import column_kinds, copy_rows, file_pattern, hold_rows, view_files
 from everhold.sealing.rows.embedded import errors_hidden
 from everhold.values.expressions.tree import quoted
 
@@ -396,3 +399,27 @@ def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str
                 )
             ends, first = ends + found, False
             check_size(rows=ends - 1, columns=None, most_rows=most_rows, what=what)  # names stand in one line
+
+
+def write_rows(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[str, ColumnKind], path: Path) -> int:
+    """Write one side of the rows to a Parquet file, and return their number. The source is read once.
+
+    Returns:
+        The number of rows; they are the view ``holdout`` or ``training`` from now on.
+
+    Raises:
+        HoldoutRejected: If the rows cannot be read, or the table is empty.
+    """
+    names = ", ".join(map(quoted, columns))  # both files get the holdout's order of columns
+    salt = secrets.token_hex(32)  # the fingerprint is public: without it, guessed rows could be checked against it
+    with reading_errors_hidden(what):
+        os.close(create_private(path))  # the engine would create it as the umask says
+        rows = copy_rows(
+            connection, f"SELECT {names} FROM {what}_source", path, metadata=f"{{everhold_salt: '{salt}'}}"
+        )
+        path.chmod(0o400)
+        hold_rows(connection, path, cells=rows * len(columns))
+        view_files(connection, what, path)
+    if rows == 0:
+        raise HoldoutRejected(f"The {what} table is empty. Pass at least one row.")
+    return rows
