@@ -399,7 +399,7 @@ class Clip:
             return f"{self.named} ({'whether' if self.whole else 'how many'} is not known)"
         if self.whole:
             return f"{self.named} (the training rows give one {'beyond' if self.beyond else 'within'})"
-        share = f"{100.0 * self.beyond:.2g} %" if self.beyond else "none"
+        share = f"{float(f'{100.0 * self.beyond:.2g}'):g} %" if self.beyond else "none"
         return f"{self.named} ({share} of the training rows)"
 
     def to_list(self) -> list[Any]:

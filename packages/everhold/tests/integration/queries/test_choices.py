@@ -220,6 +220,18 @@ def test_the_largest_regret_of_pairs_is_that_of_all_intervals(tmp_path, best, de
             assert pairs.largest(found, 8.0, lowest=best == "lowest") == pytest.approx(largest, abs=1e-6)
 
 
+def test_a_quantile_is_told_near_the_sealed_one_where_edges_are_far_from_it(tmp_path):
+    """The last of equal bins is open, and the middle of its edges would be far beyond all values."""
+    rng = np.random.default_rng(1)
+    sealed, training = ({"g": rng.lognormal(3.0, 1.0, 2_000)} for _ in range(2))
+    with eh.Holdout.create(
+        tmp_path / "s.db", "s", holdout=sealed, training=training, queries=20, mechanism="guess_and_check"
+    ) as holdout:
+        for level in (0.5, 0.9, 0.99):
+            told = holdout.ask(eh.quantile("g", level, low=0, high=1_000))
+            assert told.value == pytest.approx(np.quantile(sealed["g"], level), rel=0.1)
+
+
 def test_unsealing_tells_the_largest_error_of_a_table_and_nothing_more_of_a_quantile(tmp_path):
     with create(tmp_path) as holdout:
         table, median = holdout.ask(eh.synthesize(UNIVERSE, 1)), holdout.ask(eh.quantile("x"))

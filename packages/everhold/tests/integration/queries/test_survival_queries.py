@@ -147,3 +147,8 @@ def test_missing_times_are_refused_or_asked_about_those_that_have_one(tmp_path):
             holdout.ask(QUERIES["survival"][0])
         answer = holdout.ask(eh.survival("months", "died = 1", at=12, given="months is not null"))
         assert answer.low < QUERIES["survival"][1] < answer.high
+    with eh.Holdout.create(
+        tmp_path / "o.db", "o", holdout=rows, training=training, rows=eh.Rows(missing=99)
+    ) as holdout:  # fmt: skip
+        answer = holdout.ask(QUERIES["survival"][0])
+        assert answer.clipped == "missing values of months count as 99 (10 % of the training rows)"

@@ -18,7 +18,7 @@ from everhold.queries.means.plans import OneMean
 from everhold.queries.metrics.query import largest_group
 from everhold.queries.procedures import check_confirms_statistics
 from everhold.queries.query import Query, QuerySpec
-from everhold.values.base import BoundQuery
+from everhold.values.base import BoundQuery, with_clips
 from everhold.values.expressions import ColumnKind, parse
 from everhold.values.missing import columns_needed
 from everhold.values.units import MEAN_SURVIVAL, SURVIVAL
@@ -91,6 +91,8 @@ class SurvivalQuery(Query[Answer]):
             self._shown, 0.0, at_one,
             reads=None if None in columns else tuple(dict.fromkeys(name for names in columns for name in names or ())),
         )  # fmt: skip
+        clips = [clip for each in reader.described for clip in compiler.checked(each, part=True).clips]
+        bound = with_clips(bound, [*dict.fromkeys(clips)])
         if training is not None:
             compiler.planner.evaluator.test_spread(bound, reader.residuals(training))
         prepared = compiler.planner.of_statistic(bound, guess, known, procedure, reader.sealed)

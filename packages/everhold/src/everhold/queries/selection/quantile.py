@@ -263,9 +263,16 @@ class QuantilePlan(OneEntry[Quantile]):
         return max(self.level - low, high - self.level) + self.mechanism.rounding
 
     def _numbers(self, low: int, high: int) -> tuple[float, float, float]:
-        """Return the value and both ends of the interval, for the edges at two positions."""
+        """Return the value and both ends of the interval, for the edges at two positions.
+
+        The value is the edge with half of the training rows in the interval below it, or the middle one without them.
+        """
         ends = np.concatenate([[-math.inf], self.edges, [math.inf]])
-        middle = min(max((low + high) // 2, 0), len(self.edges) - 1)
+        middle = (low + high) // 2
+        if not np.any(np.isnan(self.below)):
+            shares = np.concatenate([[0.0], self.below, [1.0]])
+            middle = int(np.searchsorted(self.below, (shares[low + 1] + shares[high + 1]) / 2.0))
+        middle = min(max(middle, low, 0), high, len(self.edges) - 1)
         return float(self.edges[middle]), float(ends[low + 1]), float(ends[high + 1])
 
     def released_width(self, answer: Mapping[str, Any]) -> float:
