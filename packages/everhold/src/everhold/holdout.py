@@ -711,11 +711,12 @@ class Holdout:
                 or a function from a model to a query about its predictions, such as
                 ``functools.partial(eh.risk, loss="absolute", high=60)``. Or a list of names: one query for each, and
                 ``answers["roc_auc"]`` is its answer.
-            by: Columns, such as ``["region", "age_band"]``: the metric in each slice that the training rows show. All
-                slices are one step, so each has the width of the first one.
+            by: Columns, such as ``["region", "age_band"]``: the metric in each slice that the training rows show. Rows
+                without a value in one of the columns are in no slice. All slices are one step, so each has the width of
+                the first one.
             **terms: ``cv``, a number of folds (5 by default), or a splitter of scikit-learn. A number keeps groups
                 together where the dependence names their column, and classes in proportion. ``features``: columns to
-                fit on, by default those of `training_rows`. ``fit``: more arguments of the estimator's ``fit``, such as
+                fit on, by default those that a fitted estimator was fitted on, else those of `training_rows`. ``fit``: more arguments of the estimator's ``fit``, such as
                 ``{"sample_weight": weights}``; those with one entry for each training row are cut like the rows.
                 ``where``: a condition, such as ``"region = 'N'"``, for the metric among the rows that meet it.
                 ``guess``: the analyst's own, in place of that of cross-validation. It is needed where no training row

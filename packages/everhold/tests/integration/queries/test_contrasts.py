@@ -178,6 +178,8 @@ def test_a_guess_of_a_difference_is_one_of_the_whole_and_of_a_ratio_one_of_each_
     assert answer.value == pytest.approx(1.5, abs=0.2)
     with pytest.raises(eh.QueryRejected, match="takes no guess"):
         checked.ask(eh.risk_difference("died = 1", **ARMS, by="sex"), guess=0.1)
+    with pytest.raises(eh.QueryRejected, match=r"by is \['sex'\]. Pass the name of one column"):
+        eh.risk_difference("died = 1", **ARMS, by=["sex"])
 
 
 def test_declared_subgroups_by_arm_do_not_widen_a_contrast_that_is_asked_silently(tmp_path):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import everhold as eh
 from everhold import Holdout, QueryRejected, accuracy, brier, error, mean
 from everhold.asking.creation import settings_from
 from everhold.queries.metrics.row_scores import risk
@@ -110,6 +111,26 @@ def test_a_rule_gives_labels_of_their_kind():
         accuracy("x > 0").bind(schema(label="kind", label_kind="string"))
     with pytest.raises(QueryRejected, match="gives a number, and the labels are booleans"):
         accuracy("x").bind(schema(label="yes", yes=ColumnKind.BOOLEAN))
+
+
+def test_a_rule_whose_values_are_no_predictions_is_refused_by_the_training_rows(holdout, tmp_path):
+    """Its score would be right and mean nothing: every row would count as wrong."""
+    for query in (accuracy("z"), error("2 * z"), eh.metric("f1", "z")):
+        with pytest.raises(QueryRejected, match=r"gives values that are no labels, in 4,000 of 4,000 training rows"):
+            holdout.ask(query)
+    with pytest.raises(QueryRejected, match=r"not all in \[0, 1\]"):
+        holdout.ask(brier("z"))
+    with pytest.raises(QueryRejected, match="no labels"):
+        holdout.gate("accuracy", champion="z")
+    assert holdout.ask(accuracy("0 * z + 1")).value is not None
+    signs = [{**each, "late": 2 * each["late"] - 1} for each in (rows(0), rows(1))]
+    wanted = {"label": "late", "mechanism": "guess_and_check", "queries": 50, "surprises": 20}
+    with Holdout.create(
+        tmp_path / "signs.db", "study", holdout=signs[0], training=signs[1], **settings_from(wanted)
+    ) as made:
+        with pytest.raises(QueryRejected, match=r"is a condition.*-1, 1.*case when \.\.\. then 1 else -1 end"):
+            made.ask(accuracy("x > 0"))
+        assert made.ask(accuracy("case when x > 0 then 1 else -1 end")).value > 0.6
 
 
 def test_a_better_rule_is_promoted_and_stays_about_the_population(holdout):

@@ -94,6 +94,32 @@ def test_two_models_are_compared_by_guesses_out_of_fold(holdout):
     assert sliced.low < truth < sliced.high
 
 
+def test_fitted_models_are_compared_on_the_columns_that_they_know(holdout):
+    import pandas as pd
+
+    train = pd.DataFrame({name: TRAINED[name] for name in FEATURES})
+    models = [tree(3).fit(train[[name]], TRAINED["y"]) for name in FEATURES]
+    own = [holdout.ask(eh.accuracy(model)).value for model in models]
+    assert own[0] > own[1] + 0.1
+    assert holdout.compare(*models).value == pytest.approx(own[0] - own[1], abs=0.05)
+    assert [*models[1].feature_names_in_] == ["z"]
+    assert holdout.evaluate(models[0]).value == pytest.approx(own[0], abs=0.05)
+    with pytest.raises(eh.QueryRejected, match=r"fitted on 1 columns without names.*Pass features="):
+        holdout.evaluate(tree(3).fit(train[["x"]].to_numpy(), TRAINED["y"]))
+
+
+def test_slices_of_days(tmp_path):
+    def dated(rows):
+        days = np.array(["2024-01-01", "2024-02-01T06:30"], dtype="datetime64[us]")
+        return {**rows, "day": days[np.arange(ROWS) % 2]}
+
+    with eh.Holdout.create(
+        tmp_path / "s.db", "s", holdout=dated(SEALED), training=dated(TRAINED), label="y", queries=9
+    ) as made:
+        answers = made.evaluate(tree(1), features=["x"], by=["day"])
+        assert [str(day) for (day,) in answers] == ["2024-01-01 00:00:00", "2024-02-01 06:30:00"]
+
+
 def test_two_arrays_need_no_training_predictions(holdout):
     rng = np.random.default_rng(4)
     first = np.where(rng.random(ROWS) < 0.9, SEALED["y"], 1 - SEALED["y"])

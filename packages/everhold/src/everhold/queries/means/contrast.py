@@ -376,6 +376,8 @@ def _in_groups(whole: ContrastQuery, by: str | None, groups: Sequence[Value] | N
         if groups is not None:
             raise QueryRejected("groups is given without by. Name the column of the groups with by=...")
         return whole
+    if not isinstance(by, str):
+        raise QueryRejected(f"by is {brief(by)}. Pass the name of one column, such as by='centre'.")
     if isinstance(groups, str) or (groups is not None and not isinstance(groups, Sequence)):
         raise QueryRejected(f"groups is {brief(groups)}. Pass a list of values.")
     return ContrastsQuery(whole, by, None if groups is None else tuple(groups))

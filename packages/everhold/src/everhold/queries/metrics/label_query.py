@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from everhold.queries.metrics.registry import Outputs
     from everhold.queries.predictions.arrays import RowSpan
     from everhold.queries.query import CompileContext
+    from everhold.sealing.rows.table import StoredRows
 
 _LONGEST_MODEL = 80  # characters of what an estimator shows of itself
 _UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows show it
@@ -168,7 +169,23 @@ class LabelQuery(RowwiseQuery):
 
     def bound_to(self, compiler: CompileContext, *, part: bool = False) -> BoundQuery:
         """Return the query bound to the holdout's rows, with predictions in the order of these rows."""
-        return compiler.checked(self.placed(compiler).bind(compiler.schema), part=part)
+        bound = compiler.checked(self.placed(compiler).bind(compiler.schema), part=part)
+        if isinstance(self.predictions, str) and compiler.training is not None:
+            self._check_rule(self.predictions, compiler.schema, compiler.training)
+        return bound
+
+    def _check_rule(self, text: str, schema: Schema, training: StoredRows) -> None:
+        """Check that a rule gives values on the training rows that are possible predictions for this metric."""
+        given = _as_number(_rule(text, schema))
+        possible, fault, advice = self.meant(given, schema)
+        known = Node.of(Operation.NOT, Node.of(Operation.IS_NULL, given))
+        wrong = Node.of(Operation.AND, known, Node.of(Operation.NOT, possible))
+        test = BoundQuery({}, "", row_value=RowValue(Expression(wrong)), yes_no=True)
+        if count := int(training.counting(test).totals([test], unit=1)[0, 0]):
+            raise QueryRejected(
+                f"The rule {brief(text)} gives values that {fault}, in {count:,} of {training.rows:,} training rows. "
+                f"{advice}"
+            )
 
     def placed(self, compiler: CompileContext) -> Self:
         """Return the query with tables and columns of predictions put in the order of the rows.
@@ -678,6 +695,12 @@ def rule_is_right(text: str, schema: Schema) -> RowValue:
                 f"rule that gives a {label.kind.value}."
             )
         return RowValue(Expression(Node.of(Operation.EQUAL, rule, label)))
+    classes = schema.label_classes
+    if classes is not None and not {0.0, 1.0} <= set(classes):
+        raise QueryRejected(
+            f"The rule {brief(text)} is a condition, which predicts 1 or 0. {known_classes(schema)[0]} Write a rule "
+            f"such as case when ... then {classes[-1]:g} else {classes[0]:g} end."
+        )
     boolean = label.kind is ColumnKind.BOOLEAN
     one = label if boolean else Node.of(Operation.EQUAL, label, _MOST)
     zero = Node.of(Operation.NOT, label) if boolean else Node.of(Operation.EQUAL, label, _LEAST)

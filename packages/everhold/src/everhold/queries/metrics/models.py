@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import date
 from importlib.util import find_spec
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -324,7 +325,7 @@ def evaluation(
     """
     require_sklearn("evaluating an estimator")
     make = maker_of(metric)
-    rows, labels = open_rows(compiler, terms["features"])
+    rows, labels = open_rows(compiler, _features_of(estimator, compiler.schema, terms["features"]))
     fit = {} if terms["fit"] is None else terms["fit"]
     if not isinstance(fit, Mapping) or not all(isinstance(name, str) for name in fit):
         raise QueryRejected(
@@ -353,6 +354,19 @@ def evaluation(
             "Pass a number of folds, or a splitter such as KFold."
         )
     return query, guess
+
+
+def _features_of(estimator: Any, schema: Schema, features: Sequence[str] | None) -> Sequence[str] | None:
+    """Return the columns to fit an estimator on. One that is fitted keeps its columns unless others are named."""
+    fitted = getattr(estimator, "feature_names_in_", None)
+    if features is not None or not hasattr(estimator, "n_features_in_"):
+        return features
+    if fitted is None and estimator.n_features_in_ != len(schema.features):
+        raise QueryRejected(
+            f"{type(estimator).__name__} was fitted on {estimator.n_features_in_} columns without names, and the rows "
+            f"have {len(schema.features)}. Pass features=[...], the columns to fit it on."
+        )
+    return None if fitted is None or not {*fitted} <= {*schema.features} else [str(name) for name in fitted]
 
 
 def comparison(
@@ -544,4 +558,6 @@ def _literal(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, date):
+        return f"timestamp '{value.isoformat().replace('T', ' ')}'"
     return repr(int(value)) if float(value).is_integer() else repr(value)

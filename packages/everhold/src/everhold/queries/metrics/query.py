@@ -296,7 +296,8 @@ class MetricQuery(Query["Answer"]):
             found = {"string": "texts", "number": "other numbers", "binary": "labels 0 and 1"}.get(
                 schema.label_kind or "", "none"
             )
-            positive = ", or name the positive class with pos_label=..." if wanted.startswith("labels") else ""
+            named = f"eh.metric({self.metric.name!r}, ..., pos_label=...)"
+            positive = f", or name the positive class: {named}" if wanted.startswith("labels") else ""
             raise QueryRejected(
                 f"{name} needs {wanted}, and this holdout has {found}. Ask for another metric{positive}."
             )

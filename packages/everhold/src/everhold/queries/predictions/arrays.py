@@ -295,7 +295,8 @@ def first_of(wrong: NDArray[np.bool_], predictions: NDArray[Any]) -> str:
         'row 2 has nan'
     """
     place = int(np.argmax(wrong))
-    return f"row {place + 1:,} has {_shown(predictions[place].tolist())}"
+    found = np.atleast_1d(predictions)[place].tolist()
+    return f"row {place + 1:,} has {_shown(found)}"
 
 
 def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
