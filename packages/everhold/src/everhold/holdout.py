@@ -716,9 +716,10 @@ class Holdout:
                 the first one.
             **terms: ``cv``, a number of folds (5 by default), or a splitter of scikit-learn. A number keeps groups
                 together where the dependence names their column, and classes in proportion. ``features``: columns to
-                fit on, by default those that a fitted estimator was fitted on, else those of `training_rows`. ``fit``: more arguments of the estimator's ``fit``, such as
-                ``{"sample_weight": weights}``; those with one entry for each training row are cut like the rows.
-                ``where``: a condition, such as ``"region = 'N'"``, for the metric among the rows that meet it.
+                fit on, by default those that a fitted estimator knows by name, else those of `training_rows`.
+                ``fit``: more arguments of the estimator's ``fit``, such as ``{"sample_weight": weights}``; those with
+                one entry for each training row are cut like the rows. ``where``: a condition, such as
+                ``"region = 'N'"``, for the metric among the rows that meet it.
                 ``guess``: the analyst's own, in place of that of cross-validation. It is needed where no training row
                 counts, as in an AUC of a slice that has one class there. With ``by`` it is for such slices alone.
                 ``models``: a list with how the model is called, as for `ask`: its name is shown in place of its class
