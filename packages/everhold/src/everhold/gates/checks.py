@@ -18,8 +18,9 @@ import numpy as np
 from everhold.arguments import as_float, brief
 from everhold.display import at_least, at_most, left_in_words
 from everhold.errors import QueryRejected
-from everhold.gates.cases import ClaimChallenge, interim_label
+from everhold.gates.cases import ClaimChallenge, another_is_open, interim_label
 from everhold.gates.challenge import MISSING, challenge_of, next_nats
+from everhold.gates.records import OpenChallenges
 from everhold.gates.steps import more_cases, reaches
 from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim
 from everhold.ledger import Outcome
@@ -232,8 +233,11 @@ def prepared_check(
             to be better.
 
     Raises:
-        QueryRejected: If the margin cannot be used, a claim is about a ratio, or the champion lacks results.
+        QueryRejected: If the margin cannot be used, a claim is about a ratio, the champion lacks results, or a
+            challenge is open.
     """
+    if (opened := head.accounts.of(OpenChallenges).by_gate.get(gate.name)) is not None:
+        raise another_is_open(gate.name, opened, executor.analyst)
     slack = checked_margin(evidence.units.suite, margin)
     stored = evidence.whole(gate) if version.rerun is None else version.rerun
     if missing := int(np.isnan(stored[1]).any(axis=(1, 2)).sum()):  # without guards, cases arrive without them

@@ -412,7 +412,11 @@ def test_each_challenge_has_an_order_of_its_own(holdout):
 def test_while_a_challenge_is_open_the_gate_answers_no_other(holdout):
     gate = holdout.gate(better="accuracy", champion=results(0.5))
     opened = gate.open("one")
-    for other in (lambda: gate.open("two"), lambda: gate.challenge(results(0.5))):
+    for other in (
+        lambda: gate.open("two"),
+        lambda: gate.challenge(results(0.5)),
+        lambda: gate.check(results(0.5), margin=0.1),
+    ):
         with pytest.raises(eh.QueryRejected, match="is open"):
             other()
     assert not opened.withdraw().promoted
