@@ -263,7 +263,9 @@ class FamilyLevels:
     def __call__(self, executor: QueryExecutor, bound: BoundQuery) -> float | None:
         """Return ln(1 / level) of a query, the largest of its families' levels, or None if no family has it."""
         declared = executor.ledger.head().accounts.of(Declarations).by_name.values()
-        bound, found = _of_any_rows(bound, executor.schema), []
+        if (schema := executor.schema).about:  # a member is one query for all arrivals (S14)
+            bound = replace(bound, description=schema.without_arrival(bound.description))
+        found = []
         for each in declared:
             family = self.family(each)
             found.append((each.nats, family.nats(bound)))
@@ -290,14 +292,6 @@ class FamilyLevels:
             data = {name: held for name, held in json.loads(declaration.family).items() if name != WORDS}
             self._known[declaration.family] = _KINDS[data["kind"]].from_dict(data, self._schema)
         return self._known[declaration.family]
-
-
-def _of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
-    """Return the query without the arrival in its description. A member is one query for all arrivals (S14)."""
-    if not schema.about:
-        return bound
-    about = dict(schema.about)
-    return replace(bound, description={name: each for name, each in bound.description.items() if name not in about})
 
 
 @dataclass(frozen=True, slots=True)

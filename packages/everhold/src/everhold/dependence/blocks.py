@@ -161,8 +161,9 @@ def _joined_blocks(
 def warn_of_long_memory(model: DependenceModel, outcomes: Sequence[NDArray[np.float64]], *, state: str) -> None:
     """Warn if long blocks of the rows that a model was fitted to vary more than the model says.
 
-    Neighbours fit the model; long blocks test it. A noisy record of something slow, as a label that says a regime's
-    name wrongly one time in four, looks to its neighbours like a series that forgets at once, and its averages wander.
+    The model was fitted to neighbouring rows. That is not enough where a state that changes slowly is recorded with
+    errors: neighbours are then weakly correlated, and rows that are far apart nearly as strongly. Sums over long blocks
+    show it.
 
     Args:
         model: The model that was fitted to the rows.

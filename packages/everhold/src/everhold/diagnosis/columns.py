@@ -45,11 +45,14 @@ _KINDS: tuple[tuple[Kind, str], ...] = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExaminedColumn:
-    """A column of training rows as ranks: equal values share a rank from 0, and a missing value has rank -1.
+    """A column of training rows as ranks of its values.
 
-    `values` is the text of some ranks, for a label that is text; `span` of whole numbers the largest minus the least.
-    `sorted_alike` says whether an engine sorts the column in the order of the ranks; text such as 31/01/2024 it does
-    not.
+    Attributes:
+        ranks: Rank of each row's value, from 0. Equal values have the same rank, and a missing value has rank -1.
+        values: For a label that is text, the texts of the most common ranks; else empty.
+        span: Largest value minus the least, for whole numbers; else infinite.
+        sorted_alike: True if an engine that sorts the column sorts it by rank. It is False for texts such as
+            31/01/2024, whose ranks follow the time.
     """
 
     name: str
@@ -181,7 +184,10 @@ def _kind(type_: str) -> Kind | None:
 class Order:
     """An order of the training rows, by a column or as in the file. Rows without a value are left out.
 
-    `in_file` says whether that is nearly the order of the file.
+    Attributes:
+        rows: Indices of the rows in this order.
+        in_file: True if the rows of the file are nearly in this order.
+        missing: Number of rows without a value.
     """
 
     column: str
@@ -316,10 +322,8 @@ def within_groups(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Res
 def between_neighbours(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Resemblance | None:
     """Compute the correlation within groups by comparing each group only with the next one.
 
-    A change that is slow from group to group therefore cancels.
-
-    The value of an attribute, such as an age, predicts smoothly, and ages next to each other do the same. Households
-    that were numbered differ from the next one by as much as from any other.
+    So a change that is slow from group to group cancels. Rows of one age, for example, are hardly more alike than rows
+    of two neighbouring ages, whereas a household differs from the next one by as much as from any other.
     """
     sizes, means, within = _parts(groups, values)
     left, right = sizes[:-1:2], sizes[1::2]

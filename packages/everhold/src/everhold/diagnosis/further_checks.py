@@ -212,11 +212,11 @@ class CrossedFinding(GroupFinding):
 
     @property
     def suspect(self) -> bool:
-        """Whether the finding is clear. It always counts, because only outcomes of the label are tested."""
+        """Whether the finding is clear. No more is needed, because it is always about the label."""
         return self.clear
 
     def claim(self, alike: str, advice: str | None, would: str) -> str:
-        """Return the warning that values of the column may have been drawn, as the declared groups were."""
+        """Return the warning that the values of the column may be a random sample, as the declared groups are."""
         return (
             f"Training rows with equal {self.column!r} resemble each other {alike}, also across the declared groups. "
             "If its values were drawn, too, as raters or sites are, seal other values of it and declare "

@@ -52,12 +52,13 @@ class CheckInputs:
 
     Attributes:
         rows: Open rows, in the order of their file.
-        whole: Function from a column, and a flag that is True if all outcomes count, to rows in which the groups of the
-            column are whole.
-        label: The outcome that counts most.
+        whole: Function that returns rows with whole groups of a column. Its arguments are the column, and True if
+            outcomes besides the label are read.
+        label: Name of the label; None if there is none.
         declared: The declared dependence of the rows.
-        promised: Rows for each effective row that are promised, by the sizes of declared groups in the worst case.
-        apart: Columns none of whose values stand both in training and in sealed rows.
+        promised: Design effect that the declaration allows: rows for each effective row, for declared groups in the
+            worst case.
+        apart: Columns none of whose values is both in a training row and in a sealed row.
         bets: True if widths of intervals follow the spread of declared groups on the training rows; False if they
             follow the worst case.
     """
@@ -333,9 +334,9 @@ CHECKS: tuple[Callable[[CheckInputs], Iterator[Finding]], ...] = (_groups, _seri
 def informative_sizes(inputs: CheckInputs) -> tuple[str, ...]:
     """Return the names of outcomes whose group averages correlate with group sizes, the label first.
 
-    Sizes are shuffled among the groups, and of all outcomes the largest statistic of each shuffle counts (Westfall and
-    Young 1993): so the level is reached with as many shuffles however many outcomes there are. The statistic is divided
-    by its error from the groups themselves, because averages of small groups vary more.
+    Sizes are shuffled among the groups. An outcome counts if its statistic is larger than nearly all largest statistics
+    of a shuffle, where the largest is over all outcomes (Westfall and Young 1993). So more outcomes need no more
+    shuffles. Each statistic is divided by its standard error, because averages of small groups vary more.
     """
     named = inputs.declared.group_column
     column = inputs.rows.column(named) if named else None
@@ -539,12 +540,12 @@ class GroupFinding(Finding):
 
     @property
     def share(self) -> float:
-        """The worth of a row in the worst case, from group sizes alone."""
+        """Effective rows for each row in the worst case, which follow from the sizes of the groups."""
         return self.model.concentration(1)
 
     @property
     def measured_share(self) -> float:
-        """The worth of a row by the measured design effect."""
+        """Effective rows for each row, by the measured design effect."""
         return 1.0 / self.design_effect
 
     @property

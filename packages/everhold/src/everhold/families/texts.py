@@ -215,7 +215,7 @@ class BoundTexts(BoundFamily):
     schema: Schema = field(repr=False, compare=False)
 
     def nats(self, bound: BoundQuery) -> float | None:
-        """Return ln(1 / weight) of a mean of a text, or of two combined row by row, or None for other queries."""
+        """Return ln(1 / weight) if a query is the mean of a text expression or combines two such means, else None."""
         nats = self._of(bound)
         return None if nats is None or nats > self.most_nats else nats
 

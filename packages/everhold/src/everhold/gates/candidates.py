@@ -294,10 +294,9 @@ class Candidate:
             (model,) = query.models
             query = OutcomeQuery.codes(query.metric.name, model.predictions, model.training, query.positive)
         query = query.placed(compiler)
-        bound, about = compiler.bind(query), dict(schema.about)
-        if about:  # the query is the same at all arrivals
-            own = {name: value for name, value in bound.description.items() if name not in about}
-            bound = replace(bound, description=own)
+        bound = compiler.bind(query)
+        if schema.about:
+            bound = replace(bound, description=schema.without_arrival(bound.description))
         described, values = metric.described(bound), bound.training_values
         if values is None and bound.trained and compiler.training is not None:
             values = compiler.training.row_values(bound, unit=mechanism.unit)
@@ -420,11 +419,11 @@ class OutputCandidate(Candidate):
                 f"A gain in {scored.name}{rows} has no guarantee. The nearest metric that gates support is "
                 f"{scored.nearest if unpromised else nearest}."
             )
-        (model,), about = reader.models, dict(compiler.schema.about)
+        (model,) = reader.models
         seen = model.bound
         zero, one = query.metric.ends(reader.setting)
         width = {} if abs(one - zero) == 1.0 else {GAIN_WIDTH: abs(one - zero)}
-        own = {name: value for name, value in seen.description.items() if name not in about}
+        own = compiler.schema.without_arrival(seen.description)
         bound = BoundQuery(
             {"kind": SCORE, "name": query.metric.name, **reader.numbers, **width, **own},
             f"{query.metric.title or query.metric.name} of {seen.shown}", zero, one, reads=seen.reads,

@@ -161,7 +161,7 @@ class CaseEvidence(Evidence[CaseVersion]):
 
     @cached_property
     def units(self) -> UnitPlan:
-        """Plan of the units that prove claims: cases, or groups of cases."""
+        """Plan of the independent units from which claims are proved: cases, or groups of cases."""
         ids = tuple(self.executor.sealed.row_ids(self.executor.schema.row_id or ""))
         suite = CaseSuite.read(self.described, ids)
         return UnitPlan(suite, groups_of(self.executor, suite.population))
@@ -209,7 +209,7 @@ class CaseEvidence(Evidence[CaseVersion]):
     def version(
         self, given: Any, *, challenger: str | None = None, champion: Any = None, baseline: Any = None
     ) -> CaseVersion:  # fmt: skip
-        """Return a challenger with its results as an array, after checking both."""
+        """Return the challenger as a version, after checking its name and its results."""
         named = self.identity_of(f"run {secrets.token_hex(4)}" if challenger is None else challenger)
         opened = self.open_cases
         results = self.units.suite.values(opened.sealed_part(given))
@@ -274,7 +274,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         """Put results of challenger, champion and baseline side by side, with runs shuffled if each run is a unit.
 
         Args:
-            challenger: Digest of its name.
+            challenger: Digest of the challenger's name.
             results: Results of challenger, champion and baseline, each of shape (cases, runs, metrics).
         """
         if self.units.suite.population == NEW_RUNS:  # else a unit has the mean of its runs

@@ -301,7 +301,7 @@ class _HandedOut:
 
     @cached_property
     def order(self) -> list[int]:
-        """Units in the order in which they are handed out, each once."""
+        """All units, each once, in the order in which their cases are handed out."""
         if self.units.redraws:
             return list(dict.fromkeys(self.draws))
         return order_of_units(self.key, self.opened, self.units.count)

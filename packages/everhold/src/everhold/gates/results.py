@@ -74,9 +74,9 @@ class CaseSuite:
         return successes + guards + fixed
 
     def _claim(self, name: str, floor: float, *, guard: bool = False) -> GateClaim:
-        """Return a claim, with its floor in units of the metric's range or, for a ratio, of the ratio.
+        """Return a claim from a floor in the metric's units. A metric's floor becomes a share of the metric's range.
 
-        `guard` says whether the claim is a guard and not a success.
+        The floor of a ratio stays in the units of the ratio. ``guard`` is False for a success.
         """
         if name in self.ratios:
             return GateClaim(name, floor, guard=guard, ratio=True)

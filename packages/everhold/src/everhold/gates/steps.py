@@ -386,10 +386,10 @@ def worth_asking(
     by_signs = plan.by_signs(claim) and floor == 0.0
 
     def law(wanted: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return possible gains of the cases with their chances, for a version whose mean gain is ``wanted``.
+        """Return possible gains of a case, and the chance of each, for a version whose mean gain is ``wanted``.
 
-        A smaller gain than the challenger's has more cases without a change, and a larger gain has more cases without a
-        fault.
+        If that is less than the challenger's gain, some of the challenger's cases are as the champion's. If it is more,
+        some have no fault.
         """
         none = np.zeros_like(best)
         low, high = (none, best) if gain <= 0.0 else (none, gains) if wanted <= gain else (gains, best)

@@ -112,7 +112,10 @@ class UnitPlan:
         return max(math.ceil(self.count / wanted), 1)
 
     def last_nats(self, nats: float, looks: int) -> float:
-        """Return ln(1 / level) of the last look of an open challenge, when all results are reported."""
+        """Return ln(1 / level) of the last of ``looks`` looks at an open challenge, when all results are reported.
+
+        ``nats`` is that of the whole challenge.
+        """
         if self.suite.population != NEW_RUNS:
             return nats
         return nats - math.log(1.0 - EARLY_PART) if self.redraws else nats + math.log(looks)
@@ -433,7 +436,7 @@ def boundaries(units: int, looks: int) -> list[int]:
 
 
 def order_of_units(order_key: bytes, opened: Opened, units: int) -> list[int]:
-    """Return a random order of the units, secret and new for each challenge."""
+    """Return all units in a random order, which is secret and another one for each challenge."""
     return sorted(range(units), key=partial(_secret_number, order_key, opened))
 
 

@@ -137,7 +137,8 @@ def radius_of(name: str, request: PlanRequest, *, at: float | None = None) -> fl
 def rows_needed_by(name: str, request: PlanRequest, radius: float, *, at: float | None = None) -> int | None:
     """Return the smallest number of rows with which one mechanism reaches the radius, or None if no holdout can.
 
-    `at` is a true value: with it, the radius is the expected one there, and otherwise that of the worst case.
+    If ``at`` is given, the radius is the one that is expected at this true value. Otherwise it is that of the worst
+    case.
     """
     radius_at = lru_cache(maxsize=None)(lambda rows: radius_of(name, request.with_rows(rows), at=at))
     return smallest_within(radius_at, radius, least=1, most=MOST_ROWS)
@@ -146,7 +147,8 @@ def rows_needed_by(name: str, request: PlanRequest, radius: float, *, at: float 
 def queries_allowed_by(name: str, request: PlanRequest, radius: float, *, at: float | None = None) -> int:
     """Return the largest number of queries for which one mechanism keeps the radius.
 
-    `at` is a true value: with it, the radius is the expected one there, and otherwise that of the worst case.
+    If ``at`` is given, the radius is the one that is expected at this true value. Otherwise it is that of the worst
+    case.
     """
     radius_at = lru_cache(maxsize=None)(lambda queries: radius_of(name, request.with_queries(queries), at=at))
     return largest_within(radius_at, radius, most=MOST_QUERIES)

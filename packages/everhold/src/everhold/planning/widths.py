@@ -144,7 +144,10 @@ def half_within(low: float, high: float) -> float:
 
 
 def _units(mechanism: PublicLevels) -> tuple[str, float]:
-    """Return which units are bet on if training rows predict the spread, and the rows of the largest unit."""
+    """Return the kind of the units that are bet on, ``"spread"`` or ``"groups"``, and the rows of the largest unit.
+
+    If training rows predict no spread, the kind is empty.
+    """
     if not mechanism.bets:
         return "", 0.0
     if mechanism.dependence.independent:

@@ -178,6 +178,10 @@ class Schema:
         """The names of all columns but the label and the row ids, in their order."""
         return tuple(name for name in self.columns if name not in (self.label, self.row_id))
 
+    def without_arrival(self, description: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the description of a query without `about`, so that the query is the same whatever rows arrived."""
+        return {name: value for name, value in description.items() if name not in dict(self.about)}
+
 
 @dataclass(frozen=True)
 class BoundQuery:

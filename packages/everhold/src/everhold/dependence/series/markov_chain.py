@@ -368,7 +368,7 @@ class ChainLaw(SeriesLaw):
         return 2.0 * later, later
 
     def refuse_memory(self) -> None:
-        """Check that the chain surely forgets its first state."""
+        """Raise DependenceError unless all chains of the set forget their first state in the long run."""
         if self.contraction.exact and self.chain.fault is not None:
             raise DependenceError(
                 f"The chain never forgets its first state, because {self.chain.fault}. Model the parts one by one, or "

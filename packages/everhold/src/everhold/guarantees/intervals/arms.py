@@ -64,7 +64,7 @@ class SeenArms:
 
     @property
     def ratio(self) -> float:
-        """The score, as parts of a score have it."""
+        """The score, under the name that units of a ratio have for it."""
         return self.score
 
     @property

@@ -407,7 +407,10 @@ def refuse_larger(sizes: NDArray[np.int64], largest: float) -> None:
 
 
 def _pairs(pairs: Pairs, largest: float, *, numerators: int = 0, denominators: int = 0) -> Units:
-    """Return units with denominators as sizes and numerators as values, each raised by some grid steps per row."""
+    """Return pairs of a ratio as units, whose sizes are the denominators and whose values are the numerators.
+
+    Both were rounded down. They are raised by ``denominators`` and ``numerators`` grid steps for each row.
+    """
     refuse_larger(pairs.sizes, largest)
     sizes = (pairs.denominators + denominators * pairs.sizes) / pairs.unit
     values = (pairs.numerators + numerators * pairs.sizes) / pairs.unit

@@ -27,7 +27,7 @@ def itself(low: Ends, high: Ends) -> tuple[float, float]:
 
 
 def root(low: Ends, high: Ends) -> tuple[float, float]:
-    """Return the bounds of a score that is the square root of its only part."""
+    """Return the least and the greatest square root of the one part of a score, from the ends of its interval."""
     return math.sqrt(max(float(low[0]), 0.0)), math.sqrt(max(float(high[0]), 0.0))
 
 

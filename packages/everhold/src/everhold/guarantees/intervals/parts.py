@@ -165,7 +165,7 @@ class FreeRatio:
 
 
 def free_ratio_end(units: Units, nats: float) -> float:
-    """Return the smallest ratio from which on all are excluded, rounded up, or infinity if none is (Statement C2).
+    """Return the least ratio that is excluded with all larger ratios, rounded up; infinity if none is (Statement C2).
 
     The capital at theta is the average over fixed stakes l of the products of ``1 + l (theta V - U) / N``, where N is
     the largest size. It grows with theta.

@@ -534,7 +534,7 @@ class GroupBlockBetting(Bets):
         return Bets.interval(self, seen, nats) if seen.units.total > 0.0 else (0.0, 1.0)
 
     def standard_error(self, guess: float) -> float:
-        """Return the expected distance of an honest guess, computed by groups, which spread less than blocks."""
+        """Return the expected distance of an honest guess, computed from groups, because blocks would overstate it."""
         return self.scattered
 
     @property

@@ -103,7 +103,7 @@ class SeenSurvival:
         return replace(self, counts=self.counts * scale)
 
     def parts(self, largest: float) -> tuple[list[Units], list[Units]]:
-        """Return units of a ratio below, and of a ratio above, the chance to survive each interval."""
+        """Return for each interval of time the units of a ratio below, and of one above, the chance to survive it."""
         below = [(alive, alive + events) for alive, events in zip(self.alive, self.events, strict=True)]
         above = [(risk - events, risk) for risk, events in zip(self.at_risk, self.events, strict=True)]
         each = [[Units(size, value, self.counts, largest) for value, size in side] for side in (below, above)]

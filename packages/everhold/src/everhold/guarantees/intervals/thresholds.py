@@ -178,7 +178,7 @@ def _counted(ones: float, total: float) -> Units:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenLosses:
-    """Losses of rows, with the units for the share of rows whose loss is at most a given one.
+    """Losses of rows, from which the interval of their median is made.
 
     Attributes:
         score: Median loss of the rows.
