@@ -123,7 +123,12 @@ def influence_chart(
     told = model.influences(distances)
     if told is None:
         return None
-    rows_are, found = told[0], _either_side(told[1])
+    rows_are, found = told[0], dict(told[1])
+    if "one row later" in found:  # one line instead of two if both directions have the same influence
+        later, earlier = found["one row later"], found["one row earlier"]
+        if np.allclose(later, earlier, rtol=1e-3, atol=_LEAST_INFLUENCE / 10.0):
+            names = {"one row later": "one row, either side"}
+            found = {names.get(name, name): each for name, each in found.items() if name != "one row earlier"}
     points = [
         {"distance": place + 1, "influence": float(value), "by": name}
         for name, values in found.items()
@@ -155,17 +160,6 @@ def influence_chart(
     )
     drawn = styled(alt.layer(lines).properties(width=560, height=360, title=title))
     return drawn
-
-
-def _either_side(found: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
-    """Return the influences by distance, with one line instead of two if both directions have the same influence."""
-    if "one row later" not in found:
-        return dict(found)
-    later, earlier = found["one row later"], found["one row earlier"]
-    if not np.allclose(later, earlier, rtol=1e-3, atol=_LEAST_INFLUENCE / 10.0):
-        return dict(found)
-    names = {"one row later": "one row, either side"}
-    return {names.get(name, name): values for name, values in found.items() if name != "one row earlier"}
 
 
 def correlation_chart(

@@ -131,7 +131,11 @@ def _picture(
     looks = {name: (kind.presentation.colour, [1, 0]) for name, kind in answering().items()}
     looks[_EXPECTED] = MECHANISMS["guess_and_check"].presentation.colour, [1, 3]
     looks |= {name: (statement.colour, [5, 4]) for name, statement in BOUNDS.items()}
-    heights = _lines_from_the_top(points)
+    by_line: dict[str, dict[float, float]] = {}
+    for point in points:
+        by_line.setdefault(point["by"], {})[point["number"]] = point["radius"]
+    # lines that end early come first, and of those that end together the one that ends highest
+    heights = dict(sorted(by_line.items(), key=lambda line: (max(line[1]), -line[1][max(line[1])])))
     points = sorted(points, key=lambda point: list(heights).index(point["by"]))
     incomplete = {} if request.dependence.independent else dict.fromkeys(BOUNDS, "proof incomplete")
     crossed = [{"number": cross[0], "radius": cross[1]}]
@@ -163,11 +167,3 @@ def _picture(
     )
     layered: alt.LayerChart = styled(alt.layer(lines, place, said).properties(width=_WIDTH, height=_HEIGHT))
     return layered
-
-
-def _lines_from_the_top(points: Sequence[dict[str, Any]]) -> dict[str, dict[float, float]]:
-    """Return the radii of each line by number, sorted so that lines which end early come first."""
-    lines: dict[str, dict[float, float]] = {}
-    for point in points:
-        lines.setdefault(point["by"], {})[point["number"]] = point["radius"]
-    return dict(sorted(lines.items(), key=lambda line: (max(line[1]), -line[1][max(line[1])])))

@@ -356,22 +356,18 @@ def informative_sizes(inputs: CheckInputs) -> tuple[str, ...]:
     if not kept or not sizes[:_MOST_GROUPS].std() > 0.0:
         return ()
     sizes = sizes[:_MOST_GROUPS] - sizes[:_MOST_GROUPS].mean()
-    told = _go_together(np.array([averages[place] for place in kept])[:, :_MOST_GROUPS], sizes)
-    return tuple(dict.fromkeys(outcomes[place].name for place, clear in zip(kept, told, strict=True) if clear))
-
-
-def _go_together(averages: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return for each outcome whether its group averages correlate with group sizes beyond chance."""
-    squares, rng, left = averages**2, np.random.default_rng(0), _SHUFFLES
-    seen = _studentised(averages, squares, sizes[:, None])[:, 0]
+    tested = np.array([averages[place] for place in kept])[:, :_MOST_GROUPS]
+    squares, rng, left = tested**2, np.random.default_rng(0), _SHUFFLES
+    seen = _studentised(tested, squares, sizes[:, None])[:, 0]
     more, most = np.zeros(len(seen), dtype=np.int64), LEVEL * (_SHUFFLES + 1) - 1
     while left and np.any(more <= most) and seen.max() >= _PLAIN:  # else shuffling would only confirm it
         number = min(left, max(1, _AT_ONCE // len(sizes)))
         shuffled = rng.permuted(np.broadcast_to(sizes, (number, len(sizes))), axis=1).T
-        largest = _studentised(averages, squares, shuffled).max(axis=0)
+        largest = _studentised(tested, squares, shuffled).max(axis=0)
         more += np.count_nonzero(largest >= seen[:, None] - 1e-12, axis=1)
         left -= number
-    return np.asarray((more <= most) & (seen >= _PLAIN))
+    told = (more <= most) & (seen >= _PLAIN)
+    return tuple(dict.fromkeys(outcomes[place].name for place, clear in zip(kept, told, strict=True) if clear))
 
 
 def _studentised(

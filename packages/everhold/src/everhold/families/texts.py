@@ -100,15 +100,6 @@ def _text_nats(text: str) -> float:
     return letters + (len(text) + 1) * math.log(2.0)
 
 
-def _category_nats(value: object, known: tuple[Any, ...]) -> float:
-    """Return ln(1 / weight) of a value compared with a column: one of its categories, or any other value."""
-    if not known:
-        return _spelled(value)
-    if value in known:
-        return math.log(len(known)) - math.log(_KNOWN)
-    return _spelled(value) - math.log(_SPELLED)
-
-
 def _spelled(value: object) -> float:
     """Return ln(1 / weight) of a value that is written out, as a text or as a number."""
     return _text_nats(value) if isinstance(value, str) else number_nats(float(value))  # type: ignore[arg-type]
@@ -155,8 +146,12 @@ class _Code:
                 elif len(listed) == 1 and len(values) == len(operands) - 1:
                     # of values that are compared with a column of categories: one of them, or spelled
                     known = self.categories.get(str(listed[0].value), ())
-                    nats += price[listed[0]] + sum(_category_nats(value.value, known) for value in values)
-                    nats += _ONE_WAY - math.lgamma(len(values) + 1.0)
+                    nats += price[listed[0]] + _ONE_WAY - math.lgamma(len(values) + 1.0)
+                    for each in values:
+                        if each.value in known:
+                            nats += math.log(len(known)) - math.log(_KNOWN)
+                        else:
+                            nats += _spelled(each.value) - (math.log(_SPELLED) if known else 0.0)
                 else:
                     nats += sum(price[operand] for operand in operands) + _OTHER_WAY
             price[node] = nats

@@ -250,11 +250,20 @@ def prepared_check(
         if entry.description.get("gate") == gate.name and CHECK in entry.description
     ]  # fmt: skip
     state, free = executor.state_from(head.state), told_as(marked[-1].answer) if marked else UNDECIDED
+    plan, needed = evidence.units, None
+    if slack > 0.0 and (first := plan.suite.first) is not None:
+        # cases with which four of five checks prove a version as good as the baseline, where two versions like this
+        # one, with independent runs, differ as its own runs do
+        own = first.scaled(version.results[:, :, plan.suite.metrics.index(first)])
+        runs, units, nats = own.shape[1], plan.all_at_once / len(plan.suite.ids), next_nats(executor.mechanism, state)
+        within = own.var(axis=1, ddof=1).mean() if runs > 1 else own.mean() * (1.0 - own.mean()) / 2.0
+        spread = math.sqrt(2.0 * within) / (math.sqrt(runs) if units == 1.0 else 1.0)
+        needed = more_cases(lambda cases: reaches(round(cases * units), slack, spread, nats), len(plan.suite.ids))
     identity = {**challenge_of(gate, gate.champion, version.digest, executor.schema), CHECK: slack}
     return Check(
         gate, version, identity, {CHECK: {"margin": slack, "free": free}}, version.about, executor.mechanism,
         evidence.units, lambda _: False, lambda: None, margin=slack, free=free, marks=state.charged, paired=paired,
-        cases_needed=_cases_needed(evidence.units, version, slack, next_nats(executor.mechanism, state)),
+        cases_needed=needed,
     )  # fmt: skip
 
 
@@ -272,25 +281,6 @@ def checked_margin(suite: CaseSuite, margin: Any) -> float:
     if not -width < (slack := as_float(margin)) < width:
         raise QueryRejected(f"The margin is {brief(margin)}. Pass a number within the metric's range of {width:g}.")
     return slack / width
-
-
-def _cases_needed(plan: UnitPlan, version: CaseVersion, margin: float, nats: float) -> int | None:
-    """Estimate how many more cases prove a version as good as the baseline in four of five checks.
-
-    The estimate follows from the version's own results, by the difference that two versions like it, with independent
-    runs, would have.
-    """
-    first = plan.suite.first
-    if margin <= 0.0 or first is None:
-        return None
-    own = first.scaled(version.results[:, :, plan.suite.metrics.index(first)])
-    runs = own.shape[1]
-    within = own.var(axis=1, ddof=1).mean() if runs > 1 else own.mean() * (1.0 - own.mean()) / 2.0
-    spread = math.sqrt(2.0 * within)
-    units = plan.all_at_once / len(plan.suite.ids)
-    if units == 1.0:
-        spread /= math.sqrt(runs)
-    return more_cases(lambda cases: reaches(round(cases * units), margin, spread, nats), len(plan.suite.ids))
 
 
 def markdown_of(verdict: Verdict | CheckVerdict, status: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_float, as_whole, brief
@@ -103,7 +104,17 @@ def widths_of(mechanism: PublicLevels, alike: float | None = None) -> Widths:
     lines = [width_at(mechanism, value, surprises, alike) for surprises in counts for value in TRUE_VALUES]
     kind, size = _units(mechanism)
     if kind:
-        lines += [_width_by_spread(mechanism, kind, size, sd, surprises) for surprises in counts for sd in SPREADS]
+        rows, training = float(mechanism.rows), mechanism.training_rows or mechanism.rows
+        design = 1.0
+        if mechanism.dependence.unit_counts:
+            design = rows / mechanism.dependence.concentration(mechanism.rows)
+        for surprises, sd in product(counts, SPREADS):  # for row values with this standard deviation (S7)
+            nats, spread = _last_nats(mechanism, surprises) + math.log(2.0), sd * sd * rows * design
+            unsealed = planned_radius(spread=spread, total=rows, largest=size, nats=nats)
+            error = math.sqrt(spread * (1.0 + rows / training)) / rows
+            confirmed = min(unsealed + mechanism.allowance * error, mechanism.tolerance)
+            halves = (confirmed, Offsets(0.5, unsealed).usual, unsealed)
+            lines.append(Width(kind, sd, surprises, *(min(half + mechanism.rounding, 0.5) for half in halves)))
     return Widths(
         rows=mechanism.rows, queries=mechanism.queries, training_rows=mechanism.training_rows or mechanism.rows,
         lines=tuple(lines),
@@ -155,21 +166,6 @@ def _units(mechanism: PublicLevels) -> tuple[str, float]:
     if counts := mechanism.dependence.unit_counts:
         return "groups", float(counts[-1][0])
     return "", 0.0
-
-
-def _width_by_spread(mechanism: PublicLevels, kind: str, size: float, sd: float, surprises: int) -> Width:
-    """Return the expected width for row values with standard deviation ``sd`` per row (S7)."""
-    rows, nats = float(mechanism.rows), _last_nats(mechanism, surprises)
-    spread = sd * sd * rows
-    if mechanism.dependence.unit_counts:
-        spread *= rows / mechanism.dependence.concentration(mechanism.rows)
-    unsealed = planned_radius(spread=spread, total=rows, largest=size, nats=nats + math.log(2.0))
-    training = mechanism.training_rows or mechanism.rows
-    error = math.sqrt(spread * (1.0 + rows / training)) / rows
-    confirmed = unsealed + mechanism.allowance * error
-    released = Offsets(0.5, unsealed).usual
-    halves = (min(half + mechanism.rounding, 0.5) for half in (min(confirmed, mechanism.tolerance), released, unsealed))
-    return Width(kind, sd, surprises, *halves)
 
 
 def surprises_until(mechanism: PublicLevels, width: float, at: float, alike: float | None = None) -> int | None:

@@ -64,7 +64,7 @@ class SeenArms:
 
     @property
     def ratio(self) -> float:
-        """The score, under the name that units of a ratio have for it."""
+        """The score. Parts of a score have it under this name, whatever they are."""
         return self.score
 
     @property

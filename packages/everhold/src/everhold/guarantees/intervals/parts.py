@@ -50,22 +50,18 @@ def units_of(
     pairs = np.asarray(numerators[within] + 1j * denominators[within])
     mass = np.ones(len(pairs)) if counts is None else counts[within].astype(np.float64)
     if mass.sum() > _MOST_KINDS and largest == 1.0 and bool(np.all(denominators[within] == 1.0)):
-        return _lotteries(pairs.real, mass)
+        # lotteries: each value is split between two neighbouring grid points, with the same mean
+        place = np.clip(pairs.real, 0.0, 1.0) * _FINE
+        cell = np.minimum(np.floor(place), _FINE - 1).astype(np.int64)
+        up = np.bincount(cell + 1, (place - cell) * mass, _FINE + 1)
+        split = up + np.bincount(cell, (1.0 - (place - cell)) * mass, _FINE + 1)
+        filled = split > 0.0
+        ends = np.linspace(0.0, 1.0, _FINE + 1)[filled]
+        return Units(np.ones_like(ends), ends, np.asarray(split[filled], dtype=np.float64), 1.0)
     if counts is None:
         pairs, found = np.unique(pairs, return_counts=True)
         mass = found.astype(np.float64)
     return Units(pairs.imag.copy(), pairs.real.copy(), mass, largest, public)
-
-
-def _lotteries(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Units:
-    """Return units in which each value is split between two neighbouring grid points, with the same mean."""
-    place = np.clip(values, 0.0, 1.0) * _FINE
-    cell = np.minimum(np.floor(place), _FINE - 1).astype(np.int64)
-    up = np.bincount(cell + 1, (place - cell) * counts, _FINE + 1)
-    mass = up + np.bincount(cell, (1.0 - (place - cell)) * counts, _FINE + 1)
-    filled = mass > 0.0
-    ends = np.linspace(0.0, 1.0, _FINE + 1)[filled]
-    return Units(np.ones_like(ends), ends, np.asarray(mass[filled], dtype=np.float64), 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
