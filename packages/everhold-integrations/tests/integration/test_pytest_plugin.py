@@ -156,7 +156,7 @@ def test_a_version_named_again_has_its_stored_verdict(session):
     session("--everhold-seal=main")
     session("--everhold-gate=main", "--everhold-challenger=commit", right=10)
     assert session("--everhold-gate=main", "--everhold-challenger=commit", right=40) == 1
-    assert "stored verdict of commit; these results were not read: kept" in session.output
+    assert "stored verdict of commit, without reading these results: kept" in session.output
 
 
 def test_runs_are_repeated(session, tmp_path):

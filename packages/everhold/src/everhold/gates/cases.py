@@ -41,6 +41,8 @@ from everhold.sealing.sealed_files import sealed_note, write_note
 from everhold.values.units import GAIN_WIDTH
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
     from typing import Self
 
     from numpy.typing import NDArray
@@ -54,12 +56,6 @@ if TYPE_CHECKING:
     from everhold.sealing.rows.table import StoredRows
 
     Both = tuple[NDArray[np.float64], NDArray[np.float64]]
-    from collections.abc import Collection
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from everhold.gates.units import UnitPlan
 
 
 OPEN_FILE = "open-cases.json"

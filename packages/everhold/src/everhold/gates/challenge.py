@@ -126,7 +126,7 @@ class Verdict(QueryResult):
         if self.refused:
             return f"refused: what is left does not pay for it ({left} left)"
         stored = (
-            f"stored verdict of {self.challenger}; these results were not read: "
+            f"stored verdict of {self.challenger}, without reading these results: "
             if self.repeated and self.challenger is not None
             else ""
         )

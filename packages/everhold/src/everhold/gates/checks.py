@@ -88,7 +88,7 @@ class CheckVerdict(QueryResult):
         left = left_in_words(self.remaining)
         if self.verdict == "refused":
             return f"refused: what is left does not pay for it ({left} left)"
-        stored = f"stored verdict of {self.challenger}; these results were not read: " if self.repeated else ""
+        stored = f"stored verdict of {self.challenger}, without reading these results: " if self.repeated else ""
         return f"{stored}{self._found()}, charged {self.charged}, {left} left"
 
     def _found(self) -> str:
@@ -313,7 +313,7 @@ def markdown_of(verdict: Verdict | CheckVerdict, status: Mapping[str, Any]) -> s
     ]
     lines = "".join(f"| {name} | {value} |\n" for name, value in rows)
     more = f" About {count:,} more cases would tell." if (count := said.get("cases_needed")) else ""
-    stored = f"\nThis is the stored verdict of {_escaped(str(name))}; these results were not read.\n"
+    stored = f"\nThis is the stored verdict of {_escaped(str(name))}. These results were not read.\n"
     return (
         f"### Gate {_escaped(status['gate'])}: {word}\n\n| | |\n| --- | --- |\n{lines}\n{_MEANING[word]}{more}\n"
         f"{stored if verdict.repeated and name is not None else ''}"

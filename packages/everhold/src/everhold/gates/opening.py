@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.asking.session import GateTerms
-    from everhold.gates.results import CaseSuite
     from everhold.ledger import Head
     from everhold.ledger.acts import EntryCounts
 

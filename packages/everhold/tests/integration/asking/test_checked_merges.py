@@ -48,7 +48,7 @@ def test_a_verdict_is_free_while_it_is_the_same_and_changes_no_champion(suite):
     assert [bool(each) for each in told[:4]] == [False, True, True, False]
     again = gate.check(results(0.1, 8), margin=0.12, challenger="v3")
     assert (again.verdict, again.charged, again.repeated) == ("not worse", 0, True)
-    assert str(again).startswith("stored verdict of v3; these results were not read: not worse")
+    assert str(again).startswith("stored verdict of v3, without reading these results: not worse")
     assert gate.champion == first
     assert gate.challenge(results(0.99, 9), challenger="better").promoted
     assert gate.check(results(0.8, 10), margin=0.12).verdict in ("not worse", "undecided")  # still against the baseline

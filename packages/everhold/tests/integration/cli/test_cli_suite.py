@@ -96,7 +96,7 @@ def test_a_crashed_run_is_reported_anew_and_a_verdict_is_stored_once(storage, tm
     summary = tmp_path / "summary.md"
     again = call("challenge", tmp_path / "first.xml", *named, "--summary", summary)
     assert again.exit_code == 0
-    assert "stored verdict of commit; these results were not read: promoted" in again.stdout
+    assert "stored verdict of commit, without reading these results: promoted" in again.stdout
     assert "stored verdict of commit" in summary.read_text()
 
 
