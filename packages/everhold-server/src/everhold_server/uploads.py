@@ -35,7 +35,7 @@ from everhold.sealing.storage import rows_folder
 from everhold.strict_json import JsonFault, read_json
 from everhold_server.mcp.server import count_values
 from everhold_server.principals import current_principal
-from everhold_server.untrusted.predictions import read_untrusted
+from everhold_server.untrusted.files import read_untrusted
 
 if TYPE_CHECKING:
     from everhold.queries.predictions.arrays import PredictionTable

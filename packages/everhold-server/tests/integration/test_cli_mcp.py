@@ -46,7 +46,7 @@ def test_an_agents_file_is_read_by_a_worker_without_the_key(tmp_path, monkeypatc
     from everhold.values.base import Schema
     from everhold.values.expressions import ColumnKind
     from everhold_server.commands import mcp as command
-    from everhold_server.untrusted import predictions as untrusted
+    from everhold_server.untrusted import files as untrusted
 
     path = tmp_path / "model.csv"
     path.write_text("id,late\n1,0\n2,1\n")

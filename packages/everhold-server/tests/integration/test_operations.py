@@ -16,6 +16,7 @@ from everhold.cli.application import app
 from everhold.display import Facts
 from everhold.operations import OPERATIONS
 from everhold.operations.operation import HoldoutOperation, Param, Role
+from everhold_server.api.holdouts import SETTINGS, HoldoutSettings
 from everhold_server.client import HttpTransport
 from everhold_server.mcp import make_server
 
@@ -95,3 +96,14 @@ def test_what_works_only_beside_the_rows_says_so(tmp_path):
         for act in (remote.diagnose, remote.training_rows, remote.spent, lambda: remote.evaluate(None)):
             with pytest.raises(eh.QueryRejected, match="cannot be used through a service"):
                 act()
+
+
+def test_each_setting_of_a_new_holdout_has_one_help_in_command_line_and_api():
+    options = CliRunner().invoke(app, ["create", "--help"], env={"COLUMNS": "1000"}).stdout
+    schema = HoldoutSettings.model_json_schema()["properties"]
+    assert {"label", "missing", "largest_group", "feedback", "surprises_per_team"} < SETTINGS.keys() < schema.keys()
+    for name, each in SETTINGS.items():
+        assert schema[name]["description"] == each.about.help
+        if name != "share":  # which a protocol says
+            assert f"--{name.replace('_', '-')} " in options
+            assert each.about.help in options

@@ -13,8 +13,7 @@ from everhold.queries.predictions.files import Wanted, read_columns
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold_server.untrusted import worker as untrusted
-from everhold_server.untrusted.files import check_untrusted_rows, read_untrusted_results
-from everhold_server.untrusted.predictions import limits_for, read_untrusted
+from everhold_server.untrusted.files import check_untrusted_rows, limits_for, read_untrusted, read_untrusted_results
 from everhold_server.untrusted.worker import ReadingLimits
 
 SCHEMA = Schema(

@@ -107,6 +107,6 @@ def _folder(path: Path) -> Path:
 
 
 def _read(path: Path, schema: Schema) -> PredictionTable:
-    from everhold_server.untrusted.predictions import read_untrusted
+    from everhold_server.untrusted.files import read_untrusted
 
     return read_untrusted(path, schema, name=path.name)  # an agent's file, and this process has the key

@@ -219,10 +219,14 @@ def _gate_of(view: View, gate: Mapping[str, Any]) -> dict[str, Any]:
     models = {gate["first_champion"]: "the first champion", **by_entry}
     names = {digest: view.names.get(digest, place) for digest, place in models.items()}
     cases = dict(found.status()) if gate["metric"].startswith(_ABOUT_CASES) else None
+    rows = None
+    if "rows_left" in gate:  # the rows that the next challenge is about
+        arrivals = view.status["arrivals"]
+        rows = next(int(tree["rows"]) for tree in arrivals["trees"] if tree["tree"] == arrivals["answers_from"])
     return {
         **gate, "metric": gate["metric"].removeprefix(_ABOUT_CASES), "history": history, "name_of": names,
         "champions": _reigns(champions, view.status["ledger_head"]["sequence"]), "cases": cases,
-        "rows_left": gate.get("rows_left"), "rows": _rows_of(view.status) if "rows_left" in gate else None,
+        "rows_left": gate.get("rows_left"), "rows": rows,
     }  # fmt: skip
 
 
@@ -265,12 +269,6 @@ def compared(view: View, first: str, second: str, margin: float) -> list[dict[st
                 "verdict": verdict_at(margin, low, high, greater=known[metric.partition(" among ")[0]]),
             })  # fmt: skip
     return rows
-
-
-def _rows_of(status: Mapping[str, Any]) -> int:
-    """Return the number of rows that the next challenge is about."""
-    arrivals = status["arrivals"]
-    return next(int(tree["rows"]) for tree in arrivals["trees"] if tree["tree"] == arrivals["answers_from"])
 
 
 def told_in_words(contest: Mapping[str, Any]) -> str:

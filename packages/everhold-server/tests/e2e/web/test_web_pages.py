@@ -17,6 +17,7 @@ from everhold.queries import KINDS, Form
 from everhold.queries.metrics.registry import METRICS
 from everhold.sealing.intake.request import Planning, Rows
 from everhold_competitions.competition import Competition
+from everhold_server.api.holdouts import SETTINGS
 from everhold_server.principals import Role
 
 HTML = {"accept": "text/html"}
@@ -418,6 +419,13 @@ def test_a_cell_of_open_rows_is_quoted_and_of_sealed_ones_only_named(send, tmp_p
         page = Elements(send("/seal", TERMS, files=given).text).text
         assert said in page
         assert ("maybe" in page) is (training is wrong)
+
+
+def test_a_setting_of_a_new_holdout_is_in_the_seal_form_with_its_help(see):
+    page = unescape(see("/seal").text)
+    by_hand = {"features", "rules"}
+    elsewhere = {"most_rows", "missing", "share"}  # the last is in the protocol
+    assert {name for name, each in SETTINGS.items() if each.about.help not in page} == by_hand | elsewhere
 
 
 def test_every_metric_of_boards_is_in_the_seal_form_with_its_numbers(send, see, tmp_path):

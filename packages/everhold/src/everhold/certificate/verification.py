@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from cryptography.x509 import Certificate as Root
-
     from everhold.mechanisms import Mechanism
 
 _LONGEST_VERSION = 40
@@ -159,7 +157,17 @@ def verify_certificate(
             f"version, {software_version()!r}: they may be older, newer or false. Check it with the version it names"
         ]
         misworded = []
-    untimely, unread = _time_findings(document, roots)
+    untimely: list[str] = []
+    unread: list[str] = []
+    if TIMESTAMP in document:
+        try:
+            untimely = stamp_findings(document[TIMESTAMP], stamped_digest(document), roots)
+        except EverholdError as fault:  # the package that reads a trusted time is missing
+            if roots is not None:
+                raise
+            unread = [f"its trusted time was not read: {fault.message}"]
+    elif roots is not None:
+        untimely = ["there is no trusted time in it, and one was expected"]
     findings += misworded
     notes = _notes(certificate, public_key, time_trusted=roots is not None and not untimely)
     return CertificateReport(
@@ -183,18 +191,6 @@ def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> 
         yield "the signature does not hold: the key, the digests or the signature itself were altered"
     if public_key is not None and signature["public_key"] != public_key:
         yield "it was signed with another key than the one expected"
-
-
-def _time_findings(document: Mapping[str, Any], roots: Sequence[Root] | None) -> tuple[list[str], list[str]]:
-    """Return faults of the trusted time, and reasons why it could not be checked."""
-    if TIMESTAMP not in document:
-        return ([] if roots is None else ["there is no trusted time in it, and one was expected"]), []
-    try:
-        return stamp_findings(document[TIMESTAMP], stamped_digest(document), roots), []
-    except EverholdError as fault:  # the package is missing
-        if roots is not None:
-            raise
-        return [], [f"its trusted time was not read: {fault.message}"]
 
 
 def _section_at(page: str, expected: str) -> str:

@@ -559,7 +559,11 @@ def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int] | None, f
     listed = {"bins", "groups"} & set(document)
     lines = answer.to_rows() if listed or isinstance(document.get("values"), list) else [document]
     if answer.refused:
-        note(_refusal(answer, document))
+        why = f"refused: {answer.explain()}" if "value" in document else f"{answer}. Nothing was charged."
+        for what in listed:
+            refused = sum(line["source"] == "refused" for line in document[what])
+            why = f"refused: {refused} of {len(document[what])} {what}. The others charged {answer.charged:,}."
+        note(why)
     elif getattr(answer, "source", None) == SILENT and document.get("sealed") is None:
         note(answer.explain())
     elif document.get("about"):
@@ -580,15 +584,6 @@ def show_columns(answers: Mapping[str, Answer], form: Format) -> None:
         note(estimand_in_words(about))
     lines = [{"column": name, **answer.to_dict()} for name, answer in answers.items()]
     show_list(lines, ["column", "value", "low", "high", "source", "charged", "query"], form, document=lines)
-
-
-def _refusal(answer: Any, document: Mapping[str, Any]) -> str:
-    """Return the sentence that says that an answer, or a part of one, was refused, and why."""
-    for what in ("bins", "groups"):
-        if what in document:
-            refused = sum(line["source"] == "refused" for line in document[what])
-            return f"refused: {refused} of {len(document[what])} {what}. The others charged {answer.charged:,}."
-    return f"refused: {answer.explain()}" if "value" in document else f"{answer}. Nothing was charged."
 
 
 def check_output(output: Path | None, *, wanted: bool) -> None:

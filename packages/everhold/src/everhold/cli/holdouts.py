@@ -98,11 +98,6 @@ def transcript(storage: StorageArgument, name: NameArgument = None, form: Format
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    show_transcript(storage, name, form)
-
-
-def show_transcript(storage: str, name: str | None, form: Format) -> None:
-    """Print the transcript of the holdout at a place."""
     with opened(storage, name) as holdout:
         entries = holdout.transcript()
     rows = entries.to_rows()
