@@ -1851,6 +1851,16 @@ MUTATIONS = [
         ),
     ),
     Mutation(
+        "limits",
+        "one long id of an analyst does not multiply the memory of all ids",
+        "everhold_server/wire/queries.py",
+        "np.array(list(written), dtype=object)",
+        "list(written)",
+        (
+            "everhold-server/integration/mcp/test_mcp_candidates.py::test_one_long_text_takes_no_more_memory_than_itself",
+        ),
+    ),
+    Mutation(
         "secrets",
         "a message about a file names a sealed cell and quotes none",
         "everhold/sealing/intake/files.py",

@@ -15,22 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.queries.predictions.arrays import PredictionTable
+from everhold_server.wire.queries import predictions_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from everhold.queries.predictions.arrays import PredictionTable
     from everhold.values.base import Schema
 
 Label = int | float | str
 
 _MOST_BYTES = 2**28
-_NAME = "the predictions"
-_COLUMN = "prediction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +88,8 @@ def candidate(
     rule: str | None,
     predictions: Mapping[str, Label] | Sequence[Label] | None,
     file: str | None,
-) -> str | PredictionTable:
-    """Return the model that an agent proposes.
+) -> Any:
+    """Return the model that an agent proposes: a rule, predictions in the order of the rows, or a table of them by id.
 
     Args:
         schema: Schema of the rows.
@@ -119,50 +116,17 @@ def candidate(
             "Send a rule, which is computed where the rows are, or use a holdout created with --features public",
         )
     if predictions is not None:
-        return _inline(predictions, schema)
+        row_id = schema.row_id
+        if isinstance(predictions, Mapping) != (row_id is not None):
+            expected = (
+                "a list of predictions in the order of the rows" if row_id is None
+                else f"an object from each {row_id!r} to its prediction"
+            )  # fmt: skip
+            raise _rejected(f"The rows have {'no' if row_id is None else 'their'} ids", f"Pass {expected}")
+        return predictions_from(predictions, schema, {})
     if folder is None:
         raise _rejected("This server reads no files", "Pass the predictions themselves, or a rule")
     return folder.table(str(file), schema)
-
-
-def _inline(predictions: Mapping[str, Label] | Sequence[Label], schema: Schema) -> PredictionTable:
-    row_id = schema.row_id
-    if isinstance(predictions, Mapping) != (row_id is not None):
-        expected = (
-            "a list of predictions in the order of the rows" if row_id is None
-            else f"an object from each {row_id!r} to its prediction"
-        )  # fmt: skip
-        raise _rejected(f"The rows have {'no' if row_id is None else 'their'} ids", f"Pass {expected}")
-    if not isinstance(predictions, Mapping) or row_id is None:
-        return PredictionTable({_COLUMN: _array(list(predictions))}, name=_NAME)
-    ids = _ids(list(predictions), text=schema.columns[row_id].value != "number")
-    return PredictionTable({row_id: ids, _COLUMN: _array(list(predictions.values()))}, name=_NAME)
-
-
-def _ids(names: list[str], *, text: bool) -> Any:
-    """Return ids in the type that the rows have, since names in a JSON object are always texts.
-
-    Args:
-        names: Ids as texts.
-        text: Whether the ids of the rows are texts. If not, the names are read as numbers.
-    """
-    if text:
-        return np.array(names, dtype=object)  # whose memory is that of the texts, however long one of them is
-    try:
-        return np.array([int(name) for name in names])
-    except ValueError:
-        pass
-    try:
-        return np.array([float(name) for name in names])
-    except ValueError:
-        raise _rejected(
-            "The ids of these rows are numbers, and some ids of the predictions are not", "Pass numbers as ids"
-        ) from None
-
-
-def _array(values: list[Label]) -> Any:
-    """Return labels as an array of numbers, or of objects if a label is a text."""
-    return np.array(values, dtype=object if any(isinstance(value, str) for value in values) else None)
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:

@@ -87,16 +87,20 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
     most = 2 * schema.rows + schema.training_rows
     if len(written) > most:
         refuse(f"There are {len(written):,} predictions", f"one for each of {schema.rows:,} rows")
-    values = list(written.values()) if isinstance(written, dict) else written
+    values: Any = list(written.values()) if isinstance(written, dict) else written
     if strange := [value for value in values if isinstance(value, (dict, list))]:
         refuse(f"A prediction is {brief(strange[0])}", _FORMS)
-    check_lengths(value for value in values if isinstance(value, str))
+    texts = [value for value in values if isinstance(value, str)]
+    check_lengths(texts)
+    if 0 < len(texts) < len(values):
+        values = np.array(values, dtype=object)  # else 1 would become "1"
     if isinstance(written, list):
         return values
     if schema.row_id is None:
         refuse("The rows of this holdout have no ids", "a list of predictions in the order of the rows")
     numbers = schema.columns[schema.row_id].value == "number"
-    ids = [_number(name) for name in written] if numbers else list(written)
+    # As objects, texts take the memory of the texts. As an array of texts each would take that of the longest.
+    ids = [_number(name) for name in written] if numbers else np.array(list(written), dtype=object)
     prediction = "prediction" if schema.row_id != "prediction" else "predicted"
     return PredictionTable({schema.row_id: ids, prediction: values}, name="the object of predictions")
 
