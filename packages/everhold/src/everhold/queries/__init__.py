@@ -107,7 +107,6 @@ _ARMS = same("arm", "treated", "control", "by", "groups", "given")
 
 
 def _kind(place: str, form: Form, said: str, details: Mapping[str, str], *, name: str = "", **more: Any) -> Kind:
-    """Return a kind of query of the core, named after the function that makes it."""
     return Kind(name or place.rpartition(":")[2], f"everhold.queries.{place}", form, said, details, **more)
 
 

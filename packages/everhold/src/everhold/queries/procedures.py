@@ -437,7 +437,6 @@ class TrainingEvaluator:
 
     @cached_property
     def _monitor(self) -> DependenceMonitor:
-        """The monitor that compares training values of queries with the declared dependence."""
         if self.training is None:
             raise TypeError("Dependence is tested on training rows, and there are none.")
         return dependence_monitor(self.training, self.mechanism, self.schema)

@@ -298,7 +298,6 @@ class QueryCompiler(CompileContext):
 
 
 def _not_silent(mechanism: Mechanism) -> QueryRejected:
-    """Return the error that a query is not silent, for a mechanism that answers at the end only."""
     return QueryRejected(
         f"The mechanism {mechanism.name} answers only when the study is unsealed. Pass silent=True (--silent) to "
         "register the query."
@@ -318,7 +317,6 @@ def _no_query(thing: object) -> QueryRejected:
 
 
 def _guesses_of(queries: Sequence[object], guesses: Sequence[float | None] | None) -> Sequence[float | None]:
-    """Return one guess or None for each of several queries, after a check of both lists."""
     _check_listed("queries", queries)
     if guesses is not None:
         _check_listed("guesses", guesses)

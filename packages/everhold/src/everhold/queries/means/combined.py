@@ -154,7 +154,6 @@ def _turned(bound: BoundQuery) -> BoundQuery:
 
 
 def _is_difference(bound: BoundQuery) -> bool:
-    """Return whether a bound query is a difference of two queries."""
     return bound.pair is not None and bound.pair.how == "difference"
 
 
@@ -308,7 +307,6 @@ class ShareQuery(DerivedQuery):
             )
 
     def _in_words(self, part: BoundQuery, whole: BoundQuery) -> str:
-        """Return a short description of the ratio for people."""
         if self.shown is None:
             return f"{part.shown} over {whole.shown}"
         counted = part

@@ -170,7 +170,6 @@ class ContrastQuery(Query["Answer"]):
 
     @property
     def _shown(self) -> str:
-        """The query as text for people."""
         what, between = getattr(self.event, "text", "mean"), WORDS[self.how][1]
         among = "" if self.given is None else f", among rows with {self.given}"
         return f"{what} where {self.arm} is {self.treated} {between} where it is {self.control}{among}"
@@ -366,7 +365,6 @@ def _in_units(plan: OneMean, told: Estimate) -> Estimate:
 
 
 def _name(value: Value) -> str:
-    """Return the name of a group: its value as text."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

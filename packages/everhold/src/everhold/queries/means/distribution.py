@@ -195,7 +195,6 @@ def histogram(text: str, bins: Sequence[float] | Sequence[str], *, missing: bool
 
 
 def _no_bins(expected: str) -> QueryRejected:
-    """Return the error about bins that cannot be used."""
     return QueryRejected(f"The bins of the histogram cannot be used. Pass {expected}.")
 
 

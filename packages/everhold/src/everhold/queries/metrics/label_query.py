@@ -43,7 +43,7 @@ from everhold.values.base import (
     Table,
     same_length,
 )
-from everhold.values.expressions import ColumnKind, Expression, RowValue
+from everhold.values.expressions import ColumnKind, RowValue
 from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class LabelQuery(RowwiseQuery):
 
     def _check_rule(self, text: str, schema: Schema, training: StoredRows) -> None:
         """Check that a rule gives values on the training rows that are possible predictions for this metric."""
-        given = _as_number(_rule(text, schema))
+        given = as_number(rule_root(text, schema))
         possible, fault, advice = self.meant(given, schema)
         known = Node.of(Operation.NOT, Node.of(Operation.IS_NULL, given))
         wrong = Node.of(Operation.AND, known, Node.of(Operation.NOT, possible))
@@ -287,7 +287,7 @@ class LabelQuery(RowwiseQuery):
         self, predictions: Any, rows: int, schema: Schema, *, what: str
     ) -> tuple[NDArray[Any], RowFunction]:  # fmt: skip
         """Return predictions after all checks, with their row function, which leaves stored predictions on disk."""
-        checked = self._usable(predictions, rows, schema, what=what)
+        checked = self._checked(predictions, rows, schema, what=what)
         alone: LabelQuery = replace(self, predictions=None, training=None)  # type: ignore[type-var]  # a dataclass
         judge = partial(alone.judge, schema=schema)
         if isinstance(predictions, Placed):
@@ -303,7 +303,7 @@ class LabelQuery(RowwiseQuery):
                 "The predictions stay in a table of the engine, and gates and competitions store predictions. Pass an "
                 "array, a table with row ids, or predictions_in(path, row_id=...)."
             )
-        return self._usable(self.predictions, schema.rows, schema, what="The predictions")
+        return self._checked(self.predictions, schema.rows, schema, what="The predictions")
 
     def check_lines(self, predictions: NDArray[Any], *, schema: Schema, what: str = "The predictions") -> None:
         """Check predictions in the order in which they were handed in, so that a message names the row in a file.
@@ -311,23 +311,7 @@ class LabelQuery(RowwiseQuery):
         Raises:
             QueryRejected: If a prediction is not a possible value for this metric. Nothing is charged.
         """
-        self._usable(predictions, len(predictions), schema, what=what)
-
-    def _usable(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
-        """Return predictions as an array of numbers or texts, one for each row, after all checks.
-
-        Args:
-            predictions: The predictions, or a column of a file, which messages then name.
-            rows: Number of rows that the predictions are for.
-            schema: The public facts about the rows.
-            what: Name of the predictions in messages.
-        """
-        if isinstance(predictions, Placed):
-            predictions, what = predictions.values, predictions.what
-        checked = self._checked(predictions, rows, schema, what=what)
-        if self.outputs_are == "classes" and not self._says_positive(checked):
-            check_classes(checked, schema, what=what)  # by public facts
-        return checked
+        self._checked(predictions, len(predictions), schema, what=what)
 
     def _features(self, schema: Schema) -> tuple[str, ...]:
         """Return the columns that the fitted estimator reads, after checking that the holdout has them."""
@@ -384,8 +368,20 @@ class LabelQuery(RowwiseQuery):
         values = np.asarray(bound.sealed({schema.label or "": labels}), dtype=np.float64)
         return bound.from_mean(float(np.mean(np.clip(values, 0.0, 1.0))))
 
-    def _checked(self, predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[Any]:
-        """Return predictions as an array, after checking that there is one of the right type for each row."""
+    def _checked(
+        self, predictions: Any, rows: int, schema: Schema, *, what: str, known: bool = True
+    ) -> NDArray[Any]:  # fmt: skip
+        """Return predictions as an array of numbers or texts, after checking that there is one for each row.
+
+        Args:
+            predictions: The predictions, or a column of a file, which messages then name.
+            rows: Number of rows that the predictions are for.
+            schema: The public facts about the rows.
+            what: Name of the predictions in messages.
+            known: False to let classes pass that the label does not have, as for sealed rows.
+        """
+        if isinstance(predictions, Placed):
+            predictions, what = predictions.values, predictions.what
         if isinstance(predictions, PredictionTable):
             raise TypeError("The table of predictions was not put in the order of the rows.")
         if self.outputs_are == "probabilities":
@@ -421,6 +417,8 @@ class LabelQuery(RowwiseQuery):
             raise QueryRejected(f"{what} are not all in [0, 1]: {first}. Pass probabilities of label 1.")
         if self.outputs_are in ("scores", "numbers") and (wrong := ~np.isfinite(array)).any():
             raise QueryRejected(f"{what} are not all finite: {first_of(wrong, array)}. Pass a number for each row.")
+        if of_classes and known:
+            check_classes(array, schema, what=what)
         return array
 
 
@@ -445,8 +443,8 @@ class ModelValues(EstimatedValues):
         except Exception as fault:
             note_texts(fault, rows)
             raise
-        checked = self.query._usable if public else self.query._checked
-        return checked(predicted, len(table[self.schema.label or ""]), self.schema, what="The estimator's predictions")
+        count, what = len(table[self.schema.label or ""]), "The estimator's predictions"
+        return self.query._checked(predicted, count, self.schema, what=what, known=public)
 
     def judge(self, predictions: NDArray[Any], table: Table) -> NDArray[Any]:
         """Return the row values of predictions, compared with the labels in their table."""
@@ -540,7 +538,6 @@ def _in_order(
     predictions: Any, schema: Schema, ids: Callable[[], Sequence[Any]], check: Callable[..., None], *, rows_are: str,
     span: RowSpan | None = None,
 ) -> Any:  # fmt: skip
-    """Return predictions in the order of the rows with the given ids."""
     if isinstance(predictions, PredictionColumn):
         return predictions.placed(schema, ids(), rows_are=rows_are, span=span, check=check)
     table, others = prediction_table(predictions), tuple if span is None else span.ids
@@ -665,98 +662,17 @@ def _digest(array: NDArray[Any]) -> str:
 # It is the one kind of model that can be taken from a stranger whatever the features are: it runs no code, and whoever
 # wrote it need not have seen a single sealed row.
 
-_LEAST, _MOST = Node.literal(0.0), Node.literal(1.0)
-
-
-def rule_is_right(text: str, schema: Schema) -> RowValue:
-    """Return the row value that is true where a rule predicts the label. A condition predicts 1 or 0.
-
-    Args:
-        text: The rule, such as ``"dep_delay > 10"`` or ``"case when dep_delay > 10 then 2 else 0 end"``.
-        schema: Public facts about the rows, whose label is not a text.
-
-    Raises:
-        QueryRejected: If the rule cannot predict a label of this kind. Nothing is charged.
-    """
-    rule, label = _rule(text, schema), _label(schema)
-    if label.kind is ColumnKind.STRING:
-        raise QueryRejected(
-            "The labels are texts, and a rule gives numbers or conditions. Pass predictions or an estimator."
-        )
-    if rule.kind is not ColumnKind.BOOLEAN:
-        classes = schema.label_classes
-        unknown = [] if classes is None else [value for value in _spelled(rule) if value not in classes]
-        if unknown:
-            said = " ".join(known_classes(schema))
-            raise QueryRejected(f"The rule {brief(text)} gives {brief(unknown[0])}, which is no label. {said}")
-        if rule.kind is not label.kind:
-            raise QueryRejected(
-                f"The rule {brief(text)} gives a {rule.kind.value}, and the labels are {label.kind.value}s. Write a "
-                f"rule that gives a {label.kind.value}."
-            )
-        return RowValue(Expression(Node.of(Operation.EQUAL, rule, label)))
-    classes = schema.label_classes
-    if classes is not None and not {0.0, 1.0} <= set(classes):
-        raise QueryRejected(
-            f"The rule {brief(text)} is a condition, which predicts 1 or 0. {known_classes(schema)[0]} Write a rule "
-            f"such as case when ... then {classes[-1]:g} else {classes[0]:g} end."
-        )
-    boolean = label.kind is ColumnKind.BOOLEAN
-    one = label if boolean else Node.of(Operation.EQUAL, label, _MOST)
-    zero = Node.of(Operation.NOT, label) if boolean else Node.of(Operation.EQUAL, label, _LEAST)
-    return RowValue(Expression(Node.of(Operation.CASE, rule, one, zero)))
-
-
-def distance_of(given: Node, truth: Node) -> RowValue:
-    """Return the row value of the squared difference of probability and label, 1 where either is missing."""
-    apart = Node.of(Operation.SUBTRACT, given, truth)
-    return RowValue(Expression(known_or(Node.of(Operation.MULTIPLY, apart, apart), 1.0)))
-
-
-def rule_node(text: str, schema: Schema) -> Node:
-    """Return the node of the number that a rule gives a row, for a condition 1 or 0.
-
-    Raises:
-        QueryRejected: If the text is not a rule over the features. Nothing is charged.
-    """
-    return _as_number(_rule(text, schema))
-
-
-def class_node(text: str, label: Node, schema: Schema) -> Node:
-    """Return the node of the class 0 or 1 that a rule predicts, or of the wrong class where it predicts neither.
-
-    Args:
-        text: The rule, as an expression over the features.
-        label: The label, 0 or 1.
-        schema: The public facts about the rows.
-
-    Raises:
-        QueryRejected: If the text is not a rule over the features. Nothing is charged.
-    """
-    rule = _rule(text, schema)
-    if rule.kind is ColumnKind.BOOLEAN:
-        return _as_number(rule)
-    if label.operation is not Operation.COLUMN and schema.label_kind != "binary":
-        raise QueryRejected(f"The rule {brief(text)} gives no yes or no for the positive class. Write a condition.")
-    wrong = Node.of(Operation.CASE, Node.of(Operation.EQUAL, label, _MOST), _LEAST, _MOST)
-    says_0 = Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, _LEAST), _LEAST, wrong)
-    return Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, _MOST), _MOST, says_0)
+ZERO, ONE = Node.literal(0.0), Node.literal(1.0)
 
 
 def one_if(node: Node, value: str | float) -> Node:
     """Return the node that is 1 where another node has a value, and 0 elsewhere."""
-    return Node.of(Operation.CASE, Node.of(Operation.EQUAL, node, Node.literal(value)), _MOST, _LEAST)
+    return Node.of(Operation.CASE, Node.of(Operation.EQUAL, node, Node.literal(value)), ONE, ZERO)
 
 
-def known_or(loss: Node, worst: float) -> Node:
-    """Return the node of a loss, with the worst loss in place of a missing one."""
-    known = Node.of(Operation.NOT, Node.of(Operation.IS_NULL, loss))
-    return Node.of(Operation.CASE, known, loss, Node.literal(worst))
-
-
-def _as_number(node: Node) -> Node:
+def as_number(node: Node) -> Node:
     """Return a condition as a node that is 1 or 0, and any other node unchanged."""
-    return Node.of(Operation.CASE, node, _MOST, _LEAST) if node.kind is ColumnKind.BOOLEAN else node
+    return Node.of(Operation.CASE, node, ONE, ZERO) if node.kind is ColumnKind.BOOLEAN else node
 
 
 def prediction_node(column: JoinedColumn) -> Node:
@@ -767,7 +683,7 @@ def prediction_node(column: JoinedColumn) -> Node:
 
 def label_node(schema: Schema) -> Node:
     """Return the node of the label, as a text or a number."""
-    return _as_number(_label(schema))
+    return as_number(label_column(schema))
 
 
 def sensible_classes(prediction: Node, schema: Schema) -> tuple[Node, str, str]:
@@ -793,7 +709,7 @@ def between(node: Node, low: float, high: float) -> Node:
     return Node.of(Operation.AND, Node.of(Operation.NOT, below), Node.of(Operation.NOT, above))
 
 
-def _rule(text: str, schema: Schema) -> Node:
+def rule_root(text: str, schema: Schema) -> Node:
     """Return the root node of a rule, after checking that the rule does not read the label."""
     expression = parsed(text, schema)
     if schema.label in expression.columns():
@@ -804,16 +720,7 @@ def _rule(text: str, schema: Schema) -> Node:
     return expression.root
 
 
-def _label(schema: Schema) -> Node:
+def label_column(schema: Schema) -> Node:
     """Return the node of the label column."""
     assert schema.label is not None
     return Node(Operation.COLUMN, schema.columns[schema.label], value=schema.label)
-
-
-def _spelled(node: Node) -> list[Any]:
-    """Return the numbers that are written in a rule as its results, or an empty list if the rule computes numbers."""
-    if node.operation is Operation.NUMBER:
-        return [node.value]
-    if node.operation is not Operation.CASE:
-        return []
-    return [value for result in (*node.operands[1:-1:2], node.operands[-1]) for value in _spelled(result)]

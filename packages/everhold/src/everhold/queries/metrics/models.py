@@ -528,7 +528,6 @@ def _as_metric(query: Any) -> MetricQuery | None:
 
 
 def _check_comparable(query: Any) -> None:
-    """Check that two models can be compared by this query."""
     if isinstance(query, MetricQuery):
         if not query.metric.outcomes:
             check_compared(query.metric)
@@ -541,19 +540,16 @@ def _check_comparable(query: Any) -> None:
 
 
 def _named(query: Any) -> str:
-    """Return the name of a query's metric for messages."""
     if isinstance(query, StatisticQuery):
         return "AUC with counts"
     return "A ratio such as precision" if isinstance(query, ShareQuery) else type(query).__name__
 
 
 def _is_missing(value: Any) -> bool:
-    """Return whether a value is None or nan."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _literal(value: Any) -> str:
-    """Return a value in the spelling of text expressions."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -730,6 +730,5 @@ def _planned(both: Sequence[OutcomeQuery], compiler: CompileContext) -> tuple[fl
 
 
 def _codes(rows: StoredRows, bound: BoundQuery, inside: BoundQuery | None, *, unit: int) -> NDArray[np.int64]:
-    """Return the outcome codes of the rows that count."""
     codes = outcome_codes(rows.row_values(bound, unit=unit), unit)
     return codes if inside is None else codes[rows_that_meet(rows, inside)]

@@ -13,28 +13,29 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.gains import RATIOS
 from everhold.queries.code import behaviour_digest, content_digest, observed
 from everhold.queries.metrics.label_query import (
+    ONE,
+    ZERO,
     LabelQuery,
+    as_number,
     between,
-    class_node,
     codes_of,
-    distance_of,
     finite,
-    known_or,
-    rule_is_right,
-    rule_node,
+    label_column,
+    rule_root,
     subject_of,
 )
 from everhold.queries.metrics.score_parts import LOSSES, Loss, named_values
-from everhold.queries.predictions.arrays import check_known
+from everhold.queries.predictions.arrays import check_known, known_classes
 from everhold.queries.query import QuerySpec
 from everhold.sealing.rows.code_trials import EstimatedValues, sealed_values
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table
 from everhold.values.evaluation import other_class
-from everhold.values.expressions import Expression, RowValue
+from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
@@ -97,7 +98,31 @@ class AccuracyQuery(LabelQuery):
         return (1.0, 0.0) if self.missed else (0.0, 1.0)
 
     def _of_rule(self, text: str, schema: Schema) -> RowValue:
-        return rule_is_right(text, schema)
+        rule, label = rule_root(text, schema), label_column(schema)
+        if label.kind is ColumnKind.STRING:
+            raise QueryRejected(
+                "The labels are texts, and a rule gives numbers or conditions. Pass predictions or an estimator."
+            )
+        classes = schema.label_classes
+        if rule.kind is ColumnKind.BOOLEAN:  # it predicts 1 or 0
+            if classes is not None and not {0.0, 1.0} <= set(classes):
+                raise QueryRejected(
+                    f"The rule {brief(text)} is a condition, which predicts 1 or 0. {known_classes(schema)[0]} Write "
+                    f"a rule such as case when ... then {classes[-1]:g} else {classes[0]:g} end."
+                )
+            boolean = label.kind is ColumnKind.BOOLEAN
+            one = label if boolean else Node.of(Operation.EQUAL, label, ONE)
+            zero = Node.of(Operation.NOT, label) if boolean else Node.of(Operation.EQUAL, label, ZERO)
+            return RowValue(Expression(Node.of(Operation.CASE, rule, one, zero)))
+        if unknown := [] if classes is None else [value for value in _spelled(rule) if value not in classes]:
+            said = " ".join(known_classes(schema))
+            raise QueryRejected(f"The rule {brief(text)} gives {brief(unknown[0])}, which is no label. {said}")
+        if rule.kind is not label.kind:
+            raise QueryRejected(
+                f"The rule {brief(text)} gives a {rule.kind.value}, and the labels are {label.kind.value}s. Write a "
+                f"rule that gives a {label.kind.value}."
+            )
+        return RowValue(Expression(Node.of(Operation.EQUAL, rule, label)))
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
         """Return the row value that is true where prediction and label are equal, for the engine to compute."""
@@ -105,6 +130,15 @@ class AccuracyQuery(LabelQuery):
 
     def _against(self, predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(predictions == labels)
+
+
+def _spelled(node: Node) -> list[Any]:
+    """Return the numbers that are written in a rule as its results, or an empty list if the rule computes numbers."""
+    if node.operation is Operation.NUMBER:
+        return [node.value]
+    if node.operation is not Operation.CASE:
+        return []
+    return [value for result in (*node.operands[1:-1:2], node.operands[-1]) for value in _spelled(result)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +206,15 @@ class OutcomeQuery(LabelQuery):
 
     def _of_rule(self, text: str, schema: Schema) -> RowValue:
         label = self._label_node(schema)
-        return self.in_engine(class_node(text, label, schema), label, schema)
+        rule = rule_root(text, schema)
+        if rule.kind is ColumnKind.BOOLEAN:
+            return self.in_engine(as_number(rule), label, schema)
+        if label.operation is not Operation.COLUMN and schema.label_kind != "binary":
+            raise QueryRejected(f"The rule {brief(text)} gives no yes or no for the positive class. Write a condition.")
+        wrong = Node.of(Operation.CASE, Node.of(Operation.EQUAL, label, ONE), ZERO, ONE)  # if it gives neither 0 nor 1
+        says_0 = Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, ZERO), ZERO, wrong)
+        predicted = Node.of(Operation.CASE, Node.of(Operation.EQUAL, rule, ONE), ONE, says_0)
+        return self.in_engine(predicted, label, schema)
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
         """Return the row value by the outcome of each row, for the engine to compute."""
@@ -299,16 +341,16 @@ class LossQuery(LabelQuery):
     def _of_rule(self, text: str, schema: Schema) -> RowValue | None:
         if not isinstance(self.loss, str):
             return None
-        return self.in_engine(rule_node(text, schema), self._label_node(schema), schema)
+        return self.in_engine(as_number(rule_root(text, schema)), self._label_node(schema), schema)
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue | None:
         """Return the row value of a named loss, for the engine to compute, or None for a loss function."""
         if not isinstance(self.loss, str):
             return None
-        if self.loss == _BRIER:
-            return distance_of(prediction, label)
-        low, high = self._ends(schema)
         apart = Node.of(Operation.SUBTRACT, prediction, label)
+        if self.loss == _BRIER:
+            return RowValue(Expression(_known_or(Node.of(Operation.MULTIPLY, apart, apart), 1.0)))
+        low, high = self._ends(schema)
         if self.loss == "log":
             other = Node.of(Operation.SUBTRACT, Node.literal(1.0), prediction)
             chance = Node.of(Operation.CASE, Node.of(Operation.EQUAL, label, Node.literal(1.0)), prediction, other)
@@ -317,7 +359,7 @@ class LossQuery(LabelQuery):
             loss = Node.of(Operation.MULTIPLY, apart, apart)
         else:
             loss = Node.of(Operation.ABSOLUTE, apart)
-        return RowValue(Expression(known_or(loss, high)), low, high)
+        return RowValue(Expression(_known_or(loss, high)), low, high)
 
     def meant(self, prediction: Node, schema: Schema) -> tuple[Node, str, str]:
         """Return a condition that valid predictions in the engine meet, and two texts for an error message."""
@@ -333,6 +375,12 @@ class LossQuery(LabelQuery):
             return values_of(predictions, labels)
         losses = _losses(loss, predictions.astype(np.float64), np.asarray(labels, dtype=np.float64))
         return (losses - low) / (high - low)
+
+
+def _known_or(loss: Node, worst: float) -> Node:
+    """Return the node of a loss, with the worst loss in place of a missing one."""
+    known = Node.of(Operation.NOT, Node.of(Operation.IS_NULL, loss))
+    return Node.of(Operation.CASE, known, loss, Node.literal(worst))
 
 
 def _losses(loss: Loss, predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.float64]:

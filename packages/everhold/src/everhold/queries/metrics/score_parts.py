@@ -343,12 +343,10 @@ Loss = Callable[["NDArray[Any]", Any], "NDArray[Any]"]
 
 
 def _absolute(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
-    """Return the distances of predictions from labels."""
     return np.asarray(np.abs(predictions - labels))
 
 
 def _squared(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
-    """Return the squared distances of predictions from labels."""
     return np.asarray(np.square(predictions - labels))
 
 

@@ -124,7 +124,6 @@ class PredictionTable:
         return order
 
     def _check_named(self, row_id: str | None) -> None:
-        """Check that the table has the column of row ids."""
         if row_id is not None and row_id not in self.columns:
             raise QueryRejected(
                 f"{self.name} has the columns {listed(self.columns)} and no {row_id!r}, which names this holdout's "
@@ -261,14 +260,12 @@ def listed(names: Iterable[str]) -> str:
 
 
 def _table(names: Sequence[Any], column: Any) -> PredictionTable:
-    """Return a table of predictions from the names of columns and a function that returns a column."""
     if len({str(name) for name in names}) < len(names):
         raise QueryRejected("The predictions have two columns of the same name. Rename one of them.")
     return PredictionTable({str(name): column(name) for name in names})
 
 
 def _is_missing(value: object) -> bool:
-    """Return whether an id is None, nan or a missing value of pandas."""
     return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
 
 
@@ -392,7 +389,6 @@ def check_lengths(texts: Iterable[str]) -> None:
 
 
 def _shown(value: object) -> str:
-    """Return a class as text for messages, shortened if it is long."""
     return brief(_plain(value), longest=_LONGEST_CLASS)
 
 

@@ -97,7 +97,6 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
 
 
 def _form_of(path: Path) -> str:
-    """Return the form of a file from the ending of its name, after checking that the file exists."""
     if not path.is_file():
         raise QueryRejected(f"There is no file {str(path)!r}. Check the path.")
     form = path.suffix.lower().removeprefix(".")
@@ -323,14 +322,12 @@ class _Reading:
             )
 
     def _check_columns(self, count: int) -> None:
-        """Raise QueryRejected if there are more columns than the file can have."""
         if count > (most := self.wanted.most_columns):
             raise QueryRejected(
                 f"{self.name} has more than {most:,} columns. Pass row ids and one column of predictions."
             )
 
     def _check_lines(self, count: int) -> None:
-        """Raise QueryRejected if there are more lines than the file can have."""
         if count > self.wanted.most_lines:
             raise self.too_long()
 

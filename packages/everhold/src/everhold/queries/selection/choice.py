@@ -127,7 +127,6 @@ class ChoiceQuery(Query[Choice]):
         return QuerySpec("choose", self._queries(), {"best": self.best, "most": self.most if self.most != 1 else None})
 
     def _queries(self) -> list[RowwiseQuery | MetricQuery]:
-        """Return the candidates as queries, each a mean or a metric."""
         found = listed(self.candidates, what="candidates", most=_MOST_CANDIDATES)
         return [query_or_metric(candidate, self.loss) for candidate in found]
 

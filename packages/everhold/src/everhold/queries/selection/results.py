@@ -239,7 +239,6 @@ class OneEntry(QueryPlan[Result]):
 
     @property
     def _is_member(self) -> bool:
-        """Whether the query is a member of a declared family."""
         return not math.isnan(self.declared)
 
     @property

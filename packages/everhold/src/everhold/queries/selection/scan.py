@@ -172,7 +172,6 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
         return QuerySpec(kind, self._queries(), {"threshold": self.threshold})
 
     def _queries(self) -> list[RowwiseQuery]:
-        """Return the candidates as queries for means."""
         return [query_of(each, None) for each in listed(self.candidates, what="candidates", most=_MOST_QUERIES)]
 
     def compile(
@@ -205,7 +204,6 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
 
     @cached_property
     def _description(self) -> dict[str, Any]:
-        """The public, canonical description of the whole scan."""
         return {
             "kind": "scan", "first": self.first, "threshold": self._at,
             "of": "row values" if self.compared.rises else "complements",

@@ -174,7 +174,6 @@ class CountShares:
         return digest([repr(weight) for weight in self.first.tolist()])
 
     def _columns(self, rows: StoredRows) -> Mapping[str, Any]:
-        """Return the columns of the given rows that the universe has."""
         return rows.table([column.name for column in self.universe.columns])
 
     @cached_property
@@ -346,7 +345,6 @@ def synthesize(universe: Universe | Mapping[str, Any], queries: int = 2) -> Any:
 
 
 def _check_width(universe: Universe, width: object) -> None:
-    """Check that the number of columns that are counted together is possible."""
     if not 1 <= (as_whole(width) or 0) <= len(universe.columns):
         raise QueryRejected(
             f"Counts of {brief(width)} columns at a time are asked for. Pass a whole number from 1 to "
