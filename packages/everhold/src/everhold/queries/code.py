@@ -341,17 +341,17 @@ def tried(bound: BoundQuery, function: RowFunction, compiler: CompileContext) ->
 def observed(
     function: RowFunction, names: Sequence[str], compiler: CompileContext, *, most: int | None = None
 ) -> tuple[list[NDArray[Any]], Table | None]:
-    """Run code on public rows, and return its values with these rows, or None for made-up rows.
+    """Run code on public rows, and return its values and the training rows, or None if the rows were made up.
 
     Args:
         function: The function in the form in which it will be applied to the sealed rows.
         names: Columns that it reads.
         compiler: The compiler of the holdout, which knows the public rows.
-        most: Training rows that are enough of an estimator; None for all.
+        most: Largest number of training rows for which an estimator predicts; None for all.
 
     Returns:
-        For the training rows, an estimator's predictions or a function's row values. Without training rows, for made-up
-        rows as far as it gives any.
+        An estimator's predictions for the training rows, or a function's row values. Without training rows, those for
+        made-up rows, with an empty array if an estimator fails on them.
 
     Raises:
         QueryRejected: If the code fails on public rows, or a row's value depends on other rows. Nothing is charged.

@@ -112,8 +112,9 @@ class MemberLevels:
         asked_of_tree: Function of two fingerprints, of a query and of the same query as a member of a family: True if
             the query was asked before it was a member.
         pools: Pools of rows without labels that are recorded (S18).
-        first_rows: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
-        largest_group: Rows that no group exceeds then; 0 where rows are in no groups.
+        first_rows: Number of rows that were sealed first, if the intervals of members hold at all numbers of rows at
+            once (S14); else 0.
+        largest_group: Largest number of rows that a group may have in that case; 0 if rows are in no groups.
     """
 
     level_of: Callable[[BoundQuery], float | None] = never_declared
@@ -167,11 +168,12 @@ class Prepared:
 
     Attributes:
         bound: The query about the holdout's rows.
-        guess: The public guess in grid units of a sum over the sealed rows; -1 where there is none.
+        guess: The public guess in grid units of a sum over the sealed rows; -1 if there is no guess.
         from_training: True if the guess is the training estimate; False if it is the analyst's own guess.
         tolerance: Half-width requested, in the units of a mean over [0, 1]; nan for the planned one.
         procedure: The procedure that makes its interval; None for mechanisms that rest on noise.
-        estimate: The bare training estimate in grid units; -1 where there is none. The guess may have learned more.
+        estimate: The training estimate in grid units, before `learned` corrects it to the guess; -1 without training
+            values.
         declared: ln(1 / level) of a member of a declared family (S10); nan for other queries.
         described: The event that a text has by its description (S10); None for other queries.
         failing: Share of the rows on which the query's models fail, which is told with the answer; None for a query
@@ -390,12 +392,12 @@ class IntervalPlanner:
         return Description(nats, self.mechanism.procedure_at(procedure, at, nats))
 
     def _procedure(self, bound: BoundQuery, *, own_guess: bool, guess: int, seen: Any = None) -> Procedure | None:
-        """Return the interval procedure of a query whose training values are known where needed.
+        """Return the interval procedure of a query, whose training values are known if the procedure needs them.
 
         Args:
             bound: The query, bound to the rows.
             own_guess: True if the guess is the analyst's own; False if it is the training estimate.
-            guess: The guess in grid units; -1 where there is none.
+            guess: The guess in grid units; -1 if there is no guess.
             seen: Summary of the training rows that the procedure needs, if it is already computed.
         """
         if self.mechanism.traits.adds_noise:

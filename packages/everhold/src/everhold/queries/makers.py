@@ -54,14 +54,14 @@ def mean(
     Args:
         of: A condition such as ``"arr_delay > 15 and carrier = 'UA'"``, whose mean is a share, or a number such as
             ``"arr_delay"``, which needs a range. Rows without a value are refused, left out or have one, as
-            ``eh.Rows(missing=...)`` says; what is null in sealed rows all the same, as after a division by zero, counts
-            as ``low``, for a condition as false. Or a function from a table (columns by name, NumPy arrays) to one
-            value in [0, 1] per row, each computed from its own row alone; for one that looks across rows nothing is
-            promised.
+            ``eh.Rows(missing=...)`` says. A value that is null all the same in a sealed row, as after a division by
+            zero, counts as ``low``, and a condition that is null counts as false. Or a function from a table (columns
+            by name, NumPy arrays) to one value in [0, 1] per row, each computed from its own row alone. Nothing is
+            promised of a function that looks across rows.
         low: Numbers below count as this.
         high: Numbers above count as this.
-        given: Take the mean only over rows that meet this condition. One query of a holdout that confirms guesses
-            and has training rows, see `ratio`; else two.
+        given: Take the mean only over rows that meet this condition. It is one query if the holdout confirms guesses
+            and has training rows (see `ratio`), else two.
         name: Name of a function. Functions of one name that are made of the same code and data, and give the same
             values for public rows, are one query. Without a name every new function is a new query. Files and settings
             that the function reads while it runs are not looked at: take another name when they change.

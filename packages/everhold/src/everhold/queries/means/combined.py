@@ -161,7 +161,7 @@ def _is_difference(bound: BoundQuery) -> bool:
 class WithinQuery(CombinedQuery):
     """The mean of row values u limited to row values v: ``min(u, v)`` on the scale [0, 1].
 
-    Of an `error` v is 1 in rows that are missed, as its answer says.
+    If v is an `error`, it is 1 in the rows whose label is missed, as in the answer to `error`.
     """
 
     def needed(self, schema: Schema) -> frozenset[str]:

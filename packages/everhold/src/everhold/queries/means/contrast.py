@@ -78,7 +78,7 @@ class ContrastQuery(Query["Answer"]):
         return QuerySpec(f"risk_{self.how}", self.event, given)
 
     def parts(self, schema: Schema) -> tuple[ShareQuery, ShareQuery]:
-        """Return the conditional means of both arms. After both were asked with own guesses, the contrast is free.
+        """Return the conditional means of both arms. If both were asked with guesses, the contrast costs nothing.
 
         Raises:
             QueryRejected: If the column of arms does not exist or has no such arm. Nothing is charged.
@@ -405,9 +405,9 @@ def risk_difference(
 ) -> ContrastQuery | ContrastsQuery:  # fmt: skip
     """Build the query for the rate of an event in one arm minus that in another, or for a difference of means.
 
-    One query of a holdout that confirms guesses and has training rows in both arms, with bets on both arms at once;
-    two of groups of rows in an engine, and else four means. With ``by`` that many for each group, and one answer for
-    each.
+    It is one query, with bets on both arms at once, if the holdout confirms guesses and has training rows in both
+    arms; two queries for groups of rows in an engine; and four means otherwise. With ``by`` it is as many queries for
+    each group, and each group has an answer of its own.
 
     Args:
         event: A condition as a text, or a `mean` with a range, `accuracy`, `error`, `brier` or `risk`.
@@ -442,7 +442,7 @@ def risk_ratio(
 ) -> ContrastQuery | ContrastsQuery:  # fmt: skip
     """Build the query for the rate of an event in one arm over that in another, or for a ratio of two means.
 
-    Two queries of a holdout that confirms guesses and has training rows, one for each arm; else four means.
+    It is two queries, one for each arm, if the holdout confirms guesses and has training rows; else four means.
     Where the interval of the control arm reaches 0, nothing bounds the ratio from above: its upper end is infinite.
 
     Args:

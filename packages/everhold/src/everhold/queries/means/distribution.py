@@ -162,7 +162,9 @@ def summed_to_one(lows: Sequence[float], highs: Sequence[float], *, missing: boo
 
 
 def histogram(text: str, bins: Sequence[float] | Sequence[str], *, missing: bool = True) -> HistogramQuery:
-    """Build the query for the share of the population in each bin, with one query for each bin and each side outside.
+    """Build the query for the share of the population in each bin.
+
+    It takes one query for each bin, and one for each side on which values can lie outside of all bins.
 
     Args:
         text: A numeric expression such as ``"arr_delay"``, or the name of a text column.
@@ -477,8 +479,8 @@ def standard_deviation(text: str, *, low: float | None = None, high: float | Non
 def sharpe_ratio(text: str, *, low: float | None = None, high: float | None = None) -> MomentQuery:
     """Build the query for the mean divided by the standard deviation, over the population.
 
-    For daily returns it is the ratio of a day, and times the root of 252 that of a year. Its interval has no end where
-    the rows cannot tell the standard deviation from 0.
+    For daily returns it is the ratio of one day. Multiply it by the root of 252 for the ratio of a year. Its interval
+    is unbounded if the rows cannot tell the standard deviation from 0.
 
     Args:
         text: The number, as for `variance`, such as a return in excess of the riskless one.

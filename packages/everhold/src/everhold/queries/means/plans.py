@@ -455,7 +455,7 @@ class DerivedQuery(Query[Answer]):
         """
 
     def parts(self, schema: Schema) -> tuple[RowwiseQuery, ...]:
-        """Return the means of the query's parts. After all were asked with own guesses, the derived query is free.
+        """Return the means of the query's parts. If all were asked with guesses, the derived query costs nothing.
 
         Raises:
             QueryRejected: If the query cannot be asked about rows of this schema. Nothing is charged.

@@ -232,15 +232,16 @@ def survival(
     """Build the query for the share of the population whose event comes later than a time, with censored rows.
 
     It is the Kaplan-Meier estimate if all times are whole steps, and else the actuarial one. The interval holds at any
-    number of rows if censoring is independent of events (among rows with ``given``), as where follow-up ends on one
-    day for all. More steps are narrower, up to about 50, because less is unknown of rows censored within a step.
+    number of rows if censoring is independent of events among the rows that count, for example if follow-up ends on
+    one day for all. More steps make it narrower, up to about 50 steps, because less is unknown about rows that are
+    censored within a step.
 
     Args:
         time: A number such as ``"months"``: the time of the event, or of the end of follow-up if that comes first.
         event: A condition, such as ``"died = 1"``: whether the event was seen at that time.
         at: The time at which the share of survivors is asked for.
-        steps: Number of equal steps of time up to it; by default 50 for independent rows and 8 for groups. ``at`` in
-            months and ``steps=at`` are right for whole months.
+        steps: Number of equal steps of time up to it; by default 50 for independent rows and 8 for groups. If
+            times are whole months, pass ``steps=at``.
         given: Only rows that meet this condition, known at the beginning, such as ``"arm = 'A'"``.
 
     Examples:

@@ -83,8 +83,9 @@ class Measure:
 
     Attributes:
         metric: The public facts about the metric.
-        likely: Rows with about this number, where predictions of public rows are unknown; by default as its outputs
-            usually are. They decide no promise.
+        likely: Function that makes artificial rows with about a wanted value of the metric, to plan with if no
+            predictions for public rows are known. None for the usual rows of its kind of outputs. No promise depends
+            on these rows.
         power: Power of the distance between number and label in the loss of a row.
         by_rank: True if the metric's proof does not hold where the split fixed the shares of classes.
         compares: True if the difference of two models is computed (`see_difference`).

@@ -54,7 +54,7 @@ class MetricQuery(Query["Answer"]):
     Attributes:
         models: Predictions of the model, or of both models.
         given: Numbers that define the metric, as far as the analyst gave them.
-        where: A condition: the number of the rows that meet it. None for all rows.
+        where: A condition: the metric is computed from the rows that meet it. None for all rows.
         weight: A number of each row, from 0 to the cap, that says how much the row counts. None if all rows count
             alike.
         cap: The largest weight; larger ones of sealed rows count as this.

@@ -376,15 +376,18 @@ def auc(
 ) -> RankingQuery | MetricQuery:  # fmt: skip
     """Build the query for the area under the ROC curve: how often a positive row is scored above a negative one.
 
-    It is the population's AUC, one query of a holdout of independent rows, or of groups that a column names, that
-    confirms guesses. Of a model all sealed pairs of one law count; of scores in an array, labels are drawn anew on
-    these rows; of groups it is the AUC of rows of different groups (docs/theory/auc.md). The interval is about as
-    narrow as the rarer class allows.
+    On a holdout that confirms guesses, with independent rows or groups that a column names, it is one query for the
+    population's AUC (docs/theory/auc.md). The width of its interval follows from the number of rows of the rarer class.
+    What the AUC is about depends on the predictions and on the rows:
 
-    Where that is not promised, as for a privacy budget, it is a statistic of all rows with counts.
-    The first ``positives`` positive and the first ``negatives`` negative rows take part; where there are fewer, the
-    pairs of the missing ones count 1/2. The value is then no AUC: with half of the positives missing an AUC of 0.98 is
-    told as 0.74. So answers and certificate name it the share of pairs in order.
+    - for a model, all pairs of a positive and a negative row of the population;
+    - for scores in an array, labels drawn anew for the rows with these scores;
+    - for rows in groups, pairs of rows of different groups.
+
+    On any other holdout, such as one with a privacy budget, it is a statistic of all rows with counts. The first
+    ``positives`` positive and the first ``negatives`` negative rows take part. If there are fewer rows, pairs with the
+    missing ones count 1/2, and the value is no AUC: if half of the positives are missing, an AUC of 0.98 is told as
+    0.74. So answers and certificate name it the share of pairs in order.
 
     The interval is for the expected value on fresh samples of as many rows. For rows of one law (the first ones
     take part, and have to be like the others) that is the population's AUC as far as *fresh samples* have so many
@@ -439,10 +442,10 @@ def f1(
 ) -> RankingQuery | MetricQuery:
     """Build the query for the F1 score, the harmonic mean of precision and recall.
 
-    Without a floor it is the population's F1, ``sum tp / sum (tp + (fp + fn) / 2)``: one query of a holdout that
-    confirms guesses, if the predictions for training rows are known, and two means of any other.
+    Without a floor it is the population's F1, ``sum tp / sum (tp + (fp + fn) / 2)``. It is one query if the holdout
+    confirms guesses and the predictions for training rows are known, and two means otherwise.
 
-    With a floor under its denominator it is a statistic of all rows, which a privacy budget takes, too. Then the
+    With a floor under its denominator it is a statistic of all rows, which a privacy budget answers as well. Then the
     interval is for the expected value on fresh samples of as many rows: near the population's F1 where positives are
     many and the floor is below what fresh samples have, but not the same, because it is a ratio.
 

@@ -577,7 +577,7 @@ class BoundRows:
     Attributes:
         bound: Query with the identity of the predictions, and with functions from a table to the predictions of its
             rows.
-        reads: Columns that the predictions and their labels are read from.
+        reads: Columns from which the predictions and their labels are read.
         width: Shape of the prediction of one row.
     """
 

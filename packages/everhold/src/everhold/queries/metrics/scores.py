@@ -65,10 +65,10 @@ def metric(
         weight_cap: The largest weight, which is public. Larger ones of sealed rows count as this.
         **settings: ``low`` and ``high``: labels and predictions beyond them count as these, by default the least and
             the largest training label. ``clip``: larger losses of a row count as this, by default ln 1000 for
-            ``"neg_log_loss"``, and for numbers the largest loss that the mean training label can have between them.
+            ``"neg_log_loss"``; for numbers the largest loss of a prediction that equals the mean training label.
             ``bins``: equal bins of probabilities for ``"expected_calibration_error"``, 10 by default. ``rate``: the
             false positive rate of ``"recall_at_fpr"``, .05 by default. ``threshold``: the probability of
-            ``"net_benefit"``, .5 by default. ``floor``: of ``"mape"``, by which errors are divided at least.
+            ``"net_benefit"``, .5 by default. ``floor``: the smallest number by which ``"mape"`` divides an error.
 
     Raises:
         QueryRejected: If the name is unknown, or the metric has no interval. Nothing is charged.
@@ -232,7 +232,7 @@ def metric_of(
 def precision(predictions: Any, *, training: Any = None) -> MetricQuery:
     """Build the query for the share of the rows predicted 1 whose label is 1.
 
-    One query of a holdout that confirms guesses, if the predictions for training rows are known; else two.
+    It is one query if the holdout confirms guesses and the predictions for training rows are known; else two.
 
     Args:
         predictions: Labels, 0 or 1: shape (rows,), or a table, an estimator or a rule, as for `accuracy`.
@@ -248,7 +248,7 @@ def precision(predictions: Any, *, training: Any = None) -> MetricQuery:
 def recall(predictions: Any, *, training: Any = None) -> MetricQuery:
     """Build the query for the share of the rows with label 1 that are predicted 1.
 
-    One query of a holdout that confirms guesses, if the predictions for training rows are known; else two.
+    It is one query if the holdout confirms guesses and the predictions for training rows are known; else two.
 
     Args:
         predictions: The predictions, as for `precision`.
