@@ -144,7 +144,7 @@ class LabelQuery(RowwiseQuery):
 
     def _label_node(self, schema: Schema) -> Node:
         """Return the node of the label, or of 1 for the positive class and 0 for the rest."""
-        label = label_node(schema)
+        label = as_number(label_column(schema))
         return label if self.positive is None else one_if(label, self.positive)
 
     def judge(self, predictions: NDArray[Any], table: Table, schema: Schema) -> NDArray[Any]:
@@ -281,7 +281,14 @@ class LabelQuery(RowwiseQuery):
         Returns:
             The condition, what is wrong with other predictions, and what to pass.
         """
-        return sensible_classes(prediction, schema)
+        expected, advice = known_classes(schema)
+        said = "are no labels", f"{expected} {advice}"
+        if schema.label_classes is not None:
+            return Node.of(Operation.MEMBER, prediction, *map(Node.literal, schema.label_classes)), *said
+        if prediction.kind is ColumnKind.STRING:
+            return Node.of(Operation.EQUAL, prediction, prediction), *said
+        whole = Node.of(Operation.EQUAL, prediction, Node.of(Operation.FLOOR, prediction))
+        return Node.of(Operation.AND, whole, finite(prediction)), *said
 
     def _given(
         self, predictions: Any, rows: int, schema: Schema, *, what: str
@@ -679,23 +686,6 @@ def prediction_node(column: JoinedColumn) -> Node:
     """Return the expression of a prediction that is joined in the engine, as a text or a number."""
     kind = ColumnKind.STRING if column.kind is ColumnKind.STRING else ColumnKind.NUMBER
     return Node(Operation.COLUMN, kind, value=column.alias)
-
-
-def label_node(schema: Schema) -> Node:
-    """Return the node of the label, as a text or a number."""
-    return as_number(label_column(schema))
-
-
-def sensible_classes(prediction: Node, schema: Schema) -> tuple[Node, str, str]:
-    """Return a condition that valid predicted classes meet, and two texts for an error message."""
-    expected, advice = known_classes(schema)
-    said = "are no labels", f"{expected} {advice}"
-    if schema.label_classes is not None:
-        return Node.of(Operation.MEMBER, prediction, *map(Node.literal, schema.label_classes)), *said
-    if prediction.kind is ColumnKind.STRING:
-        return Node.of(Operation.EQUAL, prediction, prediction), *said
-    whole = Node.of(Operation.EQUAL, prediction, Node.of(Operation.FLOOR, prediction))
-    return Node.of(Operation.AND, whole, finite(prediction)), *said
 
 
 def finite(node: Node) -> Node:

@@ -96,18 +96,12 @@ class Measure:
 
     metric: Metric
     likely: Likely | None = field(default=None, kw_only=True)
-
     power: int = field(default=2, kw_only=True)
 
     by_rank: ClassVar[bool] = False
     compares: ClassVar[bool] = False
     needs_rows: ClassVar[bool] = True
     weighs: ClassVar[bool] = False
-
-    @property
-    def name(self) -> str:
-        """The name of the metric."""
-        return self.metric.name
 
     @property
     def outputs(self) -> Outputs:
