@@ -54,17 +54,17 @@ def predictions(rng, kind, p):
 
 def true_score(kind, outputs, p, setting):
     """The score of these rows with labels drawn anew, on the scale [0, 1]."""
-    if kind.name == "expected_calibration_error":
+    if kind.metric.name == "expected_calibration_error":
         found = seen_bins(outputs, p, setting.bins)
         return found.score
     both = Judged(np.concatenate([outputs, outputs]), np.repeat([0.0, 1.0], len(p)))
     weights = np.concatenate([1.0 - p, p])
-    if kind.name == "recall_at_fpr":
+    if kind.metric.name == "recall_at_fpr":
         levels = np.unique(outputs)[::-1]
         alarms, hits = (np.array([weight[outputs >= level].sum() for level in levels]) for weight in (1.0 - p, p))
         allowed = np.flatnonzero(alarms <= setting.rate * alarms[-1] + 1e-12)
         return hits[allowed[-1]] / hits[-1] if len(allowed) else 0.0
-    if kind.name == "neg_median_absolute_error":
+    if kind.metric.name == "neg_median_absolute_error":
         losses = np.abs(both.outputs - both.labels)
         order = np.argsort(losses)
         return losses[order][np.searchsorted(np.cumsum(weights[order]), 0.5 * weights.sum())]
@@ -105,7 +105,7 @@ def game(rng, kind, population, *, size=1, believed=True, sliced=False, models=1
         models: 2 for the difference of two.
     """
     p, state, setting = chances(rng, population), State(), SETTINGS
-    if kind.name == "neg_log_loss":
+    if kind.metric.name == "neg_log_loss":
         setting = replace(setting, clip=4.0)
     p, groups = np.repeat(p[::size], size), np.arange(ROWS) // size
     labels = (np.repeat(rng.random(ROWS // size), size) < p).astype(float)
