@@ -338,6 +338,8 @@ def evaluation(
             f"{type(estimator).__name__} has no method fit, and an evaluation fits its model on the training rows. Ask "
             "about a model as it is with ask(eh.metric('accuracy', model))."
         )
+    if isinstance(query, MetricQuery):
+        query.check_labels(compiler.schema)  # before the estimator is fitted
     if isinstance(query, StatisticalQuery):
         estimator.fit(rows, labels, **fit)
         return model_query(make, estimator), None
