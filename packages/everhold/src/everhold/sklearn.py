@@ -235,7 +235,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         splits = splits_of(self.cv, self.estimator, rows, labels, groups=groups)
         candidates = list(ParameterSampler(self.param_distributions, self.n_iter, random_state=self.random_state))
         validated = partial(
-            cross_validate, make=make, schema=self.holdout.schema, features=rows, labels=labels, splits=splits,
+            cross_validate, makes=[make], schema=self.holdout.schema, features=rows, labels=labels, splits=splits,
             fit=fit_params,
         )  # fmt: skip
         tasks = (
@@ -451,7 +451,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
 def _tried(
     estimator: Any,
     params: Mapping[str, Any],
-    validated: Callable[[Any], CrossValidated],
+    validated: Callable[[Any], list[CrossValidated]],
     *,
     folds: int,
     error_score: Any,
@@ -459,7 +459,7 @@ def _tried(
     """Cross-validate and fit one configuration. Returns its result, or the failed line unless errors are raised."""
     try:
         estimator.set_params(**{name: clone(value, safe=False) for name, value in params.items()})
-        return validated(estimator)
+        return validated(estimator)[0]
     except Exception as fault:
         if error_score == "raise":
             raise

@@ -64,7 +64,7 @@ def evaluate(
         return _evaluate_several(session, estimator, metric, terms, by=by)
     slices = None if by is None else slices_of(compiler, by)
     sliced = by is not None or (where is not None and guess is None)
-    query, trained = evaluation(compiler, estimator, metric, terms, sliced=sliced)
+    ((query, trained),) = evaluation(compiler, estimator, [metric], terms, sliced=sliced)
     with no_false_alarms(), naming([estimator], models):
         if slices is None or by is None:
             own = trained if guess is None else guess
@@ -85,10 +85,11 @@ def _evaluate_several(
     if not metrics or not all(isinstance(each, str) for each in metrics) or len({*metrics}) < len(metrics):
         raise QueryRejected(f"metric is {brief(metrics)}. Pass one metric, or a list of different names of metrics")
     compiler, where = session.executor.compiler, terms["where"]
-    queries = {}
-    for each in metrics:
-        query, guess = evaluation(compiler, estimator, each, terms, sliced=where is not None)
-        queries[f"the metric {each}"] = in_slice(query, where), guess
+    found = evaluation(compiler, estimator, metrics, terms, sliced=where is not None)
+    queries = {
+        f"the metric {name}": (in_slice(query, where), guess)
+        for name, (query, guess) in zip(metrics, found, strict=True)
+    }
     with no_false_alarms(), naming([estimator], terms["models"]):
         told = _ask_together(session, queries, guess=None, terms=terms, sliced=False)
     return SliceAnswers(("metric",), dict(zip(((each,) for each in metrics), told, strict=True)))

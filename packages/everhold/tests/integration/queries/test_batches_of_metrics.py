@@ -139,3 +139,34 @@ def test_a_metric_that_cannot_be_asked_is_named_and_none_is_asked(create):
     with pytest.raises(eh.QueryRejected, match=r"answers AUC.*This was in the metric roc_auc"):
         holdout.evaluate(DecisionTreeClassifier(max_depth=3), ["accuracy", "roc_auc"], features=FEATURES)
     assert holdout.status()["queries_asked"] == 0
+
+
+class Counted(LogisticRegression):
+    fits = 0
+
+    def fit(self, rows, labels):
+        Counted.fits += 1
+        return super().fit(rows, labels)
+
+
+def test_several_metrics_of_a_model_are_evaluated_with_one_fit_of_each_fold(create):
+    holdout = create()
+    folds = [np.arange(first, ROWS, 3) for first in range(3)]
+    pairs = ((np.setdiff1d(np.arange(ROWS), outside), outside) for outside in folds)  # can be read only once
+    told = holdout.evaluate(Counted(), ["roc_auc", "f1"], features=FEATURES, cv=pairs)
+    assert Counted.fits == 3 + 1
+    features = pd.DataFrame({name: SEALED[name] for name in FEATURES})
+    truth = f1_score(SEALED["y"], fitted(LogisticRegression()).predict(features))
+    assert told["f1"].low <= truth <= told["f1"].high
+    assert [told[name].source for name in ("roc_auc", "f1")] == ["training"] * 2
+
+
+def test_a_metric_that_does_not_suit_the_labels_is_refused_before_a_fit(create):
+    Counted.fits = 0
+    with create() as holdout:
+        before = holdout.remaining
+        with pytest.raises(eh.QueryRejected, match="no metric 'nothing'"):
+            holdout.evaluate(Counted(), ["f1", "nothing"], features=FEATURES)
+        with pytest.raises(eh.QueryRejected, match="pos_label is 7, which is no class of 'y'"):
+            holdout.evaluate(Counted(), lambda model: eh.metric("roc_auc", model, pos_label=7), features=FEATURES)
+        assert (Counted.fits, holdout.remaining) == (0, before)

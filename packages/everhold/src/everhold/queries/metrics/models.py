@@ -171,14 +171,14 @@ def splits_of(cv: Any, estimator: Any, features: Any, labels: Any, *, groups: An
 
 
 def cross_validate(
-    estimator: Any, make: Any, schema: Schema, features: Any, labels: Any, splits: Splits, *,
+    estimator: Any, makes: Sequence[Any], schema: Schema, features: Any, labels: Any, splits: Splits, *,
     fit: Mapping[str, Any] | None = None, scored: bool = True,
-) -> CrossValidated:  # fmt: skip
-    """Fit clones of an estimator on all folds, score them, and fit the estimator itself on all rows.
+) -> list[CrossValidated]:  # fmt: skip
+    """Fit clones of an estimator on all folds, score them by each metric, and fit the estimator itself on all rows.
 
     Args:
         estimator: Unfitted; it is fitted in place.
-        make: What `maker_of` returns for the metric.
+        makes: What `maker_of` returns for each metric.
         schema: The public facts about the holdout's rows.
         features: A data frame, an array or a sparse matrix, shape (rows, features).
         labels: Labels of the rows, of shape (rows,).
@@ -189,7 +189,8 @@ def cross_validate(
     from sklearn.base import clone
     from sklearn.utils import _safe_indexing as taken
 
-    more, rows, found, told = dict(fit or {}), len(labels), [], []
+    more, rows = dict(fit or {}), len(labels)
+    found: list[Any] = [[] for _ in makes]
     by_row = {
         name for name, given in more.items()
         if hasattr(given, "__len__") and not isinstance(given, str | dict) and len(given) == rows
@@ -205,23 +206,26 @@ def cross_validate(
         except Exception as fault:
             note_texts(fault, features)
             raise
-        fitted = time.perf_counter()
-        query, score = model_query(make, model), math.nan
-        outputs = outputs_of(query, taken(features, outside), schema)
-        if scored or not partition:
-            score = query.score_of(outputs, np.asarray(taken(labels, outside)), schema)
-        told.append(outputs)
-        found.append((score, len(outputs), fitted - start, time.perf_counter() - fitted))
+        fit_seconds = time.perf_counter() - start
+        for make, folds in zip(makes, found, strict=True):
+            start = time.perf_counter()
+            query, score = model_query(make, model), math.nan
+            outputs = outputs_of(query, taken(features, outside), schema)
+            if scored or not partition:
+                score = query.score_of(outputs, np.asarray(taken(labels, outside)), schema)
+            folds.append((outputs, score, len(outputs), fit_seconds, time.perf_counter() - start))
     start = time.perf_counter()
     estimator.fit(features, labels, **more)
-    refit_seconds = time.perf_counter() - start
-    scores, sizes, fits, scorings = zip(*found, strict=True)
-    out_of_fold = None
-    if partition:
-        said = np.concatenate(told)
-        out_of_fold = np.empty_like(said)
-        out_of_fold[places] = said
-    return CrossValidated(estimator, out_of_fold, scores, sizes, fits, scorings, refit_seconds)
+    refit_seconds, validated = time.perf_counter() - start, []
+    for folds in found:
+        told, scores, sizes, fits, scorings = zip(*folds, strict=True)
+        out_of_fold = None
+        if partition:
+            said = np.concatenate(told)
+            out_of_fold = np.empty_like(said)
+            out_of_fold[places] = said
+        validated.append(CrossValidated(estimator, out_of_fold, scores, sizes, fits, scorings, refit_seconds))
+    return validated
 
 
 def open_rows(compiler: CompileContext, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
@@ -311,20 +315,20 @@ class SliceAnswers(Display, Mapping[tuple[Any, ...], Answer]):
 
 
 def evaluation(
-    compiler: CompileContext, estimator: Any, metric: Any, terms: Mapping[str, Any], *, sliced: bool
-) -> tuple[Any, float | None]:
-    """Fit an estimator, and return the query for its metric with a guess, or None if the query has its own guess.
+    compiler: CompileContext, estimator: Any, metrics: Sequence[Any], terms: Mapping[str, Any], *, sliced: bool
+) -> list[tuple[Any, float | None]]:
+    """Fit an estimator, and return the query for each metric with a guess, or None if the query has its own guess.
 
     Args:
         compiler: The compiler of the holdout.
         estimator: The estimator, which is fitted in place.
-        metric: The metric, in a form that `maker_of` takes.
+        metrics: The metrics, each in a form that `maker_of` takes. Several metrics are given by their names.
         terms: Keywords: ``cv``, as for `splits_of`; ``features``, as for `open_rows`; and ``fit``, more arguments of
             the estimator's ``fit``, as for `cross_validate`.
         sliced: True if the query is asked about slices, so that the guess needs one prediction for each training row.
     """
     require_sklearn("evaluating an estimator")
-    make = maker_of(metric)
+    makes = [maker_of(metric) for metric in metrics]
     rows, labels = open_rows(compiler, _features_of(estimator, compiler.schema, terms["features"]))
     fit = {} if terms["fit"] is None else terms["fit"]
     if not isinstance(fit, Mapping) or not all(isinstance(name, str) for name in fit):
@@ -332,30 +336,35 @@ def evaluation(
             f"fit is {brief(fit)}. Pass arguments of the estimator's fit by name, as in "
             "fit={'sample_weight': weights}."
         )
-    query, guess = model_query(make, estimator), None
+    queries = [model_query(make, estimator) for make in makes]
     if not hasattr(estimator, "fit"):
         raise QueryRejected(
             f"{type(estimator).__name__} has no method fit, and an evaluation fits its model on the training rows. Ask "
             "about a model as it is with ask(eh.metric('accuracy', model))."
         )
-    if isinstance(query, MetricQuery):
-        query.check_labels(compiler.schema)  # before the estimator is fitted
-    if isinstance(query, StatisticalQuery):
-        estimator.fit(rows, labels, **fit)
-        return model_query(make, estimator), None
+    for query in queries:
+        if isinstance(query, MetricQuery):
+            query.check_labels(compiler.schema)  # before the estimator is fitted
+        if isinstance(query, StatisticalQuery):
+            estimator.fit(rows, labels, **fit)
+            return [(model_query(makes[0], estimator), None)]
     column, training = compiler.mechanism.dependence.unit_column, compiler.training
     groups = None if column is None or training is None else training.table((column,))[column]
     splits = splits_of(terms["cv"], estimator, rows, labels, groups=groups)
-    found = cross_validate(estimator, make, compiler.schema, rows, labels, splits, fit=fit, scored=False)
-    query, guess = model_query(make, estimator, found.outputs), None if found.outputs is not None else found.score
-    if compiler.is_declared(plain := model_query(make, estimator)):
-        return plain, None
-    if sliced and guess is not None:
-        raise QueryRejected(
-            "The folds cv do not leave out each training row once, so they give no guess for a slice or a comparison. "
-            "Pass a number of folds, or a splitter such as KFold."
-        )
-    return query, guess
+    validated = cross_validate(estimator, makes, compiler.schema, rows, labels, splits, fit=fit, scored=False)
+    found: list[tuple[Any, float | None]] = []
+    for make, each in zip(makes, validated, strict=True):
+        if compiler.is_declared(plain := model_query(make, estimator)):
+            found.append((plain, None))
+            continue
+        if sliced and each.outputs is None:
+            raise QueryRejected(
+                "The folds cv do not leave out each training row once, so they give no guess for a slice or a "
+                "comparison. Pass a number of folds, or a splitter such as KFold."
+            )
+        guess = each.score if each.outputs is None else None
+        found.append((model_query(make, estimator, each.outputs), guess))
+    return found
 
 
 def _features_of(estimator: Any, schema: Schema, features: Sequence[str] | None) -> Sequence[str] | None:
@@ -394,7 +403,7 @@ def comparison(
         asked.append(each)
     queries: list[Any] = [
         each if isinstance(each, Query)
-        else evaluation(compiler, each, metric, terms, sliced=True)[0]
+        else evaluation(compiler, each, [metric], terms, sliced=True)[0][0]
         for each in asked
     ]  # fmt: skip
     found: DifferenceQuery | MetricQuery = difference(*queries)
