@@ -115,13 +115,13 @@ class Measure:
     def clips(self, rows: Judged | None, labels: Floats | None, setting: Setting) -> list[Clip]:
         """Return notes about ranges at which labels, predictions or losses are clipped, with shares of rows outside.
 
+        Only metrics with the setting ``clip`` have such notes.
+
         Args:
             rows: Training rows with predictions; None if their predictions are not known.
             labels: Labels of training rows, for the case that their predictions are not known.
             setting: The ranges at which numbers are clipped.
         """
-        if "clip" not in self.metric.settings:
-            return []
 
         def share(beyond: Callable[[Judged], Any]) -> float | None:
             with np.errstate(divide="ignore", invalid="ignore"):
