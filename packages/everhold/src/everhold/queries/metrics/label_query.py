@@ -43,7 +43,7 @@ from everhold.values.base import (
     Table,
     same_length,
 )
-from everhold.values.expressions import ColumnKind, RowValue
+from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
