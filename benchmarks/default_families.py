@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.mechanisms.declared import answer_declared
-from everhold.mechanisms.described import Description
-from everhold.mechanisms.records import Evaluations
+from everhold.mechanisms.records import Description, Evaluations
+from everhold.mechanisms.releases import answer_declared
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 
 from everhold.mechanisms import GuessAndCheck
-from everhold.mechanisms.declared import label_nats
+from everhold.mechanisms.releases import label_nats
 
 _ROWS, _QUERIES, _AT = 20_000, 1_000, 0.5
 _BITS = 20.0 * math.log(2.0)

@@ -530,7 +530,7 @@ MUTATIONS = [
     Mutation(
         "S9",
         "labels of told members",
-        "everhold/mechanisms/declared.py",
+        "everhold/mechanisms/releases.py",
         "return state.after(asked=0, charged=0, labels=labels), replies",
         "return state.after(asked=0, charged=0, labels=0), replies",
         (_STEPS,),
@@ -538,7 +538,7 @@ MUTATIONS = [
     Mutation(
         "S9",
         "values of told members",
-        "everhold/mechanisms/declared.py",
+        "everhold/mechanisms/releases.py",
         "labels += sum(cost for _, _, cost in told) + sum(cost for _, cost in shown)",
         "labels += sum(cost for _, _, cost in told)",
         (f"{_GATES}/test_listed_queries.py::test_others_pay_for_the_value_that_is_told_of_a_member",),
@@ -546,7 +546,7 @@ MUTATIONS = [
     Mutation(
         "S9",
         "priors of told sums",
-        "everhold/mechanisms/declared.py",
+        "everhold/mechanisms/releases.py",
         "uniform = -math.log(rows + 1.0)",
         "uniform = -math.log(rows + 1.0) / 2.0",
         (_STEPS,),

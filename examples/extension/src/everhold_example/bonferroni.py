@@ -10,8 +10,7 @@ import numpy as np
 
 from everhold.guarantees.description_length import hoeffding_radius
 from everhold.mechanisms import Mechanism, Promise, Replies, Source, State, Traits
-from everhold.mechanisms.presentation import Presentation
-from everhold.mechanisms.records import Evaluations
+from everhold.mechanisms.records import Evaluations, Presentation
 from everhold.randomness import Noise
 
 __all__ = ["Bonferroni"]

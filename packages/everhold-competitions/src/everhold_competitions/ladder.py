@@ -19,7 +19,7 @@ from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits, whole
 from everhold.mechanisms.checks_guesses import with_best_grid
 from everhold.mechanisms.labels import in_millionths
-from everhold.mechanisms.presentation import Presentation
+from everhold.mechanisms.records import Presentation
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -21,7 +21,7 @@ from everhold_competitions.submission_result import is_score
 from everhold_competitions.teams import Submissions
 
 if TYPE_CHECKING:
-    from everhold.ledger.records import Numbers
+    from everhold.ledger.chain import Numbers
     from everhold_competitions.leaderboard import Ranks
     from everhold_competitions.session import CompetitionSession
     from everhold_competitions.teams import Team

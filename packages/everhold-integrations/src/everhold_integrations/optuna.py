@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from everhold.holdout import Holdout
-    from everhold.mechanisms.traits import Traits
+    from everhold.mechanisms.records import Traits
 
 __all__ = ["ATTRIBUTES", "Asked", "BestTrials", "SealedObjective", "declared_space"]
 

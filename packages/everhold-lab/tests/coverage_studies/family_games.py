@@ -22,9 +22,9 @@ from quantile_games import quantile_course
 from table_games import marks_miss, table_course
 
 from everhold.guarantees.description_length import ChoiceLevels
-from everhold.mechanisms.declared import label_nats
 from everhold.mechanisms.forced_labels import order_nats, steps_nats
 from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms.releases import label_nats
 
 BETA = 0.2
 _MEMBERS, _CANDIDATES, _ROUNDS, _TOLD = 1_000, 20, 20, 200

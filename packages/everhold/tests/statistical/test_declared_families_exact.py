@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.mechanisms.declared import answer_declared, label_nats, widest_declared
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.records import Evaluations
+from everhold.mechanisms.releases import answer_declared, label_nats, widest_declared
 from everhold.randomness import SeededNoise
 
 ROWS, MEMBERS, CONFIDENCE = 40, 25, 0.9

@@ -8,10 +8,9 @@ from scipy.special import gammaln
 from test_declared_families_exact import chance_of_a_miss, told
 
 from everhold.guarantees.description_length import QueryTree
-from everhold.mechanisms.described import Description
-from everhold.mechanisms.full_release import cell_nats, release_all
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.mechanisms.records import Evaluations
+from everhold.mechanisms.records import Description, Evaluations
+from everhold.mechanisms.releases import cell_nats, release_all
 from everhold.randomness import SeededNoise
 
 ROWS, TEXTS, CONFIDENCE = 40, 25, 0.9

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from everhold.ledger.records import EntryDraft, Outcome
+from everhold.ledger.chain import EntryDraft, Outcome
 
 KEY = b"steward's key of thirty-two byte"
 SECRET = 987_654_321

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, Traits, usable_scales
-from everhold.mechanisms.presentation import Presentation
+from everhold.mechanisms.records import Presentation
 from everhold_privacy.curves import GaussianCurve, PureCurve
 from everhold_privacy.guarantees import (
     TransferBound,

@@ -13,7 +13,7 @@ from everhold.errors import DependenceError
 from everhold.guarantees.description_length import hoeffding_radius
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, Traits
-from everhold.mechanisms.presentation import Presentation
+from everhold.mechanisms.records import Presentation
 
 if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure

@@ -13,7 +13,7 @@ import scipy
 
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Quote, Replies, Source, State, Traits
-from everhold.mechanisms.presentation import Presentation
+from everhold.mechanisms.records import Presentation
 from everhold_privacy.curves import ZeroConcentratedCurve
 from everhold_privacy.guarantees import gaussian_exceedance, gaussian_norm_allowance
 from everhold_privacy.mechanisms.additive import GaussianNoise

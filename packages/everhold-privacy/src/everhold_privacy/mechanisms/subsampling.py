@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from everhold.dependence import Independent
 from everhold.errors import DependenceError
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, Traits, whole
-from everhold.mechanisms.presentation import Presentation
+from everhold.mechanisms.records import Presentation
 from everhold_privacy.curves import GaussianCurve, PrivacyCurve
 from everhold_privacy.curves import whole as whole_number
 from everhold_privacy.guarantees import gaussian_exceedance

@@ -24,7 +24,7 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import DECLARATION, LONGEST_FAMILY, Accounts, Declaration, Declarations
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import has_public_levels, those_with
-from everhold.mechanisms.declared import SHARE, widest_declared
+from everhold.mechanisms.releases import SHARE, widest_declared
 from everhold.queries.interval_planner import MemberLevels, RecordedPool
 from everhold.queries.query import MOST_SHOWN, digest
 from everhold.queries.query_compiler import QueryCompiler

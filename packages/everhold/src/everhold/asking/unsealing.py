@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Entry, HoldoutRecord, Ledger, LedgerStore
-    from everhold.ledger.records import Numbers
+    from everhold.ledger.chain import Numbers
 
 
 def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None) -> Unsealed:

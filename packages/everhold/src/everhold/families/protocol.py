@@ -41,7 +41,7 @@ from everhold.families.base import MOST_SHARE, Family, PlannedFamily, share_of
 from everhold.families.listed import ListedFamily, listed
 from everhold.families.subgroups import SubgroupFamily, subgroups
 from everhold.families.texts import TextFamily, texts
-from everhold.mechanisms.declared import SHARE
+from everhold.mechanisms.releases import SHARE
 from everhold.queries import DETAILS, KINDS, Form
 from everhold.queries.makers import SCALARS, mean, plain, spelled
 from everhold.queries.means.mean import in_one_line, name_of

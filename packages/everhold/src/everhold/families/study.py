@@ -18,7 +18,7 @@ from everhold.families.protocol import Protocol, checked_share, protocol_from
 from everhold.families.protocol import protocol as read_protocol
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms import GuessAndCheck, PublicLevels
-from everhold.mechanisms.declared import label_nats
+from everhold.mechanisms.releases import label_nats
 from everhold.planning import Plan
 from everhold.planning import plan as plan_mechanisms
 from everhold.planning.request import USUAL_TERMS, USUAL_VALUE, PlanTerms, StudyTerms

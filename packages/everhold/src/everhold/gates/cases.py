@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.records import Opened
     from everhold.ledger import Head
-    from everhold.ledger.records import Numbers
+    from everhold.ledger.chain import Numbers
     from everhold.mechanisms import State
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from everhold.gates.records import Opened
     from everhold.gates.results import CaseMetric, CaseSuite
     from everhold.guarantees.intervals.claims import GateClaim, UnitValues
-    from everhold.ledger.records import Numbers
+    from everhold.ledger.chain import Numbers
 
 EARLY_PART = 0.75
 """Part of the level of an open challenge that draws with replacement; the rest is for all runs at the end."""

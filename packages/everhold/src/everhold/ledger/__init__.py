@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from everhold.ledger.acts import Head
+from everhold.ledger.chain import Committed, Entry, EntryDraft, HoldoutRecord, Outcome
 from everhold.ledger.ledger import Ledger
-from everhold.ledger.records import Committed, Entry, EntryDraft, HoldoutRecord, Outcome
 from everhold.ledger.store import LedgerStore
 
 if TYPE_CHECKING:

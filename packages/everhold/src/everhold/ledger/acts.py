@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
 
 from everhold.display import Display
 from everhold.errors import IntegrityError
-from everhold.ledger.chain import canonical
+from everhold.ledger.chain import canonical, is_act
 from everhold.ledger.extension import LedgerExtension, extension_of_key, extension_of_source
-from everhold.ledger.records import is_act
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

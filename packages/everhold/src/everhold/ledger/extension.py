@@ -23,7 +23,7 @@ from everhold.extensions import Registry
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from everhold.ledger.records import HoldoutRecord
+    from everhold.ledger.chain import HoldoutRecord
 
 
 @runtime_checkable

@@ -26,10 +26,21 @@ from sqlalchemy.sql.functions import GenericFunction
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError, Unavailable
 from everhold.ledger.acts import Head
-from everhold.ledger.chain import HASHED, EntryIndex, HashedEntry, canonical, entry_hash, seal_of
+from everhold.ledger.chain import (
+    HASHED,
+    Committed,
+    Entry,
+    EntryDraft,
+    EntryIndex,
+    HashedEntry,
+    Numbers,
+    Outcome,
+    canonical,
+    entry_hash,
+    seal_of,
+)
 from everhold.ledger.database import database_errors, queries_in_order
 from everhold.ledger.head_file import RECOVER, Reached
-from everhold.ledger.records import Committed, Entry, EntryDraft, Numbers, Outcome
 from everhold.ledger.schema import entries, head
 
 if TYPE_CHECKING:

@@ -10,30 +10,31 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import sqlalchemy as sa
 from sqlalchemy import bindparam, insert, select
 
 from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
 from everhold.ledger.acts import Head
 from everhold.ledger.address import connected
-from everhold.ledger.chain import canonical, holdout_hash, seal_of
+from everhold.ledger.chain import HoldoutRecord, canonical, holdout_hash, seal_of
 from everhold.ledger.database import database_errors, queries_in_order
 from everhold.ledger.head_file import Reached
 from everhold.ledger.ledger import Ledger, find_head
-from everhold.ledger.records import HoldoutRecord
-from everhold.ledger.schema import entries, head, holdouts
+from everhold.ledger.schema import VERSION_TABLE, entries, head, holdouts
 from everhold.progress import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
     from sqlalchemy import Connection
 
+    from everhold.ledger.chain import Committed, Entry, EntryDraft
     from everhold.ledger.database import LedgerDatabase
     from everhold.ledger.head_file import HeadFile
     from everhold.ledger.ledger import Step
-    from everhold.ledger.records import Committed, Entry, EntryDraft
+
 
 _NAMES = select(holdouts.c.name)
 _HOLDOUT = select(holdouts).where(holdouts.c.name == bindparam("name"))
@@ -42,7 +43,7 @@ _ALL_ENTRIES = select(entries).where(_OF_HOLDOUT).order_by(entries.c.sequence)
 _LATER_ENTRIES = _ALL_ENTRIES.where(entries.c.sequence > bindparam("after"))
 _ENTRY = select(entries).where(_OF_HOLDOUT, entries.c.sequence == bindparam("sequence"))
 _FIELDS = tuple(entries.c.keys())
-_AT_ONCE = 1_000  # entries that are fetched together
+_AT_ONCE = 1_000  # rows that are fetched together
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,3 +356,69 @@ def charged_entries(ledger: Ledger) -> list[Entry]:
             "that were charged. Run 'everhold ledger verify' and restore a backup."
         )
     return found[::-1]
+
+
+# Copies of all tables of a ledger to another database.
+
+
+def own_tables(database: LedgerDatabase) -> set[str]:
+    """Return the names of all tables of a ledger database, without the table of the schema version."""
+    with database.transaction() as connection, database_errors():
+        return {*sa.inspect(connection).get_table_names()} - {VERSION_TABLE}
+
+
+def count_rows(database: LedgerDatabase, name: str) -> int:
+    """Return the number of rows of a table, or 0 if the table does not exist."""
+    with database.transaction() as connection, database_errors():
+        if not sa.inspect(connection).has_table(name):
+            return 0
+        return int(connection.execute(sa.select(sa.func.count()).select_from(sa.table(name))).scalar_one())
+
+
+def copy_tables(
+    source: LedgerDatabase, target: LedgerDatabase, names: Collection[str], *, then: Callable[[], object] = lambda: None
+) -> None:
+    """Copy tables into empty tables of another database. The source is read in one transaction and not blocked.
+
+    Args:
+        source: Database to copy from.
+        target: Database to copy to. Its tables must exist and be empty.
+        names: Names of the tables.
+        then: Function that is called before the copy is committed. If it raises an error, nothing is copied.
+
+    Raises:
+        HoldoutRejected: If the target holds anything already.
+        IntegrityError: If the source has other tables than these.
+    """
+    with source.transaction() as reading, target.transaction(writing=True) as writing:
+        with database_errors():
+            found, made = sa.MetaData(), sa.MetaData()
+            found.reflect(reading, only=lambda name, _: name in names)
+            made.reflect(writing, only=lambda name, _: name in names)
+            _check_same(found, made)
+            for table in made.sorted_tables:
+                if writing.execute(sa.select(sa.literal(1)).select_from(table).limit(1)).first() is not None:
+                    raise HoldoutRejected("The storage is not empty. Pass an address without holdouts and users.")
+            for table in made.sorted_tables:
+                source_table = found.tables[table.name]
+                columns = [source_table.columns[name] for name in table.columns.keys()]  # noqa: SIM118  # no mapping
+                rows = reading.execute(sa.select(*columns).execution_options(yield_per=_AT_ONCE))
+                for part in rows.mappings().partitions():
+                    writing.execute(sa.insert(table), [dict(row) for row in part])
+                if writing.dialect.name != "postgresql":
+                    continue
+                # Let numbers that the database gives to new rows begin after those that were copied
+                for column in (each for each in table.primary_key if isinstance(each.type, sa.Integer)):
+                    counter = sa.func.pg_get_serial_sequence(table.name, column.name)
+                    last = sa.select(sa.func.max(column)).scalar_subquery()
+                    moved = sa.select(sa.func.setval(counter, last)).where(counter.is_not(None), last.is_not(None))
+                    writing.execute(moved)
+        then()
+
+
+def _check_same(found: sa.MetaData, made: sa.MetaData) -> None:
+    for name, table in made.tables.items():
+        if name not in found.tables or {*table.columns.keys()} != {*found.tables[name].columns.keys()}:
+            raise IntegrityError(
+                "The tables are not those of a ledger of this version of everhold. Use the version that wrote them."
+            )

@@ -21,9 +21,17 @@ from everhold.errors import DependenceError
 from everhold.guarantees.intervals.base import Procedure
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, OfMeans
 from everhold.mechanisms.accounting import Accounting
-from everhold.mechanisms.presentation import Presentation
-from everhold.mechanisms.records import REFUSED, Evaluations, Promise, Quote, Replies, Source, State
-from everhold.mechanisms.traits import Traits
+from everhold.mechanisms.records import (
+    REFUSED,
+    Evaluations,
+    Presentation,
+    Promise,
+    Quote,
+    Replies,
+    Source,
+    State,
+    Traits,
+)
 from everhold.randomness import LARGEST_SCALE
 from everhold.values.evaluation import UNIT
 
@@ -310,7 +318,9 @@ class Mechanism(ABC):
         Each end has the shape (queries,). Procedures that need more than the mean are replaced by `procedure`.
         """
         lows, highs = np.empty(len(low)), np.empty(len(high))
-        for procedure, places in alike([_of_means(self.in_force(each)) for each in procedures]):
+        for procedure, places in alike([self.in_force(each) for each in procedures]):
+            if not isinstance(procedure, OfMeans):
+                raise TypeError(f"The intervals of {procedure.name} do not depend on the mean alone.")
             lows[places], highs[places] = procedure.span(low[places], high[places], np.asarray(nats)[places])
         return lows - self.rounding, highs + self.rounding
 
@@ -345,12 +355,6 @@ def alike(procedures: Sequence[AnyProcedure]) -> Iterator[tuple[AnyProcedure, ND
     for place, procedure in enumerate(procedures):
         places.setdefault(procedure, []).append(place)
     yield from ((procedure, np.array(where)) for procedure, where in places.items())
-
-
-def _of_means(procedure: Procedure) -> OfMeans:
-    if isinstance(procedure, OfMeans):
-        return procedure
-    raise TypeError(f"The intervals of {procedure.name} do not depend on the mean alone.")
 
 
 def finest_unit(rows: int) -> int:

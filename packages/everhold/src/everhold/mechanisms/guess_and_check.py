@@ -13,10 +13,9 @@ from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import Promise, Replies, Source, State, Traits, alike
 from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_surprises, with_best_grid
-from everhold.mechanisms.described import MOST_TEXT_BITS, all_narrower
 from everhold.mechanisms.labels import CHEAPEST, DEAREST, Offsets, failing_rows_cost, in_millionths, likeliest_sealed
-from everhold.mechanisms.presentation import Presentation
 from everhold.mechanisms.public_levels import MOST_AT_ONCE, PublicLevels
+from everhold.mechanisms.records import MOST_TEXT_BITS, Presentation, all_narrower
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +76,13 @@ class GuessAccounting(Accounting[PublicLevels]):
 
         `failing` says whether the next query may also be a surprise about its share of failing rows (S16).
         """
-        surprises, labels = np.array([0, 1]), np.array([0, self._label_of(procedures, failing=failing)])
+        label = 0  # of a challenge, as a promotion tells no interval
+        if procedures is not None:
+            in_force = [self.mechanism.in_force(each) for each in procedures]
+            of_means = bool(in_force) and all(isinstance(each, OfMeans) for each in in_force)
+            label = self.mechanism.cells.cost if of_means else self._dearest_of_one
+            label += self.dearest_label - self._dearest_of_one if failing else 0
+        surprises, labels = np.array([0, 1]), np.array([0, label])
         nats = self.mechanism.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)
         return bool(np.all(self.mechanism.margin.answers(nats)))
 
@@ -116,18 +121,6 @@ class GuessAccounting(Accounting[PublicLevels]):
     @property
     def _dearest_of_one(self) -> int:
         return in_millionths(max(math.log(self.mechanism.grid), DEAREST))
-
-    def _label_of(self, procedures: Sequence[Procedure] | None, *, failing: bool) -> int:
-        """Return the largest cost of a label for these procedures, in millionths of a nat; 0 for a challenge.
-
-        `failing` says whether to add the cost of the share of failing rows (S16).
-        """
-        if procedures is None:  # a promotion tells no interval
-            return 0
-        in_force = [self.mechanism.in_force(each) for each in procedures]
-        of_means = bool(in_force) and all(isinstance(each, OfMeans) for each in in_force)
-        own = self.mechanism.cells.cost if of_means else self._dearest_of_one
-        return own + (self.dearest_label - self._dearest_of_one if failing else 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,8 +316,11 @@ class BatchStep:
         )  # fmt: skip
         run.sealed[:, 0] = run.totals / mechanism.steps
         told, rounding = not queries.silent, mechanism.rounding
-        if queries.margins is not None:
-            run._evaluate_challenges(queries.margins)
+        if queries.margins is not None:  # a challenger wins if the lower limit of its gain reaches the margin
+            for place, margin in enumerate(queries.margins.tolist()):
+                least, _ = procedures[place].interval(run._summary(place), float(nats[place]) - math.log(2.0))
+                run.sealed[place, 1:] = least - rounding, 1.0
+                run.surprise[place] = told and bool(run.sealed[place, 1] >= margin)
             return run
         for procedure, places in alike(procedures):
             if isinstance(procedure, OfMeans):
@@ -353,14 +349,6 @@ class BatchStep:
         )
         run.surprise[having] |= shares.surprise
         return replace(run, failing=shares, with_failing=having)
-
-    def _evaluate_challenges(self, margins: NDArray[np.float64]) -> None:
-        """Decide challenges: the challenger wins if the lower limit of its gain reaches the margin."""
-        for place in range(len(margins)):
-            low, _ = self.procedures[place].interval(self._summary(place), float(self.nats[place]) - math.log(2.0))
-            self.sealed[place, 1:] = low - self.mechanism.rounding, 1.0
-            better = bool(self.sealed[place, 1] >= margins[place])
-            self.surprise[place] = better and not self.queries.silent
 
     def _guess(self, place: int) -> float:
         return float(self.queries.guesses[place]) / self.mechanism.steps

@@ -18,9 +18,8 @@ from everhold.guarantees.intervals.in_order import betting_on
 from everhold.guarantees.intervals.means import BoundedDifferences, ClopperPearson, Hoeffding, OfMeans
 from everhold.mechanisms.base import whole
 from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack
-from everhold.mechanisms.described import USUAL_TEXT_BITS, Description, check_text_bits, narrower
 from everhold.mechanisms.labels import ArcsineCells, Offsets, likeliest_in, widest_released
-from everhold.mechanisms.records import REFUSED, Quote
+from everhold.mechanisms.records import REFUSED, USUAL_TEXT_BITS, Description, Quote, check_text_bits, narrower
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,13 +1,14 @@
-"""Plain records of mechanisms: state, replies, promises and quotes, and the evaluations that are answered."""
+"""Plain records of mechanisms: traits, texts, state, replies, promises and quotes, and evaluated queries."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from everhold.arguments import as_whole, brief
 from everhold.display import Display, html_record, html_sentences
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.values.evaluation import UNIT
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.described import Description
 
 
 class Source(IntEnum):
@@ -264,3 +264,151 @@ class Evaluations:
             procedures=[procedure for query in queries for procedure in query.procedures or ()],
             seen=[seen for query in queries for seen in query.seen or ()],
         )
+
+
+# Error probabilities of expressions by the length of their text, if larger than by their place in the tree (S10).
+#
+# An expression takes a place of the tree like any other query. Its interval has the level of the place or that of its
+# description. Public facts decide which. Levels of descriptions are no part of the weights of the tree.
+
+
+TEXT_BITS = 100
+"""Longest text, in bits, that a holdout checks at the level of its description, unless its mechanism was handed in."""
+
+MOST_TEXT_BITS = 1_000
+
+USUAL_TEXT_BITS = 20
+"""Such as ``delay > 15``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Level and interval procedure that a query has because of its description, not of its place in the order.
+
+    Attributes:
+        nats: ln(1 / level).
+        procedure: Interval procedure; it follows from the query, the schema and the training rows.
+    """
+
+    nats: float
+    procedure: Procedure
+
+
+def narrower(procedure: Procedure, nats: float, described: Description | None) -> tuple[Procedure, float]:
+    """Return the query's procedure and ln(1 / level), or those of its description if the level is larger."""
+    if described is None or described.nats >= nats:
+        return procedure, nats
+    return described.procedure, described.nats
+
+
+def all_narrower(
+    procedures: Sequence[Procedure], nats: NDArray[np.float64], described: Sequence[Description | None]
+) -> tuple[list[Procedure], NDArray[np.float64]]:
+    """Return `narrower` for each query of a step.
+
+    Args:
+        procedures: Procedures of the queries by their places in the order.
+        nats: ln(1 / level) of the places, shape (queries,).
+        described: Description of each query or None; it may be longer than the step.
+    """
+    chosen = [narrower(*each) for each in zip(procedures, nats.tolist(), described, strict=False)]
+    return [procedure for procedure, _ in chosen], np.array([level for _, level in chosen])
+
+
+def check_text_bits(bits: int) -> None:
+    """Raise ValueError unless ``bits`` is a whole number from 0 to `MOST_TEXT_BITS`."""
+    if not 0 <= (-1 if (whole := as_whole(bits)) is None else whole) <= MOST_TEXT_BITS:
+        raise ValueError(f"text_bits is {brief(bits)}. Pass a whole number of bits from 0 to {MOST_TEXT_BITS}.")
+
+
+# A kind of mechanism: the queries and rows it takes, how it answers and charges, and its texts.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """Facts about a kind of mechanism, the same for all parameters, for compiler, planner and certificate.
+
+    Attributes:
+        needs_guess: Whether every query must come with a guess.
+        adaptive: Whether queries may depend on earlier answers.
+        one_sided: Whether some answers bound the population's value from one side only.
+        one_law: Whether it answers from parts of the rows, so that all rows have to be of one law.
+        independent_rows: Whether it takes independent rows only.
+        adds_noise: Whether answers are noisy.
+        unsealable: Whether every query has an interval of its own, which can be told when the study is over (S8).
+        only_silent: Whether it takes silent queries only, so that no plan for answers has a line for it.
+        leakage: Its statement is S1, which looks at what answers tell about a row and not at the rows' concentration.
+            It is the function that says how much, as ``"module:function"``, of the model, loss, delta and rows.
+        sources: Sources of its answers, as the ledger names them.
+        charged_in: Unit of its charges, such as surprises.
+        most_charged: The most that one new query costs, at the planned price.
+        sells_tolerances: Whether it is a `everhold.queries.query.SellsTolerances`.
+        statistics: "package.module:function" that prepares a statistic of all rows with a price; empty for none.
+        beyond_the_plan: Whether it may answer more queries than planned.
+        public_levels: Every query has a level that public facts decide (S8), and no answer draws noise; it is a
+            `everhold.mechanisms.public_levels.PublicLevels`.
+        batch_is_one_step: A batch is answered at the levels of its start (S9).
+    """
+
+    needs_guess: bool = False
+    adaptive: bool = True
+    one_sided: bool = False
+    one_law: bool = False
+    independent_rows: bool = False
+    adds_noise: bool = True
+    unsealable: bool = False
+    only_silent: bool = False
+    leakage: str = ""
+    sources: tuple[str, ...] = ("holdout",)
+    charged_in: Literal["answers", "surprises", "credits"] = "answers"
+    most_charged: int = 1
+    sells_tolerances: bool = False
+    statistics: str = ""
+    beyond_the_plan: bool = False
+    public_levels: bool = False
+    batch_is_one_step: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presentation:
+    """Texts and colour of a mechanism. No answer depends on them.
+
+    A certificate signs these sentences, so a change of one is a new version of the mechanism.
+
+    Attributes:
+        page: Page of docs/theory that proves its promise.
+        colour: Colour in charts, after Okabe and Ito, distinct for people with colour blindness.
+        explanation: Sentences that say how answers are made.
+        endless: Last sentences of the explanation for a holdout that goes on when the budget is used up. If empty,
+            `ends` is used.
+        ends: Last sentences of the explanation for a holdout that stops when the budget is used up.
+        theorem: Sentences that say why the answers are true.
+        sentence: The promise, with placeholders for numbers of the certificate.
+        no_privacy: Reason why nothing is promised about single rows, for mechanisms that promise nothing about them.
+        left: What a reader has to know about the remaining budget.
+        left_endless: What a reader has to know about the remaining budget of a holdout that goes on when the budget is
+            used up.
+        note: Note beside the mechanism's line in a plan.
+        legend: Note beside the mechanism's name in a chart.
+    """
+
+    page: str
+    colour: str
+    explanation: str
+    endless: str = ""
+    ends: str = ""
+    theorem: str
+    sentence: str = "Until {budget} {are} used up, every answer is {reach}, all of them at once, {holds}."
+    no_privacy: str = "the noise is too small for any"
+    left: str = ""
+    left_endless: str = ""
+    note: str = ""
+    legend: str = ""
+
+    def explained(self, *, endless: bool) -> str:
+        """Return the explanation followed by what happens at the end of the budget.
+
+        Args:
+            endless: Whether the holdout goes on when the budget is used up.
+        """
+        return f"{self.explanation} {self.endless if endless else self.ends}".strip()

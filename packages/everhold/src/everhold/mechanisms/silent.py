@@ -14,8 +14,8 @@ from everhold.guarantees.description_length import hoeffding_radius
 from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding
 from everhold.mechanisms.accounting import Accounting, NothingCharged
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits
-from everhold.mechanisms.presentation import Presentation
 from everhold.mechanisms.public_levels import bets_on_groups
+from everhold.mechanisms.records import Presentation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,7 +17,7 @@ from everhold.errors import (
 )
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, Silent, has_public_levels
 from everhold.mechanisms.checks_guesses import planned_surprises
-from everhold.mechanisms.declared import SHARE
+from everhold.mechanisms.releases import SHARE
 from everhold.planning.inverse import rows_needed_by
 from everhold.planning.request import USUAL_VALUE, PlanRequest, best_mechanism, tuned_for, tuned_mechanism
 from everhold.planning.widths import (

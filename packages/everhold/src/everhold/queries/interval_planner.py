@@ -26,8 +26,7 @@ from everhold.guarantees.intervals.betting import Betting
 from everhold.guarantees.intervals.in_order import at_all_sizes, groups_at_all_sizes
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms import has_public_levels
-from everhold.mechanisms.described import Description
-from everhold.mechanisms.records import Evaluations
+from everhold.mechanisms.records import Description, Evaluations
 from everhold.queries.procedures import TrainingEvaluator, needs_of, paying, procedure_for
 from everhold.sealing.configuration import FAMILIES_GROW, LARGEST_GROUP
 from everhold.values.base import BoundQuery, Schema

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
 from everhold.ledger import LedgerStore
 from everhold.ledger.acts import Accounts
-from everhold.ledger.copying import copy_tables, count_rows, own_tables
 from everhold.ledger.head_file import HEAD_FILE, HeadFile
+from everhold.ledger.store import copy_tables, count_rows, own_tables
 from everhold.ledger.verification import verify
 from everhold.private_files import create_private, in_use, move_durably
 from everhold.progress import progress

@@ -143,7 +143,7 @@ def test_the_registered_answer_is_the_one_that_everything_gives(tmp_path):
 
 
 def test_others_pay_for_the_value_that_is_told_of_a_member(tmp_path, monkeypatch):
-    monkeypatch.setattr("everhold.mechanisms.declared.told_value", lambda value, low, high: (value, 10**9))
+    monkeypatch.setattr("everhold.mechanisms.releases.told_value", lambda value, low, high: (value, 10**9))
     model = Model()
     with create(tmp_path, eh.listed([eh.auc(model)])) as holdout:
         holdout.ask(eh.auc(model))

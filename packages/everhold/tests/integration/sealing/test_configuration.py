@@ -22,7 +22,7 @@ from everhold import (
     VacuousGuaranteeWarning,
 )
 from everhold.mechanisms import GuessAndCheck, base
-from everhold.mechanisms.described import TEXT_BITS
+from everhold.mechanisms.records import TEXT_BITS
 from everhold.planning import PlanRequest, best_mechanism
 from everhold.sealing.configuration import mechanism_from
 

@@ -7,10 +7,10 @@ import pytest
 
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck, Source, State
-from everhold.mechanisms.declared import answer_declared, label_nats
 from everhold.mechanisms.guess_and_check import BatchStep
 from everhold.mechanisms.labels import in_millionths
 from everhold.mechanisms.records import Evaluations
+from everhold.mechanisms.releases import answer_declared, label_nats
 from everhold.mechanisms.suffixes import Suffix, since, tree_of
 
 MECHANISM = GuessAndCheck.tuned(rows=1_000, queries=20, surprises=3, text_bits=100)

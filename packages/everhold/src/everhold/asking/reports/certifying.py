@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from everhold.asking.session import HoldoutSession
     from everhold.certificate import Certificate, Timestamper
     from everhold.ledger import Entry
-    from everhold.ledger.records import Numbers
+    from everhold.ledger.chain import Numbers
 
     Names = Callable[[Sequence[Entry]], Mapping[str, str]]
 

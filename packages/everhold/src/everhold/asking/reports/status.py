@@ -259,7 +259,7 @@ def _declared(
 ) -> list[dict[str, Any]]:
     """Return the widths of members of declared families, which never change, and of a declared text."""
     from everhold.families.texts import BoundTexts
-    from everhold.mechanisms.declared import widest_declared
+    from everhold.mechanisms.releases import widest_declared
 
     def within(nats: float) -> float:
         return widest_declared(mechanism, _procedure_of_shares(executor, mechanism, nats), nats)[0]

@@ -208,11 +208,11 @@ class Means(QueryPlan[Result]):
         some = every if rows == [*range(len(means))] else every.some(rows)
         if self.is_free:
             nats = np.array([means[row].declared for row in rows])
-            from everhold.mechanisms.declared import answer_declared
+            from everhold.mechanisms.releases import answer_declared
 
             state, replies = answer_declared(self.mechanism, state, some, nats)
         elif self.full_release and has_public_levels(self.mechanism):
-            from everhold.mechanisms.full_release import release_all
+            from everhold.mechanisms.releases import release_all
 
             state, replies = release_all(self.mechanism, state, some)
         else:
@@ -240,7 +240,7 @@ class Means(QueryPlan[Result]):
     def price(self, mean: Prepared, state: State) -> Quote:
         """Return the price of one mean, in units of a mean over [0, 1]."""
         if self.is_free and mean.procedure is not None:
-            from everhold.mechanisms.declared import widest_declared
+            from everhold.mechanisms.releases import widest_declared
 
             at = mean.guess / self.mechanism.steps if mean.guess >= 0 else 0.5
             within, most = widest_declared(self.mechanism, mean.procedure, mean.declared, at=at)
