@@ -69,7 +69,15 @@ def allot(executor: QueryExecutor, analyst: str, *, queries: int, charges: int |
         accounts = Accounts.from_state(data)
         if accounts.closed:
             raise QueryRejected(CLOSED_STUDY)
-        changed = _set_limits(accounts, analyst, most, charges)
+        before = accounts.parts.get(analyst)
+        changed = before is None or (before.queries, before.charges) != (most, charges)
+        if before is None:
+            refuse_look_alikes(analyst, accounts.parts, of="analyst")
+        try:
+            if changed:
+                accounts.allot(analyst, most, charges)
+        except ValueError as fault:
+            raise QueryRejected(f"{fault}. Pass limits of at least these amounts.") from None
         none = Outcome({"value": None, "low": None, "high": None, "source": ACT}, 0)
         return accounts.into(data), [none if changed else None]
 
@@ -102,20 +110,6 @@ def _limit(what: str, value: int) -> int:
     if not 0 <= number <= MOST:
         raise ValueError(f"{what} is {brief(value)}. Pass a whole number of at least 0.")
     return number
-
-
-def _set_limits(accounts: Accounts, analyst: str, queries: int, charges: int) -> bool:
-    """Set the limits of an analyst, and return whether that changes anything."""
-    before = accounts.parts.get(analyst)
-    if before is not None and (before.queries, before.charges) == (queries, charges):
-        return False
-    if before is None:
-        refuse_look_alikes(analyst, accounts.parts, of="analyst")
-    try:
-        accounts.allot(analyst, queries, charges)
-    except ValueError as fault:
-        raise QueryRejected(f"{fault}. Pass limits of at least these amounts.") from None
-    return True
 
 
 def _warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> None:

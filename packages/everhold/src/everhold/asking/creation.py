@@ -268,7 +268,7 @@ def record_all(
         new = []
         for (name, creation), (folder, made) in zip(creations, sealed, strict=True):
             state = bound_state(made.mechanism.start(first_noise(creation.request.seed)), made.configuration)
-            head_file = partial(_head_file, folder, made.key.seal_key)
+            head_file = partial(HeadFile.of, folder, made.key.seal_key)
             new.append(NewHoldout(name, made.configuration, state, made.key.seal_key, head_file))
         store = LedgerStore.open(url)
         try:
@@ -333,10 +333,6 @@ def _differing(configuration: Mapping[str, Any], made: Mapping[str, Any]) -> lis
         elif old != new:
             found.append(name)
     return [*dict.fromkeys(found)]
-
-
-def _head_file(folder: Path, seal_key: bytes, holdout: str) -> HeadFile:
-    return HeadFile.of(folder, holdout=holdout, seal_key=seal_key)
 
 
 # Keywords of `Holdout.create` from flat settings, those of extensions included.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.ledger import Entry, HoldoutRecord, Ledger, LedgerStore
+    from everhold.ledger import Entry, HoldoutRecord, LedgerStore
     from everhold.ledger.chain import Numbers
 
 
@@ -61,7 +61,12 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
     with executor.ledger.transaction([act], alone=True) as transaction:
         accounts, entries = Accounts.from_state(transaction.state), transaction.earlier()
         if not accounts.unsealings:
-            told = _sealed_numbers(executor.ledger, entries)
+            told = list[tuple[int, Numbers]]()
+            with progress("opening envelopes", len(entries)) as line:
+                for done, entry in enumerate(entries):
+                    line(done)
+                    if (numbers := executor.ledger.sealed_of(entry.query, entry.answer)) is not None:
+                        told.append((entry.sequence, numbers))
             if not told:
                 raise QueryRejected("No answer has kept sealed numbers that could be shown. Ask queries first.")
             accounts.unseal()
@@ -85,18 +90,6 @@ def _check(executor: QueryExecutor) -> None:
         f"{why}. Only a holdout whose queries have intervals of their own, such as one "
         "with guess_and_check, can be unsealed."
     )
-
-
-def _sealed_numbers(ledger: Ledger, entries: Sequence[Entry]) -> list[tuple[int, Numbers]]:
-    """Return the stored sealed numbers of the answers, by the number of the entry."""
-    kept = []
-    with progress("opening envelopes", len(entries)) as line:
-        for done, entry in enumerate(entries):
-            line(done)
-            numbers = ledger.sealed_of(entry.query, entry.answer)
-            if numbers is not None:
-                kept.append((entry.sequence, numbers))
-    return kept
 
 
 def disclosed(entries: Sequence[Entry]) -> dict[int, Numbers]:
@@ -174,21 +167,15 @@ def affected_holdouts(executor: QueryExecutor) -> list[str]:
             f"the same rows, or most of them, are sealed as {_listed(same)}, too: with these numbers in hand nothing "
             "is promised there about any new query"
         )
-    if series := _same_series(executor):
+    order = executor.record.configuration["dependence"].get("order_by")
+    others = [] if order is None else [each for each in executor.store.records() if each.name != executor.record.name]
+    series = [other.name for other in others if other.configuration["dependence"].get("order_by") == order]
+    if series:
         said.append(
             f"{_listed(series)} may hold a block of the same series: unless unseen rows were left out "
             "between both, these numbers tell about the rows there, and nothing is promised about any new query"
         )
     return said
-
-
-def _same_series(executor: QueryExecutor) -> list[str]:
-    """Return the names of other holdouts whose rows are a series ordered by the same column."""
-    order = executor.record.configuration["dependence"].get("order_by")
-    if order is None:
-        return []
-    others = [each for each in executor.store.records() if each.name != executor.record.name]
-    return [other.name for other in others if other.configuration["dependence"].get("order_by") == order]
 
 
 def _listed(names: Sequence[str]) -> str:

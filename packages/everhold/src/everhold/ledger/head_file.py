@@ -115,7 +115,7 @@ class HeadFile:
     )  # places, once their seals are
 
     @classmethod
-    def of(cls, folder: Path, *, holdout: str, seal_key: bytes) -> HeadFile:
+    def of(cls, folder: Path, seal_key: bytes, holdout: str) -> HeadFile:
         """Return the head file in a holdout's private folder. Nothing is read or written yet."""
         return cls(folder / HEAD_FILE, holdout, hmac.digest(seal_key, b"everhold head file", "sha256"))
 

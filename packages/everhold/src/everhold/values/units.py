@@ -155,24 +155,18 @@ def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_
         read = {name: [width * (mean - 0.5) for mean in row[name]] for name in _TOLD}
         return {**row, **read, "within": None if row["within"] is None else width * row["within"]}
     if kind == "challenge":
-        return _of_gain(row, float(description.get(GAIN_WIDTH, 1.0)), unbounded=bool(description.get(GAIN_OPEN)))
+        # From gains in [0, 1] to the units of the metric, infinite at open ends
+        width, is_open = float(description.get(GAIN_WIDTH, 1.0)), bool(description.get(GAIN_OPEN))
+        shown = dict(row)
+        for names in (_TOLD, _SEALED):
+            gains = [None if row.get(name) is None else width * row[name] for name in names]
+            told = with_open_ends(*gains, least=-width, most=width, unbounded=(is_open, is_open))
+            shown |= {name: number for name, number in zip(names, told, strict=True) if name in row}
+        return shown
     if kind == _BINS and row.get("value") is not None:
         edges = np.linspace(description["low"], description["high"], description["bins"] + 1)
         return {**row, "low": float(edges[row["value"]]), "high": float(edges[row["value"] + 1])}
     return dict(row)
-
-
-def _of_gain(row: Mapping[str, Any], width: float, *, unbounded: bool) -> dict[str, Any]:
-    """Convert a challenge's numbers in a row from gains in [0, 1] to the units of its metric.
-
-    `unbounded` says whether gains beyond the range are possible, so that ends at the range become infinite.
-    """
-    read = dict(row)
-    for names in (_TOLD, _SEALED):
-        numbers = [None if row.get(name) is None else width * row[name] for name in names]
-        told = with_open_ends(*numbers, least=-width, most=width, unbounded=(unbounded, unbounded))
-        read |= {name: number for name, number in zip(names, told, strict=True) if name in row}
-    return read
 
 
 @dataclass(frozen=True, slots=True)

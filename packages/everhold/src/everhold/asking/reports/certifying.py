@@ -196,8 +196,14 @@ class _StoredAnswers:
         number = as_whole(choice)
         if number is not None:
             return self._of_entry(self._numbered(number))
-        if isinstance(choice, str) and (entry := self._hashed(choice)) is not None:
-            return self._of_entry(entry)
+        if isinstance(choice, str) and re.fullmatch(f"[0-9a-f]{{{_SHORTEST_HASH},64}}", choice):
+            found = [each for each in self.executor.ledger.beginning_with(choice) if each.sequence <= self.last]
+            if len(found) != 1:
+                raise QueryRejected(
+                    f"The id {choice!r} belongs to {len(found)} entries. Pass the 'query' of one "
+                    "line of the transcript, or its 'sequence'."
+                )
+            return self._of_entry(found[0])
         return self._of_query(choice)  # type: ignore[arg-type]  # what is no query is refused there
 
     def latest(self, most: int) -> list[dict[str, Any]]:
@@ -225,18 +231,6 @@ class _StoredAnswers:
         """Return the entry with this whole fingerprint of a query, or None."""
         entry = self.executor.ledger.find(query)
         return entry if entry is not None and entry.sequence <= self.last else None
-
-    def _hashed(self, text: str) -> Entry | None:
-        """Return the only entry whose hash begins with a text, or None if the text is no beginning of a hash."""
-        if not re.fullmatch(f"[0-9a-f]{{{_SHORTEST_HASH},64}}", text):
-            return None
-        found = [entry for entry in self.executor.ledger.beginning_with(text) if entry.sequence <= self.last]
-        if len(found) != 1:
-            raise QueryRejected(
-                f"The id {text!r} belongs to {len(found)} entries. Pass the 'query' of one "
-                "line of the transcript, or its 'sequence'."
-            )
-        return found[0]
 
     def _of_answer(self, answer: Answer | BestOf) -> dict[str, Any]:
         """Return the ledger's facts for an answer object, in the direction of its numbers."""

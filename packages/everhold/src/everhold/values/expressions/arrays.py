@@ -179,8 +179,25 @@ class _Compiler:
         return made
 
     def _node(self, node: Node) -> _Found:
-        if not node.operands:
-            return self._leaf(node)
+        match node.operation:
+            case Operation.NULL if node.kind in _OF_DOUBLES:
+                return self._same(self._constant(np.float64("nan")))
+            case Operation.NULL if node.kind is ColumnKind.BOOLEAN:
+                return self._same(self._constant(np.False_))
+            case Operation.NULL:
+                return self._same(self._constant(_MISSING))
+            case Operation.BOOLEAN:
+                return _Found(self._constant(np.bool_(node.value)), self._constant(np.bool_(not node.value)))
+            case Operation.STRING:
+                return self._same(self._constant(_FIRST), (str(node.value),))
+            case Operation.NUMBER | Operation.TIME:
+                return self._same(self._constant(np.float64(node.value)))
+            case Operation.COLUMN:
+                name = str(node.value)
+                number = self.columns[name] = self._number()
+                if node.kind is ColumnKind.BOOLEAN:
+                    return _Found(self._put(partial(np.equal, 1), number), self._put(partial(np.equal, 0), number))
+                return self._same(number, self._words.get(name, ()))
         inputs = [self._nodes[operand] for operand in node.operands]
         ones, others = [one.one for one in inputs], [one.other for one in inputs]
         kind = node.operands[0].kind
@@ -236,26 +253,6 @@ class _Compiler:
 
     def _same(self, number: int, words: Words = ()) -> _Found:
         return _Found(number, number, words)
-
-    def _leaf(self, node: Node) -> _Found:
-        match node.operation:
-            case Operation.NULL if node.kind in _OF_DOUBLES:
-                return self._same(self._constant(np.float64("nan")))
-            case Operation.NULL if node.kind is ColumnKind.BOOLEAN:
-                return self._same(self._constant(np.False_))
-            case Operation.NULL:
-                return self._same(self._constant(_MISSING))
-            case Operation.BOOLEAN:
-                return _Found(self._constant(np.bool_(node.value)), self._constant(np.bool_(not node.value)))
-            case Operation.STRING:
-                return self._same(self._constant(_FIRST), (str(node.value),))
-            case Operation.NUMBER | Operation.TIME:
-                return self._same(self._constant(np.float64(node.value)))
-        name = str(node.value)
-        number = self.columns[name] = self._number()
-        if node.kind is ColumnKind.BOOLEAN:
-            return _Found(self._put(partial(np.equal, 1), number), self._put(partial(np.equal, 0), number))
-        return self._same(number, self._words.get(name, ()))
 
     def _case(self, kind: ColumnKind, conditions: Sequence[int], results: Sequence[_Found]) -> _Found:
         """Compile a ``case``, from its last branch to the first so that the first true condition decides."""
