@@ -443,8 +443,8 @@ MUTATIONS = [
         "S8",
         "a challenge has one side of its level",
         "everhold/mechanisms/guess_and_check.py",
-        "float(self.nats[place]) - math.log(2.0))",
-        "float(self.nats[place]) - math.log(8.0))",
+        "float(nats[place]) - math.log(2.0))",
+        "float(nats[place]) - math.log(8.0))",
         (_STEPS,),
     ),
     Mutation(
