@@ -291,7 +291,7 @@ def plain(value: Any) -> Any:
 
 
 def _cut(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a remark for below a table that was cut, or an empty text."""
+    """Return the remark below a table that shows only some of its rows, or an empty text."""
     return f"... {len(rows):,} lines in all, which to_rows() and to_pandas() have" if len(rows) > _MOST_LINES else ""
 
 

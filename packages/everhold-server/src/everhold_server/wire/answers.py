@@ -160,7 +160,7 @@ def _snake(name: str) -> str:
 
 
 def _told(value: Any, place: str, infinite: dict[str, str]) -> Any:
-    if type(value) in _PLAIN:
+    if type(value) in _PLAIN or (type(value) is float and math.isfinite(value)):
         return value
     if isinstance(value, Certificate):
         return {RESULT: _CERTIFICATE, "document": value.to_dict()}

@@ -216,7 +216,7 @@ def _giving_levels(executor: QueryExecutor) -> PublicLevels:
 
 
 def _of_declarations(executor: QueryExecutor) -> QueryCompiler:
-    """Return the compiler that binds families, whose members are about all rows, also those still to arrive."""
+    """Return the compiler for declared families. Their members are about all rows, also rows that arrive later."""
     return replace(executor.compiler, schema=replace(executor.schema, about=()))
 
 

@@ -483,7 +483,7 @@ def first_noise(seed: int | None) -> Noise:
 
 
 def _seeded(seed: int, *, asked: int) -> Noise:
-    """Return noise from a seed, which differs from answer to answer and can be repeated by anybody."""
+    """Return the noise after ``asked`` queries from a public seed, so that anybody can repeat it."""
     return SeededNoise(seed * 2**32 + asked + 1)
 
 

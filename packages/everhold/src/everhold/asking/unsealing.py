@@ -124,7 +124,6 @@ def disclosed_at(executor: QueryExecutor, sequence: int | None) -> dict[int, Num
 
 
 def _result(executor: QueryExecutor) -> Unsealed:
-    """Return the result of the unsealing, read from the ledger."""
     head = executor.ledger.head()
     entries = all_entries(executor.ledger, head.sequence)
     told = disclosed(entries)

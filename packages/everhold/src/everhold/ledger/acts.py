@@ -700,7 +700,7 @@ class Arrivals(LedgerExtension):
 
 
 def _tree(line: Sequence[int]) -> tuple[int, ...]:
-    """Return the numbers of one tree of suffixes after a check of their form.
+    """Return the six numbers of a budget that began at an arrival, after a check of their form.
 
     Raises:
         ValueError: If it is malformed.

@@ -293,7 +293,7 @@ class Ledger:
             transaction.committed.append(committed)
 
     def _committed(self, at: Head, query: str, entry: tuple[int, str], new: Outcome | None) -> Committed:
-        """Build a stored answer. ``new`` is the outcome if the answer was appended just now."""
+        """Return an entry as its asker gets it. ``new`` is its outcome, or None if it had been asked before."""
         answer, charged = json.loads(entry[1]), 0 if new is None else new.charged
         told = self.sealed_of(query, answer) if at.accounts.unsealings else None
         return Committed(entry[0], answer, charged, new is None, at.state, told)
@@ -613,7 +613,7 @@ class SealedReader:
         return known
 
     def _hash_of_entry(self, connection: Connection, sequence: int) -> str | None:
-        """Return the hash of an entry, or of the holdout for 0, as the sealed next entry records it."""
+        """Return an entry's hash as the next entry records it, or None without one. Entry 0 is the sealed holdout."""
         row = connection.execute(PAGE, {"holdout": self.holdout, "after": sequence, "size": 1}).first()
         return None if row is None else self.entry(row).previous_hash
 

@@ -230,7 +230,6 @@ class Mechanism(ABC):
         return (min(at + radius, 1.0) - max(at - radius, 0.0)) / 2.0
 
     def _promised(self, radius: float, details: dict[str, float], **more: Any) -> Promise:
-        """Build a promise of the mechanism's statement with the shared confidence and assumptions."""
         return Promise(self.statement, radius, self.confidence, self.assumptions(), details, **more)
 
     def assumptions(self) -> tuple[str, ...]:

@@ -387,7 +387,7 @@ class BatchStep:
         return state.after(asked=count, charged=len(surprises), labels=labels)
 
     def _released_cells(self, surprises: Sequence[int]) -> dict[int, tuple[float, float, float]]:
-        """Return value, low and high to answer for surprises about means, by position in the step."""
+        """Return the answers to surprises about means as (value, low, high), by index of the query in the step."""
         told: dict[int, tuple[float, float, float]] = {}
         cells, rounding = self.mechanism.cells, self.mechanism.rounding
         of_means = [place for place in surprises if isinstance(self.procedures[place], OfMeans)]

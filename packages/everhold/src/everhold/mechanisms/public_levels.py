@@ -197,9 +197,9 @@ class PublicLevels(ChecksGuesses):
         return self._next(state, count)[0]
 
     def _next(self, state: State, count: int) -> tuple[NDArray[np.float64], int]:
-        """Return `next_nats`, and how many of these queries are certain to be answered.
+        """Return ln(1 / level) of the next queries as `next_nats`, and how many of them are certain to be answered.
 
-        Those of some queries ahead are computed at once, and kept for states that follow without a surprise.
+        The levels of 64 queries are computed at once, and used again until there is a surprise.
         """
         key = state.charged, state.labels
         first, nats, room = self._ahead.get(key, (0, np.empty(0), np.empty(0, dtype=bool)))
@@ -216,7 +216,7 @@ class PublicLevels(ChecksGuesses):
 
     @cached_property
     def _ahead(self) -> dict[tuple[int, int], tuple[int, NDArray[np.float64], NDArray[np.bool_]]]:
-        """Levels of queries ahead, by surprises and labels before: how many were asked, levels, and which have room."""
+        """Cache of `_next` by charges and label costs: queries asked before, ln(1 / level), and which are answered."""
         return {}
 
     def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:

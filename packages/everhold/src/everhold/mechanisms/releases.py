@@ -215,7 +215,7 @@ def cell_nats(mechanism: PublicLevels, total: int, *, at: float, guessed: bool) 
 
 
 def _around(counts: NDArray[np.int64], rows: int, at: float, trained: float) -> float:
-    """Return the prior probability of these counts together, under the part of the prior around the estimate."""
+    """Return the probability that one of these counts has by the half of the prior around the training estimate."""
     every = label_nats(counts, rows=rows, at=np.array(at), trained=np.array(trained))
     mixed = np.exp(-every) - 0.5 / (rows + 1.0)  # without the uniform half
     return float(np.clip(2.0 * mixed.sum(), 0.0, 1.0))

@@ -233,7 +233,7 @@ class _StoredAnswers:
         return entry if entry is not None and entry.sequence <= self.last else None
 
     def _of_answer(self, answer: Answer | BestOf) -> dict[str, Any]:
-        """Return the ledger's facts for an answer object, in the direction of its numbers."""
+        """Return the ledger's facts about an answer object, in its units: of accuracies or of error rates."""
         entry = self._asked(answer.query)
         if entry is None:
             raise QueryRejected(

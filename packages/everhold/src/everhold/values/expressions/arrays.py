@@ -322,7 +322,6 @@ def _any(*conditions: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _among(number: NDArray[np.float64], *, listed: Sequence[float]) -> NDArray[np.bool_]:
-    """Return which numbers equal one of the numbers in ``listed``."""
     result: NDArray[np.bool_] = number == listed[0]
     for one in listed[1:]:
         result = result | (number == one)
@@ -334,7 +333,6 @@ def _known_and_not(condition: NDArray[np.bool_], number: NDArray[np.float64]) ->
 
 
 def _divisor(number: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the numbers with nan in place of each zero."""
     nonzero: NDArray[np.float64] = _chosen(number == 0.0, np.float64("nan"), number)
     return nonzero
 

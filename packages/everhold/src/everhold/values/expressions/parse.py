@@ -160,7 +160,7 @@ def _chain(item: exp.Expr) -> list[exp.Expr]:
 
 
 def _tested(item: exp.Expr) -> list[exp.Expr]:
-    """Return the operand before ``is null``."""
+    """Return the operand of ``is null``, and refuse any other word after ``is``."""
     if not isinstance(item.expression, exp.Null):
         raise rejected("'is' is not followed by 'null'", "write x is null, x is not null or x = y")
     return [item.this]
@@ -248,7 +248,6 @@ def _extreme(name: str, operation: Operation, operands: Nodes, _: exp.Expr, colu
 
 
 def _hour(operands: Nodes, item: exp.Expr, _: Columns) -> Node:
-    """Build the node of the hour of a time."""
     if isinstance(item, exp.Anonymous) and (item.name.lower(), len(operands)) != ("hour", 1):
         raise rejected(f"the expression uses {shown_text(item.name.lower())} in this way, which is not allowed", SEE)
     return _times("hour", Operation.HOUR, operands)
