@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from everhold.asking.parts import part_of_each_row
+from everhold.asking.creation import part_of_each_row
 from everhold.asking.session import HoldoutSession
 from everhold.errors import IntegrityError, QueryRejected
 from everhold.ledger.store import all_entries

@@ -213,7 +213,7 @@ class Holdout:
                     raise
                 return there
         if parts:
-            from everhold.asking.parts import create_parts
+            from everhold.asking.creation import create_parts
 
             store, records = create_parts(
                 storage, name, parts, request, study, make=make, allow_resealing=bool(allow_resealing)
