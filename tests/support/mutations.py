@@ -1366,7 +1366,7 @@ MUTATIONS = [
     Mutation(
         "M1",
         "the order is a label",
-        "everhold/mechanisms/forced_labels.py",
+        "everhold/mechanisms/labels.py",
         "nats -= math.log(0.5 / len(left) + 0.5 / (rank * (rank + 1)))",
         "nats -= 0.0 * rank",
         ("everhold/unit/test_forced_labels.py::test_the_prior_of_orders_is_at_most_a_law",),

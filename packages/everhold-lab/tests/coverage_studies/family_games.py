@@ -22,8 +22,8 @@ from quantile_games import quantile_course
 from table_games import marks_miss, table_course
 
 from everhold.guarantees.description_length import ChoiceLevels
-from everhold.mechanisms.forced_labels import order_nats, steps_nats
 from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms.labels import order_nats, steps_nats
 from everhold.mechanisms.releases import label_nats
 
 BETA = 0.2

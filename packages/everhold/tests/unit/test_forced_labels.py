@@ -5,7 +5,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from everhold.mechanisms.forced_labels import WIDENED, Around, order_nats, set_nats, steps_nats
+from everhold.mechanisms.labels import WIDENED, Around, order_nats, set_nats, steps_nats
 
 
 @pytest.mark.parametrize("scale", [0.5, 3.0, 40.0])

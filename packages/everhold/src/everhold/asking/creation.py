@@ -28,7 +28,7 @@ from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.head_file import HeadFile
 from everhold.ledger.store import NewHoldout
 from everhold.mechanisms import GuessAndCheck, Mechanism, has_public_levels
-from everhold.mechanisms.checks_guesses import planned_surprises
+from everhold.mechanisms.base import planned_surprises
 from everhold.mechanisms.records import TEXT_BITS
 from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechanism, warn_of_weak_promise
 from everhold.planning.request import PlanRequest

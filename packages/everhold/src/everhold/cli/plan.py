@@ -476,7 +476,7 @@ def _about(rule: SplitRule) -> str:
 def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
     """Return whether `everhold create` would seal these rows. ``alike`` is as for `Mechanism.expected_radius`."""
     from everhold.dependence import Groups, Independent
-    from everhold.mechanisms.checks_guesses import planned_surprises
+    from everhold.mechanisms.base import planned_surprises
     from everhold.planning import PlanRequest, best_mechanism
     from everhold.planning.choice import is_worth
 

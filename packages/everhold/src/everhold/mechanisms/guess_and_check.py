@@ -11,8 +11,18 @@ import numpy as np
 
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.accounting import Accounting
-from everhold.mechanisms.base import Promise, Replies, Source, State, Traits, alike
-from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_surprises, with_best_grid
+from everhold.mechanisms.base import (
+    ChecksGuesses,
+    Promise,
+    Replies,
+    Source,
+    State,
+    Traits,
+    alike,
+    check_slack,
+    planned_surprises,
+    with_best_grid,
+)
 from everhold.mechanisms.labels import CHEAPEST, DEAREST, Offsets, failing_rows_cost, in_millionths, likeliest_sealed
 from everhold.mechanisms.public_levels import MOST_AT_ONCE, PublicLevels
 from everhold.mechanisms.records import MOST_TEXT_BITS, Presentation, all_narrower

@@ -16,8 +16,7 @@ from everhold.arguments import as_float, as_whole, brief
 from everhold.guarantees.description_length import QueryTree, hoeffding_radius
 from everhold.guarantees.intervals.in_order import betting_on
 from everhold.guarantees.intervals.means import BoundedDifferences, ClopperPearson, Hoeffding, OfMeans
-from everhold.mechanisms.base import whole
-from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack
+from everhold.mechanisms.base import ChecksGuesses, check_slack, whole
 from everhold.mechanisms.labels import ArcsineCells, Offsets, likeliest_in, widest_released
 from everhold.mechanisms.records import REFUSED, USUAL_TEXT_BITS, Description, Quote, check_text_bits, narrower
 

@@ -16,7 +16,7 @@ from everhold.errors import (
     warn_caller,
 )
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, Silent, has_public_levels
-from everhold.mechanisms.checks_guesses import planned_surprises
+from everhold.mechanisms.base import planned_surprises
 from everhold.mechanisms.releases import SHARE
 from everhold.planning.inverse import rows_needed_by
 from everhold.planning.request import USUAL_VALUE, PlanRequest, best_mechanism, tuned_for, tuned_mechanism

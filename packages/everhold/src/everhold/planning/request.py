@@ -10,8 +10,7 @@ from everhold.arguments import as_float, as_whole, brief
 from everhold.dependence import DependenceModel, Independent, require_model
 from everhold.errors import DependenceError, HoldoutRejected
 from everhold.mechanisms import MECHANISMS, Mechanism
-from everhold.mechanisms.base import MOST_ROWS
-from everhold.mechanisms.checks_guesses import planned_surprises
+from everhold.mechanisms.base import MOST_ROWS, planned_surprises
 from everhold.values.evaluation import UNIT
 
 __all__ = [

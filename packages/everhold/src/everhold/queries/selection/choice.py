@@ -17,7 +17,7 @@ from everhold.guarantees.description_length import ChoiceLevels, largest_upper
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums
 from everhold.guarantees.intervals.betting import Bets, Betting
 from everhold.guarantees.intervals.in_order import betting_on
-from everhold.mechanisms.forced_labels import WIDENED, Around, order_nats
+from everhold.mechanisms.labels import WIDENED, Around, order_nats
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.combined import difference_of
 from everhold.queries.means.plans import OneMean

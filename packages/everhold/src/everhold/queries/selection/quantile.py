@@ -13,7 +13,7 @@ import numpy as np
 from everhold.arguments import as_float, as_whole, brief
 from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
-from everhold.mechanisms.forced_labels import steps_nats
+from everhold.mechanisms.labels import steps_nats
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.mean import MeanQuery, in_one_line, parsed
 from everhold.queries.query import Query, QuerySpec, digest

@@ -18,8 +18,7 @@ from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.ledger import EntryDraft, Outcome
-from everhold.mechanisms.forced_labels import Around, set_nats
-from everhold.mechanisms.labels import in_millionths
+from everhold.mechanisms.labels import Around, in_millionths, set_nats
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Query, QueryPlan, QuerySpec, digest
 from everhold.queries.selection.results import (
     CHOSEN,

@@ -22,7 +22,7 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.guarantees.description_length import largest_upper
 from everhold.guarantees.intervals.betting import GroupBetting
-from everhold.mechanisms.forced_labels import RATIO, Around
+from everhold.mechanisms.labels import RATIO, Around
 from everhold.queries.query import Query, QuerySpec, digest
 from everhold.queries.selection.results import OneEntry, Paid, Released, SealedValues, checks_guesses, ends_of
 from everhold.values.expressions import ColumnKind
