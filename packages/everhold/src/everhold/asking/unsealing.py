@@ -61,7 +61,7 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
     with executor.ledger.transaction([act], alone=True) as transaction:
         accounts, entries = Accounts.from_state(transaction.state), transaction.earlier()
         if not accounts.unsealings:
-            told = list[tuple[int, Numbers]]()
+            told: list[tuple[int, Numbers]] = []
             with progress("opening envelopes", len(entries)) as line:
                 for done, entry in enumerate(entries):
                     line(done)

@@ -37,15 +37,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.records import Evaluations
     from everhold.randomness import Noise
 
-__all__ = [
-    "DESCRIPTION_LENGTH",
-    "ChecksGuesses",
-    "GuessAccounting",
-    "GuessAndCheck",
-    "check_slack",
-    "planned_surprises",
-]
-
 DESCRIPTION_LENGTH = (
     "Without noise, and with coarse answers, only so many courses of queries and answers are possible. All "
     "queries that can ever come up form a tree that is fixed before the sealed rows are looked at. Each of them "
