@@ -225,8 +225,9 @@ class MeanUnits:
         """
         if low is None or high is None:
             return None, None, None
-        first, last = sorted((self._from_mean(low), self._from_mean(high)))  # an error rate turns an accuracy round
-        mean = None if value is None else self._from_mean(value)
+        width = self.at_one - self.at_zero  # negative where an error rate turns an accuracy round
+        first, last = sorted((self.at_zero + width * low, self.at_zero + width * high))
+        mean = None if value is None else self.at_zero + width * value
         least, most = sorted((self.at_zero, self.at_one))
         if (least, most) != (0.0, 1.0) or self.rounded_up:
             # Rounded outwards, as the change of units may have rounded inwards. Where row values may be above the true

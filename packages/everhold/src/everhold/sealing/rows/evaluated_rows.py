@@ -235,20 +235,19 @@ class EvaluatedRows(ABC):
                 f"{len(more)} queries need more than sums, and sums alone are computed for "
                 f"{parts} parts. Pass queries that need only sums."
             )
-        with self.reading():
-            if plain:
-                totals[plain] = self.totals([queries[place] for place in plain], parts=parts, unit=unit)
-            if not more:
-                return totals, seen
-            with progress("reading rows", len(more)) as line:
-                for start in range(0, len(more), self.at_once):
-                    some = more[start : start + self.at_once]
-                    shown = _shown(
-                        self, [queries[place] for place in some], [needs[place] for place in some], group_by, unit
-                    )
-                    for place, (total, what) in zip(some, shown, strict=True):
-                        totals[place, 0], seen[place] = total, what
-                    line(start + len(some))
+        if plain:
+            totals[plain] = self.totals([queries[place] for place in plain], parts=parts, unit=unit)
+        if not more:
+            return totals, seen
+        with self.reading(), progress("reading rows", len(more)) as line:
+            for start in range(0, len(more), self.at_once):
+                some = more[start : start + self.at_once]
+                shown = _shown(
+                    self, [queries[place] for place in some], [needs[place] for place in some], group_by, unit
+                )
+                for place, (total, what) in zip(some, shown, strict=True):
+                    totals[place, 0], seen[place] = total, what
+                line(start + len(some))
         return totals, seen
 
     def row_values(self, query: BoundQuery, *, unit: int = UNIT) -> NDArray[np.int64]:
