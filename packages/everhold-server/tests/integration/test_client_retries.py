@@ -11,7 +11,7 @@ from client_samples import serving
 
 import everhold as eh
 from everhold.errors import warnings_collected
-from everhold.ledger import LedgerStore
+from everhold.ledger import Ledger, LedgerStore
 from everhold.sealing.storage import KEY_FILE, StewardKey
 from everhold_server import client
 from everhold_server.wire import connection
@@ -109,7 +109,7 @@ def recorded(folder, name="study"):
         record = store.record(name)
         (place,) = folder.glob(f"study.rows/{name}-*")
         key = StewardKey.load(place / KEY_FILE, public_key=record.configuration["public_key"]).seal_key
-        return [(entry.answer["source"], entry.charged) for entry in store.entries(record.id, seal_key=key)]
+        return [(entry.answer["source"], entry.charged) for entry in Ledger(store.database, record.id, key).entries()]
 
 
 ACTS = {"study": (study, {}), "contest": (contest, CONTEST)}

@@ -15,7 +15,7 @@ from ledger_children import (
 from ledger_samples import KEY, new_study
 from postgres_cluster import running_cluster
 
-from everhold.ledger import LedgerStore, verify
+from everhold.ledger import Ledger, LedgerStore, verify
 
 WORKERS = 4
 FINGERPRINT = 64  # hexadecimal digits
@@ -50,7 +50,7 @@ def test_four_processes_never_overspend_and_lose_nothing(processes, store, recor
     granted = sorted(number for part in reported for number in part)
     assert granted == list(range(1, CAP + 1))
     assert store.head(record.id).charged == store.head(record.id).state["spent"] == CAP
-    assert [entry.sequence for entry in store.entries(record.id, seal_key=KEY)] == granted
+    assert [entry.sequence for entry in Ledger(store.database, record.id, KEY).entries()] == granted
     assert verify(store, "study", seal_key=KEY).ok
 
 
@@ -97,7 +97,7 @@ def test_what_was_acknowledged_survives_a_hundred_kills(processes, store, record
         child.join()
         assert child.exitcode < 0
         lines = acknowledged_in(acknowledged)
-        recorded = {(entry.sequence, entry.query) for entry in store.entries(record.id, seal_key=KEY)}
+        recorded = {(entry.sequence, entry.query) for entry in Ledger(store.database, record.id, KEY).entries()}
         assert len(lines) == len({sequence for sequence, _ in lines})
         assert set(lines) <= recorded
         assert verify(store, "study", seal_key=KEY).ok
@@ -138,7 +138,7 @@ def test_killed_clients_and_a_restarted_server_lose_nothing_and_never_overspend(
             worker.kill()
             worker.join()
         lines = acknowledged_in(acknowledged)
-        recorded = {(entry.sequence, entry.query) for entry in store.entries(record.id, seal_key=KEY)}
+        recorded = {(entry.sequence, entry.query) for entry in Ledger(store.database, record.id, KEY).entries()}
         assert store.head(record.id).charged == CAP == len(recorded)
         assert set(lines) <= recorded
         assert len(lines) == len({sequence for sequence, _ in lines}) > CAP // 2

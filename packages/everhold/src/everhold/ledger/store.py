@@ -30,10 +30,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from everhold.ledger.chain import Committed, Entry, EntryDraft
+    from everhold.ledger.chain import Entry
     from everhold.ledger.database import LedgerDatabase
     from everhold.ledger.head_file import HeadFile
-    from everhold.ledger.ledger import Step
 
 
 _NAMES = select(holdouts.c.name)
@@ -246,26 +245,6 @@ class LedgerStore:
         _read(row["state"])
         fields = {name: value for name, value in row.items() if name not in ("holdout_id", "head_seal", "state")}
         return Head(written=row["state"], **fields)
-
-    def find(self, holdout_id: str, query: str, *, seal_key: bytes) -> Entry | None:
-        """Return a query's entry, or None. See `Ledger.find`."""
-        return Ledger(self.database, holdout_id, seal_key).find(query)
-
-    def answered(self, holdout_id: str, queries: Sequence[EntryDraft], *, seal_key: bytes) -> set[str]:
-        """Return which of these fingerprints have an entry."""
-        ledger = Ledger(self.database, holdout_id, seal_key)
-        return set(ledger.look_up([query.fingerprint for query in queries])[1])
-
-    def entries(self, holdout_id: str, start: int = 0, limit: int | None = None, *, seal_key: bytes) -> Iterator[Entry]:
-        """Yield a holdout's entries. See `Ledger.entries`."""
-        return Ledger(self.database, holdout_id, seal_key).entries(start, limit)
-
-    def commit(
-        self, holdout_id: str, queries: Sequence[EntryDraft], step: Step, *, seal_key: bytes,
-        head_file: HeadFile | None = None,
-    ) -> list[Committed | None]:  # fmt: skip
-        """Answer queries in one transaction. See `Ledger.commit`."""
-        return Ledger(self.database, holdout_id, seal_key, head_file).commit(queries, step)
 
     @contextlib.contextmanager
     def snapshot(self, name: str) -> Iterator[Snapshot]:

@@ -10,7 +10,7 @@ import pytest
 from ledger_samples import KEY, ask, new_study
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
-from everhold.ledger import LedgerStore, verify
+from everhold.ledger import Ledger, LedgerStore, verify
 from everhold.ledger.schema import VERSION_TABLE
 
 
@@ -194,7 +194,7 @@ def expect_refusal(store, record):
 def test_flipped_bits_in_the_file_never_pass_unnoticed(store, record, path, url):
     ask(store, record, *range(30))
     store.close()
-    original, expected = path.read_bytes(), list(store.entries(record.id, seal_key=KEY))
+    original, expected = path.read_bytes(), list(Ledger(store.database, record.id, KEY).entries())
     store.close()
     randomness = random.Random(1)
     used = [position for position, byte in enumerate(original) if byte]  # pages of tables without rows are zeros
@@ -215,7 +215,7 @@ def passes_as_the_same(url, record, expected):
         with LedgerStore.open(url, patience=0.0) as store:
             if not verify(store, "study", seal_key=KEY).ok:
                 return False
-            assert list(store.entries(record.id, seal_key=KEY)) == expected
+            assert list(Ledger(store.database, record.id, KEY).entries()) == expected
             return True
     except EverholdError:
         return False

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from ledger_samples import KEY, new_study, query, start_state
 
-from everhold.ledger import LedgerStore, Outcome, verify
+from everhold.ledger import Ledger, LedgerStore, Outcome, verify
 
 NUMBERS = st.integers(0, 12)
 
@@ -46,7 +46,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
             return new_state, [Outcome({"of": number, "after": len(before)}, charge) for number in fresh]
 
         try:
-            committed = self.store.commit(self.record.id, [query(n) for n in numbers], step, seal_key=KEY)
+            committed = Ledger(self.store.database, self.record.id, KEY).commit([query(n) for n in numbers], step)
         except StepError:
             assert fails
             assert fresh
@@ -70,14 +70,16 @@ class LedgerAgainstModel(RuleBasedStateMachine):
 
     @rule(number=NUMBERS)
     def find(self, number):
-        entry = self.store.find(self.record.id, query(number).fingerprint, seal_key=KEY)
+        entry = Ledger(self.store.database, self.record.id, KEY).find(query(number).fingerprint)
         assert (entry and (entry.sequence, entry.answer)) == self.answers.get(number)
 
     @invariant()
     def record_and_model_agree(self):
         head = self.store.head(self.record.id)
         assert (head.asked, head.charged, head.state) == (len(self.answers), self.charged, self.state)
-        recorded = [(entry.sequence, entry.answer) for entry in self.store.entries(self.record.id, seal_key=KEY)]
+        recorded = [
+            (entry.sequence, entry.answer) for entry in Ledger(self.store.database, self.record.id, KEY).entries()
+        ]
         assert recorded == sorted(self.answers.values(), key=lambda answer: answer[0])
         assert verify(self.store, self.record.name, seal_key=KEY).ok
 

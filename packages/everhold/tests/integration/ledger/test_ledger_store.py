@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from ledger_samples import KEY, SECRET, ask, new_study, query, spend, start_state
 
 from everhold.errors import EverholdError, HoldoutNotFound, HoldoutRejected, IntegrityError, Unavailable
-from everhold.ledger import EntryDraft, LedgerStore, Outcome, verify
+from everhold.ledger import EntryDraft, Ledger, LedgerStore, Outcome, verify
 from everhold.ledger.ledger import MOVE_HEAD, _Appended
 
 
@@ -45,7 +45,7 @@ def test_an_unknown_name_lists_those_that_exist(store, record):
 
 def test_an_unknown_holdout_cannot_be_asked(store, record):
     with pytest.raises(HoldoutNotFound):
-        store.commit("0" * 32, [query(1)], refuse_to_run, seal_key=KEY)
+        Ledger(store.database, "0" * 32, KEY).commit([query(1)], refuse_to_run)
 
 
 def test_answers_come_in_the_order_asked_and_repeats_are_free(store, record):
@@ -96,7 +96,7 @@ def test_a_failing_step_leaves_no_trace(store, record):
     assert caught.value is failure
     assert caught.value.__cause__ is caught.value.__context__ is None
     assert store.head(record.id) == before
-    assert store.find(record.id, query(2).fingerprint, seal_key=KEY) is None
+    assert Ledger(store.database, record.id, KEY).find(query(2).fingerprint) is None
     assert ask(store, record, 2)[0].sequence == 2
 
 
@@ -131,12 +131,12 @@ def test_a_malformed_outcome_is_refused_and_nothing_recorded(store, record, outc
 @pytest.mark.parametrize("fingerprint", ["", "0" * 63, "A" * 64, "0" * 64 + "\n"])
 def test_a_malformed_fingerprint_is_refused(store, record, fingerprint):
     with pytest.raises(ValueError, match="SHA-256"):
-        store.commit(record.id, [EntryDraft(fingerprint, {})], refuse_to_run, seal_key=KEY)
+        Ledger(store.database, record.id, KEY).commit([EntryDraft(fingerprint, {})], refuse_to_run)
 
 
 def test_another_key_cannot_spend(store, record):
     with pytest.raises(IntegrityError, match="not sealed with this key"):
-        store.commit(record.id, [query(1)], refuse_to_run, seal_key=b"another key")
+        Ledger(store.database, record.id, b"another key").commit([query(1)], refuse_to_run)
 
 
 def test_nothing_is_built_on_an_altered_state(store, record, path):
@@ -156,14 +156,14 @@ def test_entries_are_read_in_pages_and_slices(store, record, monkeypatch):
     numbers = range(1, 11)
     for start in range(12):
         for limit in [None, 0, 1, 3, 4, 20]:
-            got = [entry.sequence for entry in store.entries(record.id, start, limit, seal_key=KEY)]
+            got = [entry.sequence for entry in Ledger(store.database, record.id, KEY).entries(start, limit)]
             assert got == list(numbers[start:][:limit])
 
 
 def test_an_entry_says_what_was_asked_and_answered(store, record):
     (committed,) = ask(store, record, 1)
-    entry = store.find(record.id, query(1).fingerprint, seal_key=KEY)
-    assert [entry] == list(store.entries(record.id, seal_key=KEY))
+    entry = Ledger(store.database, record.id, KEY).find(query(1).fingerprint)
+    assert [entry] == list(Ledger(store.database, record.id, KEY).entries())
     assert (entry.description, entry.answer, entry.charged) == (query(1).description, committed.answer, 1)
 
 
@@ -177,7 +177,7 @@ def test_holdouts_in_one_file_do_not_mix(store, record):
 def test_state_and_answers_stay_out_of_reprs(store, record):
     committed = ask(store, record, 1)
     head = store.head(record.id)
-    entries = list(store.entries(record.id, seal_key=KEY))
+    entries = list(Ledger(store.database, record.id, KEY).entries())
     values = [committed, head, entries, store, record, spend(start_state(), [0])[1]]
     assert head.state["threshold"] == committed[0].answer["secret"] == SECRET
     assert all(str(SECRET) not in repr(value) for value in values)
@@ -269,7 +269,7 @@ def test_a_group_that_is_not_committed_is_told_nothing(store, record, monkeypatc
         told = asked_together(store, record, dict.fromkeys(range(4), spend))
     assert {type(error) for error in told.values()} == {Unavailable}
     assert len({id(error) for error in told.values()}) == 4
-    assert (store.head(record.id).sequence, [*store.entries(record.id, seal_key=KEY)]) == (0, [])
+    assert (store.head(record.id).sequence, [*Ledger(store.database, record.id, KEY).entries()]) == (0, [])
     assert ask(store, record, 1)[0].repeated is False
 
 

@@ -8,7 +8,7 @@ import pytest
 from ledger_samples import KEY, ask, new_study
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
-from everhold.ledger import LedgerStore, verify
+from everhold.ledger import Ledger, LedgerStore, verify
 from everhold.ledger.chain import HashedEntry, canonical, entry_hash, holdout_hash, seal_of
 
 TABLES = {
@@ -342,7 +342,7 @@ def test_findings_quote_neither_state_nor_answers(store, forger):
     assert len(report.findings) >= 2
     assert "987654321" not in repr(report)
     with pytest.raises(EverholdError) as caught:
-        list(store.entries(store.record("study").id, seal_key=KEY))
+        list(Ledger(store.database, store.record("study").id, KEY).entries())
     assert "987654321" not in str(caught.value)
 
 
