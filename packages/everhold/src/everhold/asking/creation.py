@@ -219,26 +219,24 @@ class Creation:
             if lacking and (counted := lacking_rows(folder, lacking)):
                 made.configuration[LACKING] = counted
             with warnings_collected() as warned:
-                self._evaluate_training_rows(folder, made, copied)
+                # Dependence, copied rows, or a split by classes or whole groups
+                warn_of_matched_classes(folder, schema_from(made.configuration))
+                drawn_from = drawn_from_rows(made.configuration)
+                independent = self.request.rows.independent
+                if drawn_from is not None and self.request.dependence is None:
+                    warn_of_a_sample(copied=copied, drawn_from=drawn_from, apart=made.apart - {*independent})
+                seen = diagnose_file(
+                    folder / TRAINING_FILE, label=self.request.label, mechanism=made.mechanism, apart=made.apart,
+                    brief=True, drawn_from=drawn_from, independent=independent,
+                )  # fmt: skip
+                if independent:
+                    made.configuration[INDEPENDENT] = seen.assumptions()
+                warn_of_dependence(seen)
+                warn_of_whole_groups(made.whole_groups, seen)
             if warned:
                 made.configuration[WARNED] = [str(warning) for warning in warned]
             for warning in warned:
                 warn_caller(warning)
-
-    def _evaluate_training_rows(self, folder: Path, made: Sealed, copied: int) -> None:
-        """Warn if the training rows show dependence, copied rows, or a split by classes or whole groups."""
-        warn_of_matched_classes(folder, schema_from(made.configuration))
-        drawn_from = drawn_from_rows(made.configuration)
-        if drawn_from is not None and self.request.dependence is None:
-            warn_of_a_sample(copied=copied, drawn_from=drawn_from, apart=made.apart - {*self.request.rows.independent})
-        found = diagnose_file(
-            folder / TRAINING_FILE, label=self.request.label, mechanism=made.mechanism, apart=made.apart, brief=True,
-            drawn_from=drawn_from, independent=self.request.rows.independent,
-        )  # fmt: skip
-        if self.request.rows.independent:
-            made.configuration[INDEPENDENT] = found.assumptions()
-        warn_of_dependence(found)
-        warn_of_whole_groups(made.whole_groups, found)
 
 
 def record_all(

@@ -196,22 +196,6 @@ def verdict_at(
     return "not worse" if least > -margin else "worse" if most < -margin else "undecided"
 
 
-def _checked_margin(margin: float, query: Any, *, silent: bool) -> tuple[float, bool]:
-    """Return the margin as a float, and whether a higher score is better, after checks.
-
-    `silent` says whether the comparison is asked silently.
-
-    Raises:
-        QueryRejected: If it cannot be used. Nothing is charged.
-    """
-    found, greater = as_float(margin), query.greater
-    if not 0.0 <= found < math.inf:
-        raise QueryRejected(f"margin is {brief(margin)}. Pass a number that is not negative, in units of the metric")
-    if silent:
-        raise QueryRejected("A silent comparison gives no verdict, so it takes no margin. Leave margin= out")
-    return found, greater
-
-
 def _judged(
     ask: Callable[..., Any], query: Any, margin: float | None, terms: FitTerms, *, guessed: bool
 ) -> Any:  # fmt: skip
@@ -219,10 +203,14 @@ def _judged(
 
     `guessed` says whether the caller passed a guess.
     """
-    checked = None if margin is None else _checked_margin(margin, query, silent=terms["silent"])
+    found, greater = (None, False) if margin is None else (as_float(margin), query.greater)
+    if found is not None and not 0.0 <= found < math.inf:
+        raise QueryRejected(f"margin is {brief(margin)}. Pass a number that is not negative, in units of the metric")
+    if found is not None and terms["silent"]:
+        raise QueryRejected("A silent comparison gives no verdict, so it takes no margin. Leave margin= out")
     asked = in_slice(query, terms["where"], guessed=guessed)
     answer = ask(asked, guess=terms["guess"], strict=terms["strict"], silent=terms["silent"], models=terms["models"])
-    return answer if checked is None else MarginVerdict.of(answer, checked[0], greater=checked[1])
+    return answer if found is None else MarginVerdict.of(answer, found, greater=greater)
 
 
 def compare(

@@ -180,8 +180,15 @@ class QueryExecutor:
             warn_of_last_surprises(accounts, self.analyst, self.mechanism, state, charged=charged)
         if stored is None:
             for draft, entry in zip(plan.asked, entries, strict=True):
-                if CLIPS in draft.description and entry is not None and not entry.repeated:
-                    _warn_of_clips(draft)
+                if CLIPS not in draft.description or entry is None or entry.repeated:
+                    continue
+                if many := [clip for clip in kept_clips(draft.description) if clip.is_often]:
+                    warn_caller(
+                        ClippingWarning(
+                            f"{draft.description['shown']}: {clips_in_words(many)}. The answer is about the clipped "
+                            "number. For another number pass a wider range, which makes intervals wider."
+                        )
+                    )
         result = plan.present(ExecutionResult(entries, self.remaining(data), self.promise.statement, self.analyst))
         if strict and None in entries:
             refused = getattr(result, "first_refused", result)
@@ -305,18 +312,6 @@ class QueryExecutor:
         if self.analyst is None:
             return self.mechanism.remaining(state)
         return left_to(allotment_of(Accounts.from_state(data), self.analyst), self.mechanism, state)
-
-
-def _warn_of_clips(draft: EntryDraft) -> None:
-    """Warn about an answer if so many values were clipped that it is no mean of unclipped values."""
-    if many := [clip for clip in kept_clips(draft.description) if clip.is_often]:
-        warn_caller(
-            ClippingWarning(
-                f"{draft.description['shown']}: {clips_in_words(many)}. The answer is "
-                "about the clipped number. For another number pass a wider range, which "
-                "makes intervals wider."
-            )
-        )
 
 
 @dataclass(frozen=True, slots=True)

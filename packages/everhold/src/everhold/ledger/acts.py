@@ -674,7 +674,13 @@ class Arrivals(LedgerExtension):
             ValueError: If no such entry is ever written here, in words.
         """
         if source == RETIREMENT:
-            self._retire(description.get("before"))
+            before = description.get("before")
+            if type(before) is not int or not self.retired < before <= self.arrivals:
+                raise ValueError("rows were retired before an arrival that does not exist")
+            left = [tree for tree in self.trees if tree[1] >= before]
+            if not left or left[0][1] != before:
+                raise ValueError("rows were retired before an arrival at which no budget began")
+            self.retirements, self.retired, self.trees = self.retirements + 1, before, left
             return
         number, rows, trained, tree = (description.get(f) for f in ("arrival", "rows", "training_rows", "tree"))
         if number != self.arrivals + 1 or not _is_whole(rows) or not _is_whole(trained) or not (rows or trained):
@@ -686,14 +692,6 @@ class Arrivals(LedgerExtension):
         self.training_rows += description["training_rows"]
         if opened is not None:
             self.trees, self.opened = [*self.trees, opened], self.opened + 1
-
-    def _retire(self, before: object) -> None:
-        if type(before) is not int or not self.retired < before <= self.arrivals:
-            raise ValueError("rows were retired before an arrival that does not exist")
-        left = [tree for tree in self.trees if tree[1] >= before]
-        if not left or left[0][1] != before:
-            raise ValueError("rows were retired before an arrival at which no budget began")
-        self.retirements, self.retired, self.trees = self.retirements + 1, before, left
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
         """Do nothing, because answers do not change the arrivals."""

@@ -166,8 +166,10 @@ def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: byte
     """
     with store.snapshot(name) as snapshot:
         walk, since = _Walk.of(snapshot, seal_key), None
-        if head.sequence > READ_AGAIN:
-            since = _checkpoint_before(head, snapshot, walk)
+        if head.sequence > READ_AGAIN and (stored := _stored_checkpoint(snapshot, walk)) is not None:
+            entry = snapshot.entry(stored.sequence) if stored.sequence <= head.sequence else None
+            if entry is not None and entry["entry_hash"] == stored.entry_hash:  # the chain passes through it
+                since = stored
         if since is not None:
             first = snapshot.entry(1)  # bound to the name and the settings of the holdout
             findings = [LedgerFinding(1, "the entry is missing")] if first is None else [*walk.step(first)]
@@ -215,15 +217,6 @@ def _stored_checkpoint(snapshot: Snapshot, walk: _Walk) -> Checkpoint | None:
     if snapshot.checkpoint is None or walk.seal_key is None:
         return None
     return Checkpoint.read(snapshot.checkpoint, holdout=walk.holdout, seal_key=walk.seal_key)
-
-
-def _checkpoint_before(head: Head, snapshot: Snapshot, walk: _Walk) -> Checkpoint | None:
-    """Return the checkpoint if the chain to a head passes through its entry, else None."""
-    stored = _stored_checkpoint(snapshot, walk)
-    if stored is None or stored.sequence > head.sequence:
-        return None
-    entry = snapshot.entry(stored.sequence)
-    return stored if entry is not None and entry["entry_hash"] == stored.entry_hash else None
 
 
 def _checkpoint_findings(snapshot: Snapshot, stored: Checkpoint | None, walk: _Walk) -> Iterator[str]:

@@ -144,18 +144,15 @@ def ask_over_time(
     changed = _changed(rows)
     if law != "one" or not changed:
         return OverTime(shown, rows, changed)
-    found = OverTime(shown, rows, changed, _contradiction(changed, executor.mechanism.confidence))
-    warn_caller(EverholdWarning(found.contradiction))
-    return found
-
-
-def _contradiction(changed: Sequence[tuple[str, str]], confidence: float) -> str:
     first, second = changed[0]
     more = f" and {len(changed) - 1:,} more pairs" if len(changed) > 1 else ""
-    return (
-        f"The population changed between windows, with confidence {confidence:g}: the intervals of {first!r} and "
-        f"{second!r}{more} do not meet. No value is possible in all windows, so pass law='windows'."
+    said = (
+        f"The population changed between windows, with confidence {executor.mechanism.confidence:g}: the intervals of "
+        f"{first!r} and {second!r}{more} do not meet. No value is possible in all windows, so pass law='windows'."
     )
+    found = OverTime(shown, rows, changed, said)
+    warn_caller(EverholdWarning(found.contradiction))
+    return found
 
 
 def ask_windows(

@@ -262,7 +262,12 @@ def _declared(
     from everhold.mechanisms.releases import widest_declared
 
     def within(nats: float) -> float:
-        return widest_declared(mechanism, _procedure_of_shares(executor, mechanism, nats), nats)[0]
+        procedure: Procedure = mechanism.yes_no_procedure
+        if executor.compiler.families.first_rows:
+            from everhold.asking.declared import procedure_of_shares
+
+            procedure = procedure_of_shares(executor, nats)
+        return widest_declared(mechanism, procedure, nats)[0]
 
     rows, text = list[dict[str, Any]](), _BITS * math.log(2.0)
     said, known = f"text of {_BITS} bits", False
@@ -283,15 +288,6 @@ def _declared(
         nats = [min(each, mechanism.of_text(0.0)) for each in nats]
     halves = [within(each + text) if enough else None for each, enough in zip(nats, room, strict=True)]
     return [*rows, _row(f"{said}, if texts are declared", *halves)]
-
-
-def _procedure_of_shares(executor: QueryExecutor, mechanism: PublicLevels, nats: float) -> Procedure:
-    """Return the interval procedure of a declared yes-or-no query."""
-    if not executor.compiler.families.first_rows:
-        return mechanism.yes_no_procedure
-    from everhold.asking.declared import procedure_of_shares
-
-    return procedure_of_shares(executor, nats)
 
 
 def _families(executor: QueryExecutor, head: Head) -> list[tuple[Declaration, BoundFamily]]:
