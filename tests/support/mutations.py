@@ -1499,7 +1499,7 @@ MUTATIONS = [
         "assumptions",
         "what the training rows are worth is recorded with the assumption",
         "everhold/asking/creation.py",
-        "made.configuration[INDEPENDENT] = found.assumptions()",
+        "made.configuration[INDEPENDENT] = seen.assumptions()",
         "pass",
         ("everhold/integration/test_holdout_independent.py",),
     ),
