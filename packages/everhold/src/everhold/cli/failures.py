@@ -130,7 +130,7 @@ def _usage_message(fault: Any) -> str:
     """Return the message for a usage error, with a pointer to the help of the command."""
     if isinstance(fault, Misuse):
         return str(fault)
-    message: str = fault.format_message().rstrip(".?")
+    message: str = fault.format_message().replace(": Value error, ", ": ").rstrip(".?")  # words of the parser's library
     context = getattr(fault, "ctx", None)
     if context is not None:
         hint = ""
