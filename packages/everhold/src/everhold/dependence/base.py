@@ -174,9 +174,9 @@ class DependenceModel(ABC):
         return 0.0
 
     def training_distance(self) -> float:
-        """Return the total variation distance of sealed rows from independence of training rows (S3).
+        """Return how far sealed rows are from independence of training rows, in total variation distance (S3).
 
-        Statements that look at the leakage (S1) count the training rows there instead.
+        Statements about leakage (S1) do not use it: there, training rows count as leakage.
         """
         return 0.0
 

@@ -336,7 +336,8 @@ def columns_to_test(
     Args:
         rows: Training rows, or the first part of them.
         known: Columns that are not tested: the label, and columns about which the steward declared something.
-        whole_groups: Columns by which whole groups were put on one side. Others count where rows lie together.
+        whole_groups: Columns by which whole groups were put on one side. Other columns are tested if rows with equal
+            values are mostly adjacent in the file.
     """
     orders = [
         column.name for column in rows.columns

@@ -140,7 +140,7 @@ class SimulatedNight:
     Attributes:
         start: True quality of the first version, which only the simulation knows.
         end: True quality of the version with which the policy ends the night.
-        wrong: Versions that it took over or promoted, and that were not better than the one before.
+        wrong: Number of versions that were taken over or promoted, and that were not better than the one before.
         promoted: True if a gate promoted at least one version.
     """
 

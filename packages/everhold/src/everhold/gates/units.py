@@ -460,8 +460,9 @@ def with_runs_shuffled(
 ) -> list[NDArray[np.float64]]:
     """Return results of challenger, champion and baseline with the runs of every case in a secret order.
 
-    Results may come sorted by outcome, and first runs would then be better than others, or both versions' best runs
-    meet each other. In an order that is independent of the results, runs of one law are again runs of one law.
+    Results may come sorted by outcome. Then first runs would be better than later ones, and the best runs of both
+    versions would be compared with each other. In an order that does not depend on the results, all runs have one
+    distribution again.
 
     Args:
         order_key: Key of the steward by which runs are shuffled.

@@ -28,8 +28,8 @@ class Cells:
     """An exact histogram of row values over equal parts of [0, 1], the same from every engine.
 
     Attributes:
-        counts: Shape (`CELLS`,): rows whose value on the grid lies in each cell; 1 belongs to the last cell. Parts of
-            rows where they are only planned.
+        counts: Number of rows whose value on the grid lies in each cell, shape (`CELLS`,). The value 1 belongs to the
+            last cell. Numbers of planned rows may have fractions.
         sums: Sum of the values of the rows in each cell, in grid units, shape (`CELLS`,).
         unit: Grid steps between 0 and 1.
     """
@@ -46,8 +46,8 @@ class GroupSums:
     Attributes:
         sizes: Number of rows of a group of each kind, shape (kinds,).
         sums: Sum of row values of a group of each kind in grid units, shape (kinds,).
-        counts: Shape (kinds,): how many groups have both; parts of groups where there are too many kinds, so that
-            groups are lotteries over the ends of a cell.
+        counts: Number of groups of each kind, shape (kinds,). It has fractions where there were too many kinds, so
+            that groups were split between two grid points.
         unit: Grid steps between 0 and 1.
     """
 

@@ -215,7 +215,7 @@ class OfGroups(Bets):
         return _widest(nats, self.rows / self.largest_group)
 
     def _predicted(self, training: GroupSums | Pairs, units: Callable[[Any, float], Units]) -> Prediction:
-        """Return the prediction that sealed groups spread as training groups do, in proportion to rows."""
+        """Return the prediction that sealed groups spread as training groups do, with as much spread for each row."""
         total = round(float(np.sum(training.sizes * training.counts)))
         largest = float(np.max(training.sizes, initial=self._largest))
         return Prediction.of(units(training, largest), scale=self.rows / max(total, 1))
@@ -324,8 +324,8 @@ class RatioBetting(_RatioBets):
     def widest_if_honest(self, nats: float) -> float:
         """Return the largest half-width if about as many sealed rows count as training rows suggest.
 
-        Row by row the capital is least for numerators that are 0 or all of the denominator, and then for denominators
-        of 1 with the same sum. Of those, half ones have the widest interval.
+        In the worst case each row that counts has the denominator 1, and half of these rows have the numerator 1 and
+        the others 0. Such rows have the least capital, and the widest interval.
         """
         predicted = self.prediction
         expected = predicted.total * predicted.scale

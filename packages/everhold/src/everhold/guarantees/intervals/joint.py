@@ -75,8 +75,9 @@ class Units:
     Attributes:
         sizes: Size n_k of a unit of each kind, shape (kinds,); for ratios the denominators.
         values: Value Y_k of a unit of each kind in [0, n_k], shape (kinds,).
-        counts: Shape (kinds,): how many units are of the kind; lotteries make parts of units.
-        largest: No unit can be larger, seen or not; public.
+        counts: Number of units of each kind, shape (kinds,). It has fractions where values are split between two grid
+            points.
+        largest: Largest size that a unit can have, also one that was not drawn; public.
         public: True if the size of each unit is public; False if sizes are sealed.
     """
 
@@ -368,7 +369,7 @@ def upper_end(units: Units, stake: float, nats: float, *, hedged: bool = True, t
 def best_stake(predicted: Units, nats: float) -> float:
     """Return the stake with the smallest upper end if sealed units are like ``predicted``, to six digits.
 
-    Near ``sqrt(2 L / V)`` where the central limit theorem rules, and more or less for skewed values and rare levels.
+    It is near ``sqrt(2 L / V)`` where sums are nearly normal, and above or below it for skewed values and small levels.
     """
     multiples, unit = _MULTIPLES, math.sqrt(2.0 * nats / predicted.spread())
     if predicted.public and unit > (fair := CAP / ((1.0 - predicted.mean) * predicted.largest)):
