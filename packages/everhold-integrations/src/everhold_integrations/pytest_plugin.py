@@ -73,6 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(f"--everhold-{name}", metavar="NAME", help=said)
     for name, (acts, metavar, said, how) in _OPTIONS.items():
         only = f"With {' or '.join(f'--everhold-{act}' for act in acts)}: " if acts else ""
+        how = {word: value for word, value in how.items() if word != "type"}  # pytest ends with 4 if a type is wrong
         group.addoption(f"--everhold-{name}", metavar=metavar, help=only + said, **how)
     group.addoption(
         "--everhold-show", action="store_true",
@@ -113,6 +114,13 @@ def pytest_configure(config: pytest.Config) -> None:
                 f"--everhold-{name} is not for --everhold-{acts[0]}. Leave it out, or pass it with "
                 f"{' or '.join(f'--everhold-{act}' for act in known)}."
             )
+    for name, (*_, how) in _OPTIONS.items():
+        if "type" in how and (value := config.getoption(f"--everhold-{name}")) is not None:
+            try:
+                setattr(config.option, f"everhold_{name}", how["type"](value))
+            except ValueError:
+                wanted = "whole number" if how["type"] is int else "number"
+                raise pytest.UsageError(f"--everhold-{name} is {value!r}. Pass a {wanted}.") from None
     shown = {
         "--pdb": config.getoption("usepdb", False), "--trace": config.getoption("trace", False),
         "-s": config.getoption("capture", "fd") in ("no", "tee-sys"),

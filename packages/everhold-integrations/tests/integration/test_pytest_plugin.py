@@ -207,6 +207,8 @@ def test_a_wrong_option_ends_the_session_before_the_first_test(session, tmp_path
         ((*new, "--everhold-runs=0"), "--everhold-runs is 0"),
         ((*new, "--everhold-challenger=commit"), "not for --everhold-seal"),
         (("--everhold-check=main", "--everhold-margin=1"), "The margin is 1.0"),
+        (("--everhold-check=main", "--everhold-margin=abc"), "--everhold-margin is 'abc'. Pass a number."),
+        (("--everhold-check=main", "--everhold-runs=1.5"), "--everhold-runs is '1.5'. Pass a whole number."),
         (("--everhold-gate=main", "--everhold-margin=0.1"), "not for --everhold-gate"),
         (("--everhold-gate=main", "--everhold-analyst=nobody"), "nobody"),
         (("--everhold-gate=main", "--everhold-summary=no/s.md"), "folder of the summary"),

@@ -174,7 +174,8 @@ class Holdout:
             DependenceError: If the dependence does not match the rows. Nothing was created.
             Unavailable: If an engine cannot be reached. Nothing was created.
             ValueError: If the settings contradict each other. Nothing was created.
-            TypeError: If there is no such keyword or extension. Nothing was created.
+            TypeError: If there is no such keyword or extension, or an argument is of another type. Nothing was
+                created.
 
         Warns:
             DependenceWarning: If the training rows are worth less than is declared, in any column (see `diagnose`), or
@@ -182,7 +183,7 @@ class Holdout:
                 of a column on one side, and that is not declared.
         """
         from everhold.asking.creation import Creation, StudyRequest, record_all
-        from everhold.sealing.intake.request import Planning, Rows, SealRequest
+        from everhold.sealing.intake.request import Planning, Rows, SealRequest, checked_settings
         from everhold.sealing.rows.row_store import is_table
 
         if extensions:
@@ -191,11 +192,12 @@ class Holdout:
             extensions = extension_settings(extensions)
         check_name(name)
         request = SealRequest(
-            holdout=holdout, training=training, label=label, rows=rows or Rows(), seed=seed, extensions=extensions
-        )
+            holdout=holdout, training=training, label=label, rows=checked_settings(Rows, rows), seed=seed,
+            extensions=extensions,
+        )  # fmt: skip
         study = StudyRequest(
             mechanism=mechanism, queries=queries, surprises=surprises, confidence=confidence, dependence=dependence,
-            planning=planning or Planning(),
+            planning=checked_settings(Planning, planning),
         )  # fmt: skip
         make = partial(Creation, declared=declared, share=share)
         parts = [] if studies is None else parts_for_studies(name, studies, request, study)

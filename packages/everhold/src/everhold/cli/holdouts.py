@@ -206,9 +206,9 @@ def check(
       everhold protocol check trial.yaml trial.certificate.json
 
     Each end point has to be declared with the holdout, in the words of the
-    protocol, and nothing else. Share, confidence, groups and the rule for missing
-    values are compared where the protocol says them. The certificate is verified
-    as by 'everhold certificate verify'.
+    protocol, and nothing else. So do groups, or another dependence, and the rules
+    for missing values. Share and confidence are compared where the protocol says
+    them. The certificate is verified as by 'everhold certificate verify'.
 
     Exit codes:
       0  the certificate says what the protocol says

@@ -427,13 +427,14 @@ def split(
       3  the rows cannot be read, or cannot be split so; nothing was written
     """
     rule, output = options.rule(), options.output
+    named = [column for column in (sealing.label, sealing.row_id) if column is not None]
     from everhold.diagnosis.columns import likeness
     from everhold.sealing.intake.request import checked_seed
     from everhold.sealing.intake.splitting import split_file
     from everhold.sealing.storage import TRAINING_FILE
 
     with arguments_checked(), progress("splitting"):
-        parts = split_file(table, output, rule, seed=checked_seed(options.seed))
+        parts = split_file(table, output, rule, named=named, seed=checked_seed(options.seed))
     column, label, queries = rule.group_column, sealing.label or rule.stratify, sealing.queries
     alike = None if column is None else likeness(output / TRAINING_FILE, groups=column, label=label)
     from everhold.planning.choice import FEWER_QUERIES

@@ -425,16 +425,21 @@ def compared(planned: Protocol, document: Mapping[str, Any]) -> list[dict[str, A
     Returns:
         One row for each fact of the protocol or the certificate: ``what``, ``protocol``, ``certificate``, and ``same``.
     """
+    from everhold.dependence import Groups, Independent
+
     rows, dependence = document["rows"], document["assumptions"]["dependence"]
     kept = dict(rows.get("missing", ()))
     said: list[tuple[str, Any, Any]] = [("share", planned.share, document["mechanism"]["parameters"].get("share"))]
     if planned.confidence is not None:
         said.append(("confidence", planned.confidence, document["promise"]["confidence"]))
-    if planned.groups is not None:
+    if planned.groups is not None or dependence["kind"] == Groups.kind:
         said.append(("groups", planned.groups, dependence.get("column")))
-    if planned.missing is not None:
-        by_column = planned.missing if isinstance(planned.missing, Mapping) else dict.fromkeys(kept, planned.missing)
-        said += [(f"missing {name}", str(MissingRule.of(rule)), kept.get(name)) for name, rule in by_column.items()]
+    elif dependence["kind"] != Independent.kind:
+        said.append(("dependence", None, dependence["kind"]))
+    by_column = planned.missing if isinstance(planned.missing, Mapping) else dict.fromkeys(kept, planned.missing)
+    for name in dict.fromkeys([*by_column, *kept]):
+        rule = by_column.get(name)
+        said.append((f"missing {name}", None if rule is None else str(MissingRule.of(rule)), kept.get(name)))
     found = [{"what": what, "protocol": told, "certificate": held, "same": told == held} for what, told, held in said]
     certified = {family["name"]: family for family in document["account"].get("declared", ())}
     for name in dict.fromkeys([*planned.families, *certified]):

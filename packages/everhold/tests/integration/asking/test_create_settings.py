@@ -36,6 +36,8 @@ def test_flat_settings_are_divided_and_back():
     ("settings", "fault"),
     [
         ({"querys": 10}, "no keyword 'querys'"),
+        ({"rows": {"row_id": "id"}}, r"rows is a dict. Pass eh.Rows\(\.\.\.\)"),
+        ({"planning": "grows"}, r"planning is a str. Pass eh.Planning\(\.\.\.\)"),
         ({"competition": {"feedback": "none"}}, r"competition is a dict. Pass eh.Competition\(\.\.\.\)"),
         ({"row_id": "id"}, r"no keyword 'row_id'. Write rows=eh.Rows\(row_id=...\)"),
         ({"gates": 3}, "gates is a int. Pass nothing"),

@@ -126,6 +126,15 @@ families:
     everhold("certificate", "save", "t.db", "t", "--output", "t.json")
     told = json.loads(everhold("protocol", "check", "trial.yaml", "t.json", "--format", "json").stdout)
     assert [row["same"] for row in told["compared"]] == [True] * 7
+    for line, what, held in (
+        ("groups: patient\n", "groups", "patient"),
+        ("missing: {bp: drop}\n", "missing bp", "rows without a value are left out"),
+    ):
+        Path("trial.yaml").write_text(trial.replace(line, ""))
+        told = json.loads(everhold("protocol", "check", "trial.yaml", "t.json", "--format", "json", code=1).stdout)
+        assert [row for row in told["compared"] if not row["same"]] == [
+            {"what": what, "protocol": None, "certificate": held, "same": False}
+        ]
 
 
 def test_a_study_is_planned_before_there_are_data(everhold, tmp_path):

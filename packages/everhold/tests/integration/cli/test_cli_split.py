@@ -80,6 +80,10 @@ def test_wrong_usage_writes_nothing(everhold, table, tmp_path, options, message)
 def test_nothing_is_overwritten(everhold, table):
     everhold("split", table, "--holdout", "0.5", "--output", "d")
     assert "exists" in everhold("split", table, "--holdout", "0.5", "--output", "d", code=3).stderr
+    for option in ("--label", "--row-id"):
+        done = everhold("split", table, "--holdout", "0.5", "--output", "e", option, "nope", code=3)
+        assert "There is no column 'nope'. The columns are" in done.stderr
+        assert not [*Path("e").iterdir()]
 
 
 PAGE = Path(__file__).parents[5] / "docs" / "guides" / "dependent-rows.md"
@@ -97,7 +101,7 @@ def test_the_commands_of_the_guide_work_and_seal(everhold, tmp_path, monkeypatch
         words = shlex.split(printed)[1:]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            everhold("create", words[1], f"again-{place}", "--allow-resealing", *words[3:])
+            everhold("create", f"again-{place}.db", *words[2:])
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")

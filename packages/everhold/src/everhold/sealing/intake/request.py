@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from everhold.arguments import as_whole, brief
 from everhold.estimand import SEALED
@@ -140,6 +140,20 @@ class ExtensionSettings(Protocol):
 
     def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
         """Return the settings as plain JSON data, which the ledger binds."""
+
+
+_Settings = TypeVar("_Settings", Rows, Planning)
+
+
+def checked_settings(kind: type[_Settings], given: _Settings | None) -> _Settings:
+    """Return settings of a class that `Holdout.create` was given, its defaults for None.
+
+    Raises:
+        TypeError: If they are of another class.
+    """
+    if given is not None and not isinstance(given, kind):
+        raise TypeError(f"{kind.__name__.lower()} is a {type(given).__name__}. Pass eh.{kind.__name__}(...).")
+    return given or kind()
 
 
 _OF = {each.name: ("rows", Rows) for each in fields(Rows)} | {

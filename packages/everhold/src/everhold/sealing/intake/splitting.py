@@ -196,7 +196,8 @@ class SplitRule:
 
 
 def split_file(
-    table: Path, folder: Path, rule: SplitRule, *, seed: int | None = None, most_rows: int = MOST_ROWS
+    table: Path, folder: Path, rule: SplitRule, *, named: Sequence[str] = (), seed: int | None = None,
+    most_rows: int = MOST_ROWS,
 ) -> Parts:  # fmt: skip
     """Write `TRAINING_FILE` and `HOLDOUT_FILE`, with all columns, in the order of the table.
 
@@ -204,6 +205,7 @@ def split_file(
         table: A Parquet, CSV or TSV file.
         folder: Folder for the two files. It is made if it is missing.
         rule: Rule that decides which rows are sealed.
+        named: Other columns that the table has to have, such as the label.
         seed: Seed that repeats a split. None for a new random split.
         most_rows: Largest number of rows that is read.
 
@@ -219,7 +221,10 @@ def split_file(
         with spilling_into(Path(own)) as connection:
             read_rows(connection, table, name="source", what="table", most_rows=most_rows)
             with reading_errors_hidden("table"):
-                parts = _parts(connection, rule, np.random.default_rng(seed))
+                kinds = column_kinds(connection.view("source"))
+                for name in named:
+                    _check_column(name, kinds)
+                parts = _parts(connection, kinds, rule, np.random.default_rng(seed))
                 for side, path in enumerate(staged):
                     _write(connection, parts, side, path, numbered=rule.time is not None)
         _check_absent(targets)
@@ -235,14 +240,18 @@ def _check_absent(targets: list[Path]) -> None:
             raise _refused(f"The file {str(target)!r} exists", "Pass another folder as --output")
 
 
-def _parts(connection: duckdb.DuckDBPyConnection, rule: SplitRule, rng: np.random.Generator) -> Parts:
+def _parts(
+    connection: duckdb.DuckDBPyConnection, kinds: dict[str, ColumnKind], rule: SplitRule, rng: np.random.Generator
+) -> Parts:
     """Return for each row of the table whether the rule assigns it to the sealed rows or the training rows."""
-    kinds = column_kinds(connection.view("source"))
     share, time = rule.share, rule.time
     named = rule.groups or time or rule.stratify
     if named is None:
         return by_chance(int(connection.execute("SELECT count(*) FROM source").fetchall()[0][0]), share, rng)
-    _check_column(connection, named, kinds)
+    _check_column(named, kinds)
+    missing = connection.execute(f"SELECT count(*) FROM source WHERE {is_missing(named, kinds)}").fetchall()[0][0]
+    if missing:
+        raise _refused(f"Column {named!r} has no value in {missing:,} rows", "Drop those rows, or fill the values in")
     if time is None:
         values = _fetched(connection, f"hash({quoted(named)})").view(np.int64)
         return (by_group if rule.groups else by_class)(values, share, rng)
@@ -261,13 +270,9 @@ def _parts(connection: duckdb.DuckDBPyConnection, rule: SplitRule, rng: np.rando
     return by_time(times, share, gap=rule.gap * unit, block=block * unit)
 
 
-def _check_column(connection: duckdb.DuckDBPyConnection, name: str, kinds: dict[str, ColumnKind]) -> None:
-    """Check that a column exists and has a value in every row."""
+def _check_column(name: str, kinds: dict[str, ColumnKind]) -> None:
     if name not in kinds:
         raise _refused(f"There is no column {name!r}", f"The columns are {', '.join(kinds)}")
-    missing = connection.execute(f"SELECT count(*) FROM source WHERE {is_missing(name, kinds)}").fetchall()[0][0]
-    if missing:
-        raise _refused(f"Column {name!r} has no value in {missing:,} rows", "Drop those rows, or fill the values in")
 
 
 def _fetched(connection: duckdb.DuckDBPyConnection, text: str) -> NDArray[np.float64]:
