@@ -603,7 +603,7 @@ class ModelsReader:
     def planned(self, guess: float | None) -> tuple[Fraction | None, Procedure]:
         """Return the metric of the training rows, or None, and the interval procedure.
 
-        `guess` is the analyst's own, on the scale [0, 1].
+        `guess` is the analyst's own guess, on the scale [0, 1], or None.
 
         Raises:
             QueryRejected: If no public row shows how far two models differ. Nothing is charged.

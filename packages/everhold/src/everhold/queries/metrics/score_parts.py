@@ -28,13 +28,13 @@ class Setting:
     """The public numbers that define a metric for one holdout.
 
     Attributes:
-        classes: Number of classes of the label; 0 of a number.
+        classes: Number of classes of the label; 0 if the label is a number.
         low: Least label and prediction of a number; smaller ones count as this.
         high: Largest label and prediction of a number; larger ones count as this.
         clip: Largest loss of a row; larger ones count as this.
         centre: Centre of the labels, on the scale [0, 1].
         threshold: Least probability with which a row is treated as positive.
-        floor: Errors are divided by no less than this, as shares of the label; 0 where they are not divided.
+        floor: Least number by which errors are divided, as shares of the label; 0 if they are not divided.
         share: Planned share of label 1.
         shares: Planned share of each class.
         dealt: Units of an AUC's interval: ``"blocks"`` of rows, ``"ranks"`` of known scores, or blocks of ``"groups"``.
@@ -80,12 +80,12 @@ class Sized:
 
     Attributes:
         training: Number of training rows from which guesses are made; as many as are sealed if unknown.
-        planned: Rows that show how far values spread.
-        largest: Rows of the largest sealed group; 1 of independent rows.
+        planned: Number of public rows that show how far values spread.
+        largest: Number of rows of the largest sealed group; 1 for independent rows.
         unlike: True if scores are known and the promise is about labels drawn anew on these rows.
         sliced: True if only some rows count, and how many is unknown.
         counting: Planned number of sealed rows that count; None if all rows count.
-        guess: The analyst's own, on the scale [0, 1].
+        guess: The analyst's own guess, on the scale [0, 1]; None if there is none.
     """
 
     sealed: int
@@ -104,8 +104,9 @@ class RowPart(NamedTuple):
     Attributes:
         numerators: Numerator of each row in [0, 1], shape (rows,).
         denominators: Denominator of each row in [0, 1], shape (rows,); None for a mean over all rows.
-        how: ``"share"`` for a mean of 0 and 1; ``"mean"``; ``"ratio"`` of a part to the whole; ``"free"`` ratio.
-        empty: Value of the part where no row counts.
+        how: ``"share"`` for a mean of 0 and 1; ``"mean"`` for any other mean; ``"ratio"`` if the numerator is a part of
+            the denominator; ``"free"`` for any other ratio.
+        empty: Value of the part if no row counts.
     """
 
     numerators: Floats
@@ -248,8 +249,8 @@ class PairedScores:
     """The parts from which the difference of two models in a metric is computed.
 
     Attributes:
-        parts: Function from the rows with either model's predictions, the setting and the reach of `OfParts.reach` to
-            the parts.
+        parts: Function to the parts from the rows with the first model's predictions, those with the second one's, the
+            setting, and the reach that `PartsMeasure.reach` returns.
         bounds: Function from the setting and the reach to the bounds of ``(1 + difference) / 2``, where the difference
             is in units of the width of the score's range.
         weights: Share of the level for each part; equal shares by default. A part that counts from either side has half

@@ -82,8 +82,8 @@ class Paid(QueryResult):
     """Base of results that explain their finding in words and state by how much later intervals widen.
 
     Attributes:
-        widens: About how many times wider the intervals of later queries are because of it; 1 where it costs them
-            nothing, and for a query that was answered before.
+        widens: Factor by which the intervals of later queries are wider because of this answer, about; 1 if it costs
+            them nothing, or if the query was answered before.
     """
 
     widens: float = 1.0
