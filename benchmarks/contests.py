@@ -19,7 +19,7 @@ import numpy as np
 
 import everhold as eh
 from everhold.display import text_table
-from everhold_server.untrusted.predictions import read_untrusted
+from everhold_server.untrusted.files import read_untrusted
 
 __all__ = ["measure"]
 

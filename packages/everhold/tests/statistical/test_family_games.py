@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.mechanisms import declared
+from everhold.mechanisms import releases
 from everhold.queries.selection import results
 
 GROUPS, COLUMNS = 200, 30
@@ -86,6 +86,6 @@ def test_the_vote_of_what_was_told_holds(tmp_path, ask, grouped):
 
 @pytest.mark.parametrize("ask", [medians, tables, members])
 def test_without_payment_for_labels_it_misses(tmp_path, monkeypatch, ask):
-    for module in (declared, results):
+    for module in (releases, results):
         monkeypatch.setattr(module, "in_millionths", lambda nats: 0)
     assert not vote_holds(tmp_path, ask, grouped=False)

@@ -269,11 +269,10 @@ def _limited(kind: Any, each: Parameter, kinds: Mapping[Any, Any]) -> Any:
     about, parts = each.about, get_args(kind)
     if kind in kinds:
         return kinds[kind]
-    if get_origin(kind) is Sequence:
-        (item,) = parts
-        return list[Annotated[str, Field(max_length=_LONGEST_ITEM)] if item is str else _limited(item, each, kinds)]  # type: ignore[misc]
-    if get_origin(kind) is Mapping:
-        return dict[str, _limited(parts[1], each, kinds)]  # type: ignore[misc]
+    if get_origin(kind) in (Sequence, Mapping):  # `longest` is about the list, not about the texts in it
+        text = Annotated[str, Field(max_length=_LONGEST_ITEM)]
+        item = text if parts[-1] is str else _limited(parts[-1], each, kinds)
+        return list[item] if get_origin(kind) is Sequence else dict[str, item]  # type: ignore[valid-type]
     if get_origin(kind) is tuple:
         return Annotated[kind, Field(strict=False)]  # JSON has no tuples, and their entries stay strict
     if kind in (int, float) and not (about.least is about.most is None):
