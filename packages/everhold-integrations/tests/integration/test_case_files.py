@@ -131,6 +131,7 @@ def test_promptfoo_repeats_are_runs_and_tests_with_one_description_are_cases(tmp
     ("content", "kind", "said"),
     [
         ("case;passed\na;1\n", ".csv", "separates values by ';'"),
+        ("", ".csv", "The CSV file is empty"),
         ("case,passed,passed\na,1,0\n", ".csv", "column 'passed' twice"),
         ("case,passed\na,1,0\n", ".csv", "Line 2 of the CSV file has 3 values for 2 columns"),
         ("case,a,b\nx,1\n", ".csv", "has 2 values for 3 columns"),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PROBLEM = "application/problem+json"
 _RETRY = 2  # seconds
 _MOST_PLACES, _LONGEST_PLACE = 20, 100
+_EXPECTED = "Input should be "
+_FAULTS = {"extra_forbidden": "There is no such field", "missing": "This field is missing"}
 _OF_HTTP = {
     404: (
         "NoSuchAddress", "There is nothing at this address. Use an address that /api/v1/docs lists, or a "
@@ -80,13 +82,19 @@ def problem_of(request: Request, fault: Exception) -> JSONResponse:
 
 def _malformed(_: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, RequestValidationError)
-    places = [printable(".".join(map(str, error["loc"])))[:_LONGEST_PLACE] for error in fault.errors()]
-    where = list(dict.fromkeys(places))[:_MOST_PLACES]  # the sender has chosen names and number
+    found: dict[str, str] = {}
+    for error in fault.errors():
+        place = printable(".".join(map(str, error["loc"])))[:_LONGEST_PLACE]
+        expected = (
+            error["msg"] if error["msg"].startswith(_EXPECTED) else "Wrong value"
+        )  # of the schema, not the sender
+        found.setdefault(place, _FAULTS.get(error["type"], expected))
+    listed = list(found.items())[:_MOST_PLACES]  # the sender has chosen names and number
     detail = (
-        f"The request cannot be used: {', '.join(where)} is missing or wrong. Send what the "
+        f"The request cannot be used. {' '.join(f'{place}: {fault}.' for place, fault in listed)} Send what the "
         "API's page (/api/v1/docs) describes. Nothing was charged."
     )
-    return problem(422, "MalformedRequest", detail, places=where)
+    return problem(422, "MalformedRequest", detail, places=[place for place, _ in listed])
 
 
 def _of_http(request: Request, fault: Exception) -> JSONResponse:

@@ -390,7 +390,9 @@ class QuotedPrice(Display):
         query: SHA-256 of the query; None for a quote without one.
         radius: A bound: if the guess is confirmed, the population's value lies within this distance of the told value,
             in the query's units. Infinite where the interval has an end that nothing bounds, as R2 from below; then
-            `to_dict` has None. None if it would be refused, or if it depends on a guess and there is none.
+            `to_dict` has None. None if it would be refused, or if it depends on a guess and there is none. For a
+            variance and other numbers that are computed from several answers it is no bound: it is the half-width if
+            the sealed rows spread as the training rows do.
         radius_if_charged: Bound in the same units if the answer comes from the sealed rows, whatever they say. A
             surprise is usually told much more sharply. None if there is no such bound.
         charged_if_confirmed: What is charged if the guess is confirmed.

@@ -177,7 +177,13 @@ def test_everything_of_a_batch_is_told_where_that_was_asked_for(http_client):
     answers = http_client(STEWARD).post(STUDY + "/ask-many", json=asked).json()["answers"]
     assert [(answer["source"], answer["charged"]) for answer in answers] == [("chosen", 0), ("chosen", 0)]
     assert http_client(STEWARD).post(STUDY + "/ask-many", json={**asked, "silent": True}).status_code == 409
-    assert http_client(STEWARD).post(STUDY + "/ask-many", json={**asked, "reveal": "most"}).status_code == 422
+    for wrong, said in (
+        ({"reveal": "most"}, "body.reveal: Input should be 'checked' or 'all'"),
+        ({"gess": 0.1}, "body.gess: There is no such field."),
+    ):
+        refused = http_client(STEWARD).post(STUDY + "/ask-many", json={**asked, **wrong})
+        assert refused.status_code == 422
+        assert said in refused.json()["detail"]
 
 
 def test_an_answer_that_cannot_be_paid_for_is_refused_and_costs_nothing(http_client, folder):

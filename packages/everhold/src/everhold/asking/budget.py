@@ -143,7 +143,8 @@ def allotment_of(accounts: Accounts, analyst: str) -> Allotment:
     """
     if not isinstance(analyst, str) or analyst not in accounts.parts:
         raise QueryRejected(
-            f"There is no allotment for an analyst named {brief(analyst)}. Pass a name from holdout.allotments()."
+            f"There is no allotment for an analyst named {brief(analyst)}. Pass a name from holdout.allotments() "
+            "(everhold allotments)."
         )
     return accounts.parts[analyst]
 

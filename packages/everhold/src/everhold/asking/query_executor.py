@@ -402,6 +402,8 @@ class Execution:
 
     def why_refused(self, entries: Sequence[Committed | None], data: dict[str, Any]) -> str:
         """Return the message about entries that were refused: which is the first, and which were answered."""
+        if limit := self.plan.limit_reached(Accounts.from_state(data)):
+            return limit
         if self.plan.whole or len(entries) == 1:
             return _REFUSED if self.executor.analyst is None else SPENT
         names = [str(draft.description.get("shown", draft.fingerprint[:8])) for draft in self.drafts]

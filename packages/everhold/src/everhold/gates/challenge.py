@@ -217,6 +217,12 @@ class Challenge(QueryPlan[Verdict]):
             raise Outdated
         return min(count, now.left)
 
+    def limit_reached(self, accounts: Accounts) -> str:
+        """Return a message if the gate has answered as many challenges as it may, else an empty text."""
+        gate = accounts.of(Gates).by_name[self.gate.name]
+        told = f"Gate {gate.name!r} has answered all {gate.challenges:,} challenges that its challenges= allows."
+        return "" if gate.left else f"{told} Open a gate of another name, with this champion."
+
     def present(self, result: ExecutionResult) -> Verdict:
         """Return the verdict in the metric's units."""
         (entry,) = result.entries

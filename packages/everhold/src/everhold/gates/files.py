@@ -297,6 +297,8 @@ def table_runs(content: bytes, _kind: str, columns: Columns) -> Iterator[CaseRun
         raise QueryRejected("The CSV file is not encoded in UTF-8. Write it again as UTF-8.") from None
     lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     names = next(lines, [])
+    if not names:
+        raise QueryRejected("The CSV file is empty. Write the names of the columns, and a line for each run.")
     if columns.case not in names:
         wide = next((sign for sign in (";", "\t") if sign in "".join(names)), None)
         if wide is not None:

@@ -228,7 +228,9 @@ def runs_by_case(results: Any, metrics: Sequence[str] = ()) -> dict[Any, list[An
         if not found:
             raise QueryRejected("The results are empty. Pass a row for each run of each case.")
         return found
-    if not isinstance(results, Mapping) or not results:
+    if isinstance(results, Mapping) and not results:
+        raise QueryRejected("The results are empty. Pass a mapping from case ids to numbers.")
+    if not isinstance(results, Mapping):
         raise QueryRejected(
             f"The results are of type {brief(type(results).__name__)}. Pass a table with "
             f"the column {CASE!r}, or a mapping from case ids to numbers."

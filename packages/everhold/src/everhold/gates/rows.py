@@ -360,8 +360,8 @@ def open_row_gate(
     known = head.accounts.of(Gates).by_name.get(name)
     if known is None and champion is None:
         raise NotFound(
-            f"There is no gate named {brief(name)}. To open a new one, pass champion=..., "
-            "the model that challengers have to beat."
+            f"There is no gate named {brief(name)}. To open a new one, pass the model that challengers have to beat as "
+            "champion=..., or seal cases (everhold suite)."
         )
     measure = metric_of(metric, None if known is None else known.metric)
     evidence = RowEvidence(name, executor, folder, measure)

@@ -328,7 +328,8 @@ def tried(bound: BoundQuery, function: RowFunction, compiler: CompileContext) ->
         on_grid = to_grid(bound.training(training.table(names)), unit=unit)
     elif table is not None:
         values = function.judge(outputs[0], table) if isinstance(function, EstimatedValues) else outputs[0]
-        on_grid = to_grid(values, unit=unit)
+        losses = (bound.at_zero, bound.at_one) if bound.description.get("kind") == "risk" else None
+        on_grid = to_grid(values, unit=unit, losses=losses)
     if isinstance(function, EstimatedValues):
         outputs = [output[:_MOST_COMPARED] for output in outputs]
         yes_no = bound.yes_no

@@ -415,6 +415,10 @@ class QueryPlan(ABC, Generic[Result]):
         """
         return count
 
+    def limit_reached(self, accounts: Accounts) -> str:
+        """Return a message if the plan's own rules allow no new entry, else an empty text."""
+        return ""
+
     @abstractmethod
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
         """Evaluate entries, given by their positions in the plan, on the sealed rows. The result is secret."""

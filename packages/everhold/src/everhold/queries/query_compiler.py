@@ -232,7 +232,7 @@ class QueryCompiler(CompileContext):
         if what is None:
             return bound
         natural = (bound.at_zero, bound.at_one) == (0.0, 1.0)
-        if natural and isinstance(value, RowValue) and only_zero_to_one(value.expression):
+        if isinstance(value, RowValue) and (value.within or (natural and only_zero_to_one(value.expression))):
             return bound
         beyond = None
         if kind == "function":  # training rows beyond are refused, and sealed ones are clipped

@@ -21,12 +21,13 @@ UNIT = 2**30
 """Steps of the grid between the row values 0 and 1."""
 
 
-def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
+def to_grid(values: ArrayLike, *, unit: int = UNIT, losses: tuple[float, float] | None = None) -> NDArray[np.int64]:
     """Convert public row values in [0, 1] to integers in ``[0, unit]``, rounded down, and refuse other values.
 
     Args:
         values: Row values, boolean or real, shape (rows,). Values that are nan, infinite or outside [0, 1] are refused.
         unit: Steps between 0 and 1.
+        losses: Declared range of losses, if the row values are losses on training rows, for the message.
 
     Raises:
         QueryRejected: If a row value is not a number in [0, 1].
@@ -43,7 +44,16 @@ def to_grid(values: ArrayLike, *, unit: int = UNIT) -> NDArray[np.int64]:
         )
     real = array.astype(np.float64)
     if not bool(np.all((real >= 0.0) & (real <= 1.0))):  # also false for nan
-        raise QueryRejected("Some values of the query are nan or outside [0, 1]. Scale and clip the values to [0, 1].")
+        if losses is None:
+            raise QueryRejected(
+                "Some values of the query are nan or outside [0, 1]. Scale and clip the values to [0, 1]."
+            )
+        low, high = losses
+        least, most = (low + (high - low) * float(end) for end in (np.min(real), np.max(real)))
+        raise QueryRejected(
+            f"The losses of the training rows lie between {least:.6g} and {most:.6g}, outside the declared range "
+            f"[{low:.6g}, {high:.6g}]. Declare a wider range, or clip the loss yourself."
+        )
     return clip_to_grid(real, unit=unit)
 
 

@@ -68,6 +68,8 @@ def test_a_kept_verdict_does_not_tell_which_claim_failed(holdout):
     differing = {name for name in dear if dear[name] != poor[name]}
     assert differing == {"query", "challenges", "remaining", "challenger"}
     assert "t1" not in repr(gate) + repr(gate.suite) + str(gate.status())
+    with pytest.raises(eh.QueryRejected, match="The results are empty"):
+        gate.challenge({}, challenger="b")
 
 
 def test_guards_are_held_against_the_fixed_baseline_also_after_promotions(holdout):

@@ -654,7 +654,7 @@ def test_challenges_beyond_the_plan_go_on_as_queries_do_and_the_gate_says_what_t
         assert gate.challenge(truth).promoted
         limited = holdout.gate("accuracy", champion=np.zeros(ROWS), challenges=1, name="limited")
         limited.challenge(np.ones(ROWS))
-        with pytest.raises(eh.BudgetExhausted):
+        with pytest.raises(eh.BudgetExhausted, match="'limited' has answered all 1 challenges"):
             limited.challenge(1 - truth, strict=True)
 
 

@@ -66,4 +66,7 @@ def test_a_range_that_holds_all_rows_is_named_without_a_warning(tmp_path):
         assert code.clipped == "values below 0 count as 0, and above 1 as 1 (none of the training rows)"
         assert holdout.ask(eh.mean(lambda table: table["x"] > 0.0)).clipped == ""
         assert holdout.ask("cost > 1").clipped == ""
+        for moment in (eh.variance("cost", low=0, high=1_000), eh.covariance("cost", "y > 0", low=0, high=1_000)):
+            told = "values below 0 count as 0, and above 1000 as 1000 (none of the training rows)"
+            assert holdout.ask(moment).clipped == told
         assert holdout.ask(eh.accuracy(sure(SEALED), training=sure(TRAINED))).clipped == ""

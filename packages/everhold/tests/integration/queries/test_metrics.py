@@ -202,6 +202,7 @@ def test_estimators_that_do_not_fit_are_rejected(holdout, numbers):
         (brier(LinearRegression().fit(features, late)), "AttributeError"),
         (brier(DecisionTreeClassifier().fit(features, late * 0)), r"shape \(800, 1\) for the classes"),
         (accuracy(LogisticRegression), "are the class"),
+        (accuracy(LogisticRegression().predict), "are a method without the method predict"),
         (accuracy(LinearRegression().fit(features, late)), "are no labels.*Ask brier"),
         (brier(LogisticRegression().fit(features, late + 1)), r"for the classes \[1, 2\]"),
     ]

@@ -146,6 +146,8 @@ def test_a_holdout_answers_with_the_mean_loss_of_arrays_and_of_estimators(tmp_pa
             np.abs(2 * p - late).mean(), abs=1e-6
         )
         before = len(holdout.transcript())
-        with pytest.raises(QueryRejected, match="nan or outside"):
+        with pytest.raises(
+            QueryRejected, match=r"losses of the training rows lie .* outside the declared range \[0, 0.01\]"
+        ):
             holdout.ask(risk(model, "log", high=0.01))
         assert len(holdout.transcript()) == before

@@ -279,6 +279,12 @@ UNREADABLE = {
 }
 
 
+def test_a_column_of_a_type_that_cannot_be_read_is_named(tmp_path):
+    table = pa.table({"x": np.arange(9.0), "half": np.arange(9).astype(np.float16)})
+    with pytest.raises(HoldoutRejected, match=r"The holdout column 'half' is of type halffloat\. Convert it"):
+        seal(tmp_path, table)
+
+
 @pytest.mark.parametrize("source", UNREADABLE)
 def test_what_cannot_be_read_is_refused(tmp_path, source):
     with pytest.raises(HoldoutRejected, match=r"[A-Z].*\.$"):

@@ -116,7 +116,11 @@ class ContrastQuery(Query["Answer"]):
             if len(arms) == len(shares):
                 at_zero, at_one = self._ends(shares[0], compiler.schema)
                 one = difference_of_arms(compiler, arms, shown=self._shown, width=at_one - at_zero, guess=guess)
-        return self.compile_apart(compiler, guess=guess, tolerance=tolerance) if one is None else one
+        try:
+            return self.compile_apart(compiler, guess=guess, tolerance=tolerance) if one is None else one
+        except QueryRejected:
+            self.check(compiler)
+            raise
 
     def _with_bounds(self, compiler: CompileContext) -> list[BoundedMean]:
         """Return the mean of each arm with bounds for missing values, or an empty list if no rule requires bounds."""

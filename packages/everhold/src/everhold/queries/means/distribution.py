@@ -261,14 +261,14 @@ class _Variable:
             return ()
         rest = Node.of(Operation.SUBTRACT, Node.literal(1.0), self.rescaled)
         product = Node.of(Operation.MULTIPLY, self.rescaled, rest)
-        value = RowValue(not_too_long(product, "the expressions"), 0.0, 0.25)
+        value = RowValue(not_too_long(product, "the expressions"), 0.0, 0.25, within=True)
         return (ExpressionMean(value, f"mean of the spread of {in_one_line(self.mean.text)}"),)
 
 
 def _product(one: _Variable, other: _Variable) -> ExpressionMean:
     """Return the query for the mean of ``(2u - 1)(2v - 1)`` on [-1, 1]."""
     root = Node.of(Operation.MULTIPLY, one.centred, other.centred)
-    value = RowValue(not_too_long(root, "the expressions"), -1.0, 1.0)
+    value = RowValue(not_too_long(root, "the expressions"), -1.0, 1.0, within=True)
     texts = (in_one_line(one.mean.text), in_one_line(other.mean.text))
     return ExpressionMean(value, f"mean of the product of {texts[0]} and {texts[1]}")
 

@@ -235,6 +235,13 @@ class LabelQuery(RowwiseQuery):
             raise QueryRejected(
                 f"The predictions are the class {self.predictions.__name__}. Pass a fitted estimator, or predictions."
             )
+        if not hasattr(self.predictions, "predict") and (
+            callable(self.predictions) or hasattr(self.predictions, "predict_proba")
+        ):
+            raise QueryRejected(
+                f"The predictions are a {type(self.predictions).__name__} without the method predict. Pass a fitted "
+                "estimator that has it, or one prediction for each row."
+            )
         label, given = schema.label or "", self.predictions
         sealed: RowFunction
         own: RowFunction | None = None

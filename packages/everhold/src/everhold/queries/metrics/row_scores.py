@@ -34,7 +34,7 @@ from everhold.queries.predictions.arrays import check_known, known_classes
 from everhold.queries.query import QuerySpec
 from everhold.sealing.rows.code_trials import EstimatedValues, sealed_values
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table
-from everhold.values.evaluation import other_class
+from everhold.values.evaluation import other_class, to_grid
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
 
@@ -406,12 +406,7 @@ def _judged(function: RowFunction, *, low: float, high: float) -> RowFunction:
 
     def values(table: Table) -> NDArray[Any]:
         found = function(table)
-        if not bool(np.all((found >= 0.0) & (found <= 1.0))):  # also for nan
-            least, most = (low + (high - low) * float(end) for end in (np.min(found), np.max(found)))
-            raise QueryRejected(
-                f"The losses of the training rows lie between {least:.6g} and {most:.6g}, outside the declared range "
-                f"[{low:.6g}, {high:.6g}]. Declare a wider range, or clip the loss yourself."
-            )
+        to_grid(found, losses=(low, high))
         return found
 
     return values

@@ -445,7 +445,7 @@ def warn_of_missing(names: Collection[str], *, of: str = "Sealed rows") -> None:
         warn_caller(ColumnWarning(
             f"{of} lack values of {named}, and training rows do not show it. Queries that read one are refused, unless "
             f"they ask about rows that have a value, as with given={brief(f'{quoted(found[0])} is not null')}, or the "
-            "holdout is created with rows=eh.Rows(missing=...), which says what counts."
+            "holdout is created with rows=eh.Rows(missing=...) (--missing), which says what counts."
         ))  # fmt: skip
 
 

@@ -226,13 +226,16 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, source: Any, *, 
         connection.register(name, table)
         column_kinds(connection.view(name))
     except duckdb.Error:
-        for place, column in enumerate(names if hasattr(table, "iloc") else ()):
+        for place, column in enumerate(names if hasattr(table, "iloc") or hasattr(source, "select") else ()):
             try:
-                connection.register("one_column", table.iloc[:, [place]])
+                part = table.iloc[:, [place]] if hasattr(table, "iloc") else _ArrowStream(source.select([column]))
+                connection.register("one_column", part)
                 column_kinds(connection.view("one_column"))
             except duckdb.Error:
+                schema = table.dtypes if hasattr(table, "iloc") else source.schema
+                kind = schema.field(column).type if hasattr(schema, "field") else schema[column]
                 raise HoldoutRejected(
-                    f"The {what} column {column!r} is of type {table.dtypes.iloc[place]}. Convert it to numbers, "
+                    f"The {what} column {column!r} is of type {kind}. Convert it to numbers, "
                     "texts, booleans or times, for example with .astype(str), or leave it out.",
                     column=column,
                 ) from None

@@ -281,6 +281,7 @@ class RowValue:
         expression: The expression that is computed for each row.
         low: Value that counts as 0; null counts as this too. 0 for a boolean.
         high: Value that counts as 1. 1 for a boolean.
+        within: Whether the expression is never outside the range, whatever the row, so that no value is clipped.
 
     Raises:
         QueryRejected: If the range from ``low`` to ``high`` is not finite, is empty, or is given for a boolean.
@@ -289,6 +290,7 @@ class RowValue:
     expression: Expression
     low: float = 0.0
     high: float = 1.0
+    within: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, end in (("low", self.low), ("high", self.high)):
