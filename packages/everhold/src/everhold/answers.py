@@ -440,11 +440,14 @@ class QuotedPrice(Display):
         return f"within {self._bounds()}{unsealed}, {cost}{wider_in_words(self.widens)}, {left} left"
 
     def _bounds(self) -> str:
-        """Return both bounds in words, or one if they are equal or only one is known."""
+        """Return both widths in words, or one if they are equal or only one is known."""
         first, second = self.radius, self.radius_if_charged
-        if first is None or second is None or first == second or self.charged_at_most == self.charged_if_confirmed:
-            within = second if first is None else first
-            return "?" if within is None else at_most(within)
+        if first is None:
+            return "?" if second is None else at_most(second)
+        if second is None or (first != second and self.bits is not None and not self.answered_before):
+            return f"{at_most(first)} if the sealed rows spread as expected"
+        if first == second or self.charged_at_most == self.charged_if_confirmed:
+            return at_most(first)
         return f"{at_most(first)} if the guess holds, else {at_most(second)}"
 
 

@@ -39,6 +39,11 @@ def test_an_answer_cannot_be_altered():
         ({}, "within 0.1 if the guess holds, else 0.2, costs 0 if the guess holds, else 1, 9 queries left"),
         ({"radius": None, "charged_if_confirmed": 1}, "within 0.2, costs 1, 9 queries left"),
         (
+            {"radius_if_charged": None, "charged_if_confirmed": 1},
+            "within 0.1 if the sealed rows spread as expected, costs 1, 9 queries left",
+        ),
+        ({"bits": 8.0}, "within 0.1 if the sealed rows spread as expected, declared in 8.0 bits, free"),
+        (
             {"answered_before": True, "charged_at_most": 0},
             "within 0.1, free, because it was answered before, 9 queries left",
         ),

@@ -279,6 +279,16 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.parametrize("series", [pd.Series([1.0, 2.0], name="x"), pl.Series("x", [1.0, 2.0])], ids=["pd", "pl"])
+def test_a_series_is_a_column_of_its_name(tmp_path, series):
+    assert [*seal(tmp_path, series)[1].columns] == ["x"]
+
+
+def test_an_empty_file_is_called_empty(tmp_path):
+    with pytest.raises(HoldoutRejected, match="first line of the holdout file is empty"):
+        seal(tmp_path, written(tmp_path / "rows.csv", b""))
+
+
 def test_a_column_of_a_type_that_cannot_be_read_is_named(tmp_path):
     table = pa.table({"x": np.arange(9.0), "half": np.arange(9).astype(np.float16)})
     with pytest.raises(HoldoutRejected, match=r"The holdout column 'half' is of type halffloat\. Convert it"):

@@ -336,6 +336,8 @@ def _first_line(connection: duckdb.DuckDBPyConnection, path: Path, ending: str, 
         with gzip.open(path) if ending.endswith("gz") else path.open("rb") as file, contextlib.suppress(csv.Error):
             text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
             split[delimiter] = next(csv.reader(text, delimiter=delimiter, strict=True), [])
+    if split and not any(split.values()):
+        raise HoldoutRejected(f"The first line of the {what} file is empty. Write the names of the columns there.")
     several = [delimiter for delimiter, names in split.items() if len(names) > 1]
     if len(several) == 1:
         return split[several[0]], several[0]

@@ -166,6 +166,8 @@ def _opened(
 ) -> DelimitedFile | None:
     """Create a view on a source. For a CSV or TSV file, return the opened file instead."""
     source = collected(source, most_rows, what=what)
+    if hasattr(source, "to_frame"):  # a series, whose name is that of its column
+        source = source.to_frame()
     if isinstance(source, (str, Path)):
         path = Path(source)
         ending = _ending(path, what=what)
