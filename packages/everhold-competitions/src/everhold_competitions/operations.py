@@ -30,7 +30,7 @@ def _competition(session: HoldoutSession) -> HoldoutCompetition:
 def _given(predictions: AnyModel | None) -> Any:
     if predictions is None:
         raise QueryRejected(
-            "There are no predictions. Send a file in the part 'predictions', or predictions in the document."
+            "There are no predictions. Send a file in the form field 'predictions', or put predictions into the JSON."
         )
     return predictions
 

@@ -88,7 +88,7 @@ class Scoring(ABC):
 
     @abstractmethod
     def rows(self, predictions: Any) -> LabelQuery:
-        """Return the query whose row values a submission's predictions have."""
+        """Return the query that compares a submission's predictions with the labels row by row."""
 
     @abstractmethod
     def entered(self, predictions: Any, training: Any) -> Entered:
@@ -168,7 +168,7 @@ class MeanScoring(Scoring):
         return self.metric.query(predictions, training)
 
     def rows(self, predictions: Any) -> LabelQuery:
-        """Return the query whose row values a submission's predictions have."""
+        """Return the query that compares a submission's predictions with the labels row by row."""
         made = self.metric.query(predictions, None)
         assert isinstance(made, LabelQuery)
         return made
@@ -245,7 +245,7 @@ class NamedScoring(Scoring):
         return named(self._score, predictions, training)
 
     def rows(self, predictions: Any) -> LabelQuery:
-        """Return the query whose row values a submission's predictions have."""
+        """Return the query that compares a submission's predictions with the labels row by row."""
         return self.query(predictions, None).models[0]
 
     def entered(self, predictions: Any, training: Any) -> Entered:

@@ -89,7 +89,7 @@ def test_dependent_rows_are_labelled_as_not_fully_proved():
 
 
 def test_lemma_1_refuses_a_choice_that_is_not_private_enough():
-    with pytest.raises(ValueError, match="Add noise"):
+    with pytest.raises(ValueError, match="Pass a smaller epsilon"):
         zhao_lemma_1(100, tolerance=0.3, epsilon=0.11)
 
 

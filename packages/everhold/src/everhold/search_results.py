@@ -252,6 +252,6 @@ def are_training_rows(holdout: Holdout, labels: Any) -> bool:
 
 
 def groups_of_training(holdout: Holdout) -> Any:
-    """Return the group or unit of each training row, or None if the dependence names no column of them."""
+    """Return the group of each training row, or None if the holdout declares no column of groups."""
     column = holdout.mechanism.dependence.unit_column
     return None if column is None else holdout.training_rows([column])[0][column].to_numpy()

@@ -176,7 +176,8 @@ class Case:
     Attributes:
         name: Name in words, such as "chain 0.5".
         rows: Number n of rows of each of the two samples.
-        population: Who carries whose record; its points only say how many kinds of rows the declared chain has.
+        population: Law of the rows, of which several may carry the same record. Of its points only the number counts:
+            that of the states of the declared chain.
     """
 
     name: str

@@ -475,7 +475,9 @@ def zhao_lemma_1(rows: int, *, tolerance: float, epsilon: float, sensitivity: fl
     positive(step, "sensitivity")
     allowed = tolerance / (3.0 * rows * step)
     if epsilon > allowed * (1.0 + 1e-12):
-        raise ValueError(f"epsilon is {epsilon:.6g}, above tolerance/(3 n sensitivity) = {allowed:.6g}. Add noise.")
+        raise ValueError(
+            f"epsilon is {epsilon:.6g}, above tolerance/(3 n sensitivity) = {allowed:.6g}. Pass a smaller epsilon."
+        )
     return min(1.0, 4.0 * math.exp(-(tolerance**2) / (9.0 * rows * step**2)))
 
 

@@ -422,7 +422,7 @@ class RandomRows(FreshDraws):
             raise ValueError(f"coins is {self.coins}. Pass a probability of at least 0 and below 1.")
         if not isinstance(self.dependence, Independent):
             raise DependenceError(
-                "Random rows need independent rows, and these are declared as "
+                f"A mechanism that reads random rows needs independent rows, and these are declared as "
                 f"{self.dependence.to_dict()['kind']!r}. Choose another mechanism."
             )
 

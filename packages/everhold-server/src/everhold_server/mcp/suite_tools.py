@@ -186,7 +186,9 @@ class CaseTools:
     def _opened(self, gate: Gate, challenger: str) -> OpenChallenge:
         found = gate.find_open(challenger)
         if found is None:
-            raise QueryRejected(f"There is no challenge of {challenger!r}. Open one first.")
+            raise QueryRejected(
+                f"There is no open challenge of the challenger {challenger!r}. Open one with open_challenge first."
+            )
         return found
 
     def _lacking(self, gate: Gate) -> OpenChallenge | None:

@@ -189,7 +189,7 @@ _SIDES = ("first", "second")
 def compare_form(
     request: Request, view: AnalystView, first: Chosen = "", second: Chosen = "", margin: Chosen = ""
 ) -> Response:
-    """Return the form, and what stored answers say about two models of a tracker, for nothing."""
+    """Return the form, and what stored answers say about two models that a tracker such as MLflow names. Free."""
     fault, rows = "", None
     fields = Fields(RequestContent({"margin": margin.encode()}, {}))
     try:

@@ -145,14 +145,15 @@ class QueryExecutor:
     ) -> Result:  # fmt: skip
         """Answer a query: its entries in order, as long as public state shows that the budget pays for them.
 
-        Repeats are answered from one plain read. What is evaluated in no time is reserved, evaluated, answered and
-        appended in one transaction. Everything else is evaluated before the transaction, so that nobody waits for it.
+        Repeats are answered from one plain read. What takes a few milliseconds to evaluate is reserved, evaluated,
+        answered and appended in one transaction. Everything else is evaluated before it, so that nobody waits for it.
 
         Args:
             plan: The plan of the query.
             strict: Raise `BudgetExhausted` instead of returning a refusal, and answer nothing if the budget may not pay
                 for all entries.
-            beside: Facts for the descriptions of new entries, which are no part of the queries' identity.
+            beside: Facts that the ledger keeps with new entries, such as names of models. Queries that differ in them
+                alone are the same query.
 
         Raises:
             QueryRejected: If one of its entries is new and the study was unsealed. Nothing is charged.

@@ -132,7 +132,7 @@ def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[An
     plan = _compiled(query, compiler)
     if not plan.members:
         raise QueryRejected(
-            "It counts as undeclared queries even if it is listed. List the queries of which it is made."
+            "This query is made of several others, and only those can be declared. List them in its place."
         )
     if compiler.families.first_rows and any(member.by_position for member in plan.members):
         raise QueryRejected(

@@ -188,7 +188,7 @@ class CountShares:
         )
 
     def summed(self, rows: StoredRows, needs: Any) -> SealedValues:
-        """Return each count over the given rows, with summaries for its interval. Secret for sealed rows."""
+        """Return each count over the given rows, and what procedures that need ``needs`` compute its interval from."""
         unit, cells = self.mechanism.unit, self.universe.cells_of(self._columns(rows))
         group_by = self.mechanism.dependence.group_column
         found = [
