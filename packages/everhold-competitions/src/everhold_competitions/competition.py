@@ -116,7 +116,10 @@ class Competition(Display):
             )
 
     def is_past(self, now: datetime) -> bool:
-        """Return whether the deadline is before ``now``, False without a deadline.
+        """Return whether the competition's deadline is before ``now``. It is False if there is no deadline.
+
+        Args:
+            now: A time with its offset from UTC.
 
         Examples:
             >>> Competition(deadline="2026-12-01T12:00:00Z").is_past(datetime(2026, 12, 1, 12, 1, tzinfo=UTC))
@@ -125,7 +128,7 @@ class Competition(Display):
         return self.deadline is not None and now > datetime.fromisoformat(self.deadline)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the terms as plain JSON data, without those that need not be set."""
+        """Return the terms of the competition as plain JSON data, without optional terms that are None."""
         every = Display.to_dict(self)
         return {name: value for name, value in every.items() if value is not None or name not in _WHERE_SET}
 
@@ -202,9 +205,10 @@ class Competition(Display):
 
     @property
     def score(self) -> tuple[str, dict[str, float]] | None:
-        """Return the name and settings of a score that is not a mean over rows, None for a metric that is a mean.
+        """Name and settings of the metric if it is not a mean over rows, such as an AUC or F1. None if it is a mean.
 
-        By default the clip of a loss is the range of the labels, so that no loss is clipped.
+        The setting ``clip``, the largest loss of one row, is by default what the range of the labels allows, so that
+        no loss is clipped.
         """
         metric = self.metric
         given: dict[str, Any] = dict(metric) if isinstance(metric, Mapping) else {"score": metric}
@@ -222,7 +226,7 @@ class Competition(Display):
 
     @property
     def in_words(self) -> str:
-        """The metric as a text for pages and reports."""
+        """The competition's metric as a text for pages and reports."""
         from everhold.gates.challenge import metric_in_words
 
         if self.score is not None:
@@ -241,7 +245,9 @@ class Competition(Display):
         return f" of labels from {given['low']:g} to {given['high']:g}{clip}"
 
     def on_boards(self, label: str | None) -> dict[str, Any]:
-        """Return name, unit and range of the metric for display, and whether numbers change their sign.
+        """Return name, unit and range of the metric, as boards show them, and whether values change their sign there.
+
+        A value changes its sign if the metric is a negated loss: ``neg_root_mean_squared_error`` is shown as RMSE.
 
         Args:
             label: Column that submissions predict.
@@ -263,35 +269,38 @@ class Competition(Display):
 
     @property
     def spends(self) -> bool:
-        """Whether feedback to teams is about the rows of the final board, and therefore uses its error probability."""
+        """Whether feedback before the end is about the rows of the final board, so that it uses up their budget."""
         return self.feedback != NOTHING and self.public is None
 
     @property
     def comparisons(self) -> int:
-        """Number of pairs of teams that are compared at the end, 0 for scores that cannot compare two models."""
+        """Number of pairs of teams whose scores are compared at the end; 0 if the metric cannot compare two models."""
         if self.score is not None and METRICS[self.score[0]].two == "none":
             return 0
         return self.teams * (self.teams - 1) // 2
 
     @property
     def closing(self) -> int:
-        """Number of queries that are asked at the end: one score for each team, and one for each comparison."""
+        """Number of queries at the end of the competition: one score for each team, and one for each pair of teams."""
         return self.teams + self.comparisons
 
     @property
     def queries(self) -> int:
-        """Number of queries about the final rows: the final ones, and one for each submission with feedback."""
+        """Number of queries about the rows of the final board.
+
+        They are the queries at the end and, if feedback is about these rows, one for each possible submission.
+        """
         return self.closing + (self.teams * self.submissions if self.spends else 0)
 
     def plan(self, mechanism: Mechanism | str | None, queries: int) -> tuple[str, int]:
-        """Return the name of the mechanism that answers, and the number of queries for which it is planned.
+        """Return the name of the mechanism that answers queries, and the number of queries for which it is planned.
 
         Args:
             mechanism: Mechanism that the caller requested. None for the mechanism that belongs to the feedback.
             queries: Ignored: the number follows from the teams and their submissions.
 
         Raises:
-            HoldoutRejected: If that mechanism cannot keep such a competition, or its deadline is over.
+            HoldoutRejected: If the requested mechanism cannot serve this feedback, or the deadline is over.
         """
         if self.is_past(datetime.now(UTC)):
             raise HoldoutRejected(f"The deadline {self.deadline} has passed. Pass a later time.")
@@ -305,11 +314,16 @@ class Competition(Display):
 
     @property
     def order(self) -> str | None:
-        """Column by which rows are sorted to choose the public rows, which come first. None for a random choice."""
+        """Column that sorts the rows so that the first ones are public. None if public rows are drawn at random."""
         return self.public_by
 
     def parts(self, name: str, confidence: float) -> Sequence[DealtPart]:
-        """Return the final rows and the public rows as parts of the table, empty without public rows."""
+        """Return the parts into which the rows are divided: final rows and public rows. Empty without public rows.
+
+        Args:
+            name: Name of the holdout.
+            confidence: Probability with which all intervals hold together.
+        """
         if self.public is None:
             return ()
         public = PublicTerms(self, name)
@@ -323,9 +337,10 @@ class Competition(Display):
         )  # fmt: skip
 
     def share(self, surprises: int) -> int:
-        """Return the most surprises that one team may cause, by default a fair share of all planned ``surprises``.
+        """Return how many surprises one team may cause, by default a fair share of all planned ``surprises``.
 
-        With feedback ``"score"`` every wrong guess costs a surprise, so the default is an equal part for each team, and
+        A surprise is an answer that reveals something about the sealed rows and is charged to the budget. With
+        feedback ``"score"`` every wrong guess costs a surprise, so the default is an equal part for each team, and
         at least 1. With ``"leader"`` a surprise is a proved change of the leader, so one team may cause half of the
         planned surprises, rounded up.
 
@@ -343,13 +358,14 @@ class Competition(Display):
         return max(surprises // self.teams, 1) if self.feedback == SCORE else (surprises + 1) // 2
 
     def final_radius(self, mechanism: Mechanism, at: float) -> float:
-        """Return the half-width that a score on the final board is expected to have, at the worst planned use.
+        """Return the expected half-width of a score's interval on the final board, after the largest planned use.
 
-        That is when all submissions were told, and teams caused all surprises that their shares and the budget allow.
+        The largest planned use: every submission had feedback, and teams caused all surprises (charged answers) that
+        their shares and the budget allow.
 
         Args:
-            mechanism: Mechanism of the rows of the final board.
-            at: The population's value of a share, such as an accuracy.
+            mechanism: Mechanism that answers queries about the rows of the final board.
+            at: True value of the score in the population, a share of rows such as an accuracy.
         """
         if mechanism.planned_surprises is None or not has_public_levels(mechanism):
             return mechanism.expected_radius(at)
@@ -357,7 +373,13 @@ class Competition(Display):
         return (high - low) / 2.0 + mechanism.rounding
 
     def final_nats(self, mechanism: Mechanism) -> float:
-        """Return ln(1 / level) of the last comparison of two teams, at the worst planned use as in `final_radius`."""
+        """Return ln(1 / level) of the last comparison of two teams, after the largest planned use.
+
+        The level is the probability of failure that the comparison has. The use is that of `final_radius`.
+
+        Args:
+            mechanism: Mechanism that answers queries about the rows of the final board.
+        """
         if mechanism.traits.only_silent:
             return float(cast("Silent", mechanism).nats(mechanism.queries))
         assert has_public_levels(mechanism)
@@ -374,12 +396,19 @@ class Competition(Display):
         return float(mechanism.nats(told + self.closing, fits, fits * cost / 1e6))
 
     def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
-        """Return the terms as plain JSON data to be recorded, with the number of surprises that each team may cause."""
+        """Return the terms as plain JSON data for the ledger, with the number of surprises that each team may cause.
+
+        Args:
+            mechanism: Mechanism that answers queries about the rows of the final board.
+        """
         planned = mechanism.planned_surprises
         return (self if planned is None else replace(self, surprises_per_team=self.share(planned))).to_dict()
 
     def adjust(self, mechanism: Mechanism) -> Mechanism:
-        """Check the mechanism for this metric, and return one whose first answers are planned for the final scores.
+        """Check that the mechanism can answer this metric, and return it with its plan adjusted to the final scores.
+
+        Args:
+            mechanism: Mechanism that answers queries about the rows of the final board.
 
         Raises:
             HoldoutRejected: If nothing is promised of the metric under the declared dependence of the rows, or if the
@@ -396,7 +425,7 @@ class Competition(Display):
 
     @property
     def rises(self) -> bool:
-        """Whether a larger value is better on the ledger's scale from 0 to 1."""
+        """Whether a larger value is better on the scale from 0 to 1 in which the ledger keeps every value."""
         if self.score is None:
             return self.metric in ("accuracy", "error")  # an error is the share of right rows, turned round
         zero, one = self.ends
@@ -404,7 +433,7 @@ class Competition(Display):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Numbers of the metric for 0 and 1 of the ledger's scale."""
+        """The metric's values that the ledger keeps as 0 and as 1."""
         if self.score is None:
             return self.labels
         name, numbers = self.score
@@ -413,7 +442,7 @@ class Competition(Display):
 
     @property
     def labels(self) -> tuple[float, float]:
-        """Least and largest label of the metric's range, 0 and 1 without a range."""
+        """Least and largest label in the metric's declared range; 0 and 1 if it has no range."""
         given: Any = self.metric if isinstance(self.metric, Mapping) else {}
         return given.get("low", 0.0), given.get("high", 1.0)
 

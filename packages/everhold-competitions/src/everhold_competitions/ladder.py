@@ -128,7 +128,7 @@ class Scoreboard:
 
 @dataclass(frozen=True, kw_only=True)
 class Ladder(Mechanism):
-    """A leaderboard that cannot be climbed by luck (Blum and Hardt 2015), with the promise of S3.
+    """Mechanism of a leaderboard that cannot be climbed by luck (Blum and Hardt 2015; Statement S3 of docs/theory).
 
     A query is a submission; its sealed mean is a loss, or a score if ``better`` is "higher" (then everything below
     is mirrored). The answer is the best so far, R: it stays unless the new sealed mean is below ``R - eta``; then it
@@ -147,9 +147,10 @@ class Ladder(Mechanism):
     Between two queries R is kept in ``State.carried_noise``, as a multiple of eta. It is public.
 
     With several ``teams`` each has a ladder of its own: R is the team's best, and comes with the query as its guess. A
-    first submission has none and is always a new best. The tree is that of guess and check (S8): a new best is paid for
-    by all later submissions of all teams, as its label, one of the better levels. Scores that are no means are answered
-    like this as well; the label of a new best then also has both ends of its interval, rounded outwards.
+    first submission has none and is always a new best. The accounting is that of guess and check (Statement S8):
+    after a new best, all later submissions of all teams have wider intervals, which pays for the label that was told
+    (the new best's position among the better steps). Scores that are no means are answered like this as well; the
+    label of a new best then also has both ends of its interval, rounded outwards.
 
     Attributes:
         grid: Number of steps between 0 and 1; ``eta = 1 / grid``.
@@ -211,14 +212,21 @@ class Ladder(Mechanism):
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """Return the ladder whose step gives the smallest radius. `margin` and `better` can be passed too."""
+        """Return the ladder whose step between scores gives the smallest radius (guaranteed half-width).
+
+        Args:
+            rows: Number of sealed rows.
+            queries: Number of submissions.
+            confidence: Probability with which all intervals hold together.
+            **shared: Other attributes of the ladder, such as `margin` and `better`.
+        """
         return with_best_grid(
             lambda grid: cls(rows=rows, queries=queries, confidence=confidence, grid=grid, **shared),
             lambda made: made.promise().radius,
         )
 
     def why_not(self, bound: BoundQuery) -> str:
-        """Return why this ladder cannot answer a query, empty if it can.
+        """Return why this ladder cannot answer a query, as a text that is empty if it can.
 
         Accuracy and error have the same row values, so they belong on a ladder on which higher ones are better.
         """
@@ -245,11 +253,15 @@ class Ladder(Mechanism):
 
     @property
     def bets(self) -> bool:
-        """Whether every query has its own interval procedure, as with one ladder for each team."""
+        """Whether every query has its own interval procedure, as it has if each team has a ladder of its own."""
         return self.teams > 1
 
     def in_force(self, procedure: Procedure) -> Procedure:
-        """Return the procedure that really makes the interval of a query."""
+        """Return the interval procedure that this ladder uses for a query.
+
+        Args:
+            procedure: The query's own procedure, which only ladders of several teams use.
+        """
         return procedure if self.teams > 1 else super().in_force(procedure)
 
     def log_inverse_level(self, asked: ArrayLike, released: ArrayLike, labels: ArrayLike = 0.0) -> NDArray[np.float64]:
@@ -282,9 +294,12 @@ class Ladder(Mechanism):
         return float(hoeffding_radius(rows=rows, log_inverse_level=log_inverse_level)) + self.rounding
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Answer a batch of submissions.
+        """Return the state after a batch of submissions, and their replies, in the order of the batch.
 
-        Each new best is processed alone, and submissions between two bests together.
+        Args:
+            state: State before the batch: what was asked and charged, and the best score so far.
+            evaluations: Sealed sums of the submissions, with their guesses.
+            noise: Not used, because a ladder adds no noise.
         """
         if self.teams > 1:
             return self._answer_teams(state, evaluations)
@@ -335,20 +350,28 @@ class Ladder(Mechanism):
         return state, board.replies
 
     def expected_radius_at(self, value: float, log_inverse_level: float) -> float:
-        """Return the half-width of a new best with this population value, a share of rows, around its rounded score."""
+        """Return the expected half-width of the interval of a new best around its rounded score.
+
+        Args:
+            value: True value of the score in the population, a share of rows.
+            log_inverse_level: ln(1 / level), where the level is the probability of failure of this interval.
+        """
         low, high = ClopperPearson(rows=self.rows, training=self.rows).expected(value, log_inverse_level)
         return (high - low) / 2.0 + 0.5 / self.grid + self.rounding
 
     @property
     def cost_of_ends(self) -> float:
-        """Cost of the label for both ends of an interval, in nats."""
+        """Price in nats of telling both ends of a new best's interval. Later submissions pay with wider intervals."""
         return 2.0 * math.log(self.grid + 1)
 
     def best(self, state: State) -> tuple[float, float, float]:
         """Return the best score so far, and the ends of an interval for the best population value of all submissions.
 
+        Args:
+            state: State after the submissions so far.
+
         Returns:
-            Value and both ends; they hold with the promised probability, whenever and however often this is called.
+            Value, low end and high end. The intervals of all calls hold together with the promised probability.
 
         Raises:
             ValueError: If nothing was submitted yet.
@@ -362,13 +385,19 @@ class Ladder(Mechanism):
         return float(replies.values[0]), float(replies.lows[0]), float(replies.highs[0])
 
     def promise(self) -> Promise:
-        """Return the promise for the best score so far, which holds after all submissions simultaneously."""
+        """Return what is guaranteed of the best score so far, after all submissions simultaneously."""
         reach = min(self._reach(self._last_log_inverse_level) if self.scores == "shares" else 1.0, 1.0 - self.step)
         details = {"step": self.step, "concentration": reach - self.rounding}
         return self._promised(self.step + reach, {**details, "radius_of_a_new_best": 0.5 / self.grid + reach})
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
-        """Return the half-widths of the next answer, for a submission that is not a new best and for a new best."""
+        """Return the half-widths of the next answer: if the submission is not a new best, and if it is one.
+
+        Args:
+            state: State after the submissions so far.
+            guess: Not used.
+            procedure: Not used.
+        """
         if not self.surely_answers(state, 1):
             return REFUSED
         reach = self._reach(self.log_inverse_level(state.asked + 1, state.charged))

@@ -106,7 +106,7 @@ class FailingRows(Display):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Display):
-    """One answer, exactly as the ledger holds it.
+    """One answer to a query, exactly as the ledger (the record of all answers) holds it.
 
     Attributes:
         value: The answer in the query's own units; None if it was refused, or asked silently. Infinite where it lies
@@ -114,16 +114,18 @@ class Answer(Display):
         low: Lower end of the interval for the population's value. None if the value is None. Infinite if nothing bounds
             it, as R2 from below. `to_dict` has None for each infinite number.
         high: Upper end of the interval. None if the value is None. Infinite if nothing bounds it, as for a ratio.
-        source: ``"training"`` or ``"guess"`` (confirmed by the holdout), ``"standing"`` (the best so far, of a ladder),
-            ``"holdout"``, ``"declared"`` (a member of a declared family), ``"silent"`` (told when the study is
-            unsealed), or ``"refused"``.
-        charged: What the answer cost; 0 for a confirmed guess, a refusal and a repeated query.
-        remaining: What is left of the budget, by name.
-        query: SHA-256 of the query.
+        source: Where the value comes from. ``"training"`` or ``"guess"``: the training estimate, or the analyst's own
+            guess, which the holdout confirmed. ``"holdout"``: the sealed rows. ``"standing"``: the best score so far
+            on a leaderboard. ``"declared"``: the sealed rows, for a query of a family that the steward declared.
+            ``"silent"``: no value before the study is unsealed. ``"refused"``: no value.
+        charged: What the answer cost, in surprises or in the mechanism's own units such as credits; 0 for a confirmed
+            guess, a refusal and a repeated query.
+        remaining: What is left of the budget, by name, such as ``{"queries": 99, "surprises": 2}``.
+        query: SHA-256 of the query, its id in the ledger.
         repeated: Whether the query had been answered before.
         statement: Number of the statement in the theory pages that proves the interval.
         confidence: Probability with which all intervals of this holdout hold together.
-        adaptive: Whether queries may depend on earlier answers.
+        adaptive: Whether the interval holds although queries depend on earlier answers.
         rows_worth: In words, how the interval is made, and what dependence between the sealed rows costs or what the
             mechanism needs of them.
         analyst: Name of the analyst who asked; None for the steward. With a name, ``remaining`` is what is left to this
@@ -171,13 +173,13 @@ class Answer(Display):
 
     @property
     def refused(self) -> bool:
-        """Whether the query was refused, because the remaining budget may not cover its answer."""
+        """Whether the query has no answer because the remaining budget might not cover it."""
         return self.source == "refused"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the answer's main fields by name, with ``"about"`` and ``"rows"`` if there are any.
+        """Return the answer's main attributes by name, with ``"about"`` and ``"rows"`` only where they are set.
 
-        Once the study is unsealed, there are ``"sealed"``, ``"sealed_low"`` and ``"sealed_high"``, too.
+        Once the study is unsealed, ``"sealed"``, ``"sealed_low"`` and ``"sealed_high"`` are there, too.
         """
         fields = Display.to_dict(self)
         stable = {name: value for name, value in fields.items() if name in _STABLE}

@@ -94,9 +94,10 @@ class QueryRejected(EverholdError, ValueError):
 
 
 class CaseRejected(QueryRejected):
-    """The results of a case cannot be used: `case` in the data names it, `fault` says why. Nothing was charged.
+    """The results of a case (an example of a sealed test suite) cannot be used. Nothing was charged.
 
-    Faults are ``"missing"``, ``"unknown"``, ``"doubled"``, ``"crashed"``, ``"skipped"``, ``"retried"``, ``"copied"``,
+    The error's data has two entries: ``case`` names the case, and ``fault`` says what is wrong with it. Faults are
+    ``"missing"``, ``"unknown"``, ``"doubled"``, ``"crashed"``, ``"skipped"``, ``"retried"``, ``"copied"``,
     ``"broken"``, ``"not a number"``, ``"beyond the range"`` and ``"runs"``.
     """
 
@@ -108,7 +109,10 @@ class NotFound(QueryRejected):
 
 
 class BudgetExhausted(EverholdError):
-    """The budget is spent and the caller asked for an exception rather than a refused answer."""
+    """The remaining budget does not cover the request.
+
+    With ``strict=True`` `ask` and similar methods raise it in place of a refused answer.
+    """
 
     exit_code = 6
     http_status = 429
@@ -122,16 +126,16 @@ class IntegrityError(EverholdError):
 
 
 class AuthError(EverholdError):
-    """The steward's key is missing or belongs to another holdout."""
+    """The key of the steward, who created the holdout, is missing or belongs to another holdout."""
 
     exit_code = 8
     http_status = 401
 
 
 class Unavailable(EverholdError):
-    """The ledger is busy or cannot be reached just now, or the engine of the rows. The same request can be sent again.
+    """The ledger, or the engine that has the rows, is busy or cannot be reached. You may send the same request again.
 
-    Its data has `may_be_recorded` where it is unknown whether it was recorded, and charged, before it was lost.
+    The error's data has the entry `may_be_recorded` if it is unknown whether the request was recorded and charged.
     """
 
     http_status = 503
@@ -144,7 +148,7 @@ class ExtensionError(EverholdError, LookupError):
 
 
 class DependenceError(EverholdError, ValueError):
-    """The dependence model does not match the rows that it was declared for."""
+    """The declared model of how rows depend on each other does not match the rows, or has invalid arguments."""
 
     exit_code = 9
     http_status = 409
@@ -159,7 +163,7 @@ class SmallHoldoutWarning(EverholdWarning):
 
 
 class ColumnWarning(EverholdWarning):
-    """A column may not mean what it says: texts that are nearly all numbers, or words for missing values."""
+    """A column may be read wrongly: its texts are nearly all numbers, or some are words for missing values."""
 
 
 class CaseWarning(EverholdWarning):
@@ -167,15 +171,18 @@ class CaseWarning(EverholdWarning):
 
 
 class VacuousGuaranteeWarning(EverholdWarning):
-    """The radius is half the range or more: the promise says nothing."""
+    """The guaranteed half-width of answers is half the range or more, so the promise says nothing useful."""
 
 
 class NonAdaptiveWarning(EverholdWarning):
-    """The promise holds only for queries that were fixed before the first answer was seen."""
+    """The mechanism's promise holds only if all queries were fixed before the first answer was seen."""
 
 
 class BudgetWarning(EverholdWarning):
-    """The last surprise of an allotment is spent, or the next one is the last."""
+    """An analyst's allotment (their part of the budget) has no surprise left, or only one.
+
+    A surprise is an answer that differs from its guess. It reveals something about the sealed rows and is charged.
+    """
 
 
 class ClippingWarning(EverholdWarning):

@@ -213,7 +213,13 @@ class GaussianNoise(AdditiveNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianMechanism(GaussianNoise):
-    """Mechanism with Gaussian noise on every answer: m answers are ``sqrt(m)/(n sigma)``-GDP together (S1).
+    """Mechanism that adds Gaussian noise to every answer.
+
+    With n rows and noise of scale sigma, m answers together have Gaussian differential privacy (GDP) with the parameter
+    ``sqrt(m)/(n sigma)``. From that follows the promise (Statement S1 of docs/theory).
+
+    Attributes:
+        scale: Standard deviation sigma of the noise, in the units of a mean over [0, 1].
 
     Examples:
         >>> mechanism = GaussianMechanism.tuned(rows=50_000, queries=1_000)
@@ -233,7 +239,7 @@ class GaussianMechanism(GaussianNoise):
 
     @property
     def rounding(self) -> float:
-        """Width that the grid adds, and the discrete Gaussian's excess over the continuous curve."""
+        """What is added to the half-width: the rounding to a grid, and what discrete noise adds to continuous noise."""
         return 2.0 * self.row_step + self._beyond
 
     @cached_property
@@ -241,13 +247,19 @@ class GaussianMechanism(GaussianNoise):
         return self._beyond_continuous(self.scale_on_grid(self.scale))
 
     def curve(self) -> GaussianCurve:
-        """Return the Gaussian differential privacy curve of all m answers."""
+        """Return the privacy loss of all planned answers together, as a Gaussian differential privacy curve."""
         return GaussianCurve(mu=math.sqrt(self.queries) * self.unit / self.scale_on_grid(self.scale))
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceMechanism(AdditiveNoise):
-    """Mechanism with Laplace noise on every answer: m answers compose m pure losses ``1/(n b)`` (S1).
+    """Mechanism that adds Laplace noise to every answer.
+
+    With n rows and noise of scale b, an answer has the pure differential privacy loss ``1/(n b)``, and the losses of m
+    answers are composed. From that follows the promise (Statement S1 of docs/theory).
+
+    Attributes:
+        scale: Scale b of the noise, in the units of a mean over [0, 1].
 
     Examples:
         >>> mechanism = LaplaceMechanism.tuned(rows=50_000, queries=10)
@@ -275,5 +287,5 @@ class LaplaceMechanism(AdditiveNoise):
         return alpha, laplace_exceedance(alpha=alpha, scale=scale, answers=self.queries)
 
     def curve(self) -> PureCurve:
-        """Return the m-fold composition of the exact pure loss of one answer."""
+        """Return the privacy loss of all planned answers together: the exact pure loss of one, composed."""
         return PureCurve(self.unit / self.scale_on_grid(self.scale), times=self.queries)

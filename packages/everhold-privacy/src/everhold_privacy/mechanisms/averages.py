@@ -70,7 +70,9 @@ class BareAverage(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class Empirical(BareAverage):
-    """Mechanism that answers with plain averages: right for queries fixed in advance, broken by adaptive use (P9).
+    """Mechanism that answers with plain averages of the sealed rows, without protection against adaptive queries.
+
+    Its intervals hold if all queries were fixed in advance. Adaptive queries break them (Statement P9 of docs/theory).
 
     Examples:
         >>> round(Empirical(rows=20_000, queries=10).promise().radius, 4)
@@ -103,14 +105,16 @@ class Empirical(BareAverage):
     traits: ClassVar[Traits] = replace(BareAverage.traits, adaptive=False)
 
     def assumptions(self) -> tuple[str, ...]:
-        """Return the assumptions about the rows, and that all queries were fixed in advance."""
+        """Return the promise's assumptions as sentences: those about rows, and that queries were fixed in advance."""
         fixed = "all queries were fixed before the first answer was seen, and nothing is promised to anyone who adapts"
         return (*super().assumptions(), fixed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleSplitting(BareAverage):
-    """Mechanism that uses fresh rows for every query: row i serves query i modulo m (S3).
+    """Mechanism that uses fresh rows for every one of m queries: row i serves query i modulo m.
+
+    Its promise is Statement S3 of docs/theory.
 
     It needs rows of one law (independent and identically distributed): a part has the same expected average as all rows
     only if all rows have the same law, and if the query asks the same of every row. So predictions by position are
@@ -158,9 +162,9 @@ class SampleSplitting(BareAverage):
 
     @property
     def parts(self) -> int:
-        """Number of parts of the rows, one for each planned query."""
+        """Number of parts into which the sealed rows are divided: one for each planned query."""
         return self.queries
 
     def assumptions(self) -> tuple[str, ...]:
-        """Return the assumptions: the rows are independent and identically distributed."""
+        """Return the assumptions of the promise as sentences: rows are independent and identically distributed."""
         return (*super().assumptions(), "the sealed rows are of one law (independent and identically distributed)")

@@ -66,14 +66,17 @@ class CreditAccounting(Accounting["PrivacyBudget"]):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyBudget(GaussianNoise):
-    """Mechanism with a zero-concentrated privacy budget that pays for means of any accuracy and for choices.
+    """Mechanism whose privacy budget is spent in credits, on means of any requested accuracy and on choices.
+
+    The budget is one of zero-concentrated differential privacy, and a credit is a small equal part of it.
 
     The planned m means at the scale sigma cost `CREDITS` each and use the whole budget ``rho = m / (2 n^2 sigma^2)``. A
     mean at another scale s costs ``(sigma/s)^2`` as much. A choice by the exponential mechanism of loss eps is
     ``eps^2/8``-zero-concentrated. Credits are spent before the answer leaves and never exceed the budget (a filter), so
     the transcript is rho-zero-concentrated however scales and queries depend on earlier answers.
 
-    Every query may add ``r_0`` to the exceedance r of S1, and at most m are answered. A mean at the scale s has its
+    Every query may add ``r_0`` to the exceedance r of Statement S1 (docs/theory), the expected amount by which noise
+    goes beyond an allowance, and at most m are answered. A mean at the scale s has its
     own ``alpha_s`` with ``r_s(alpha_s) = r_0``. S1's proof, applied to the query whose error exceeds its own alpha
     most, gives ``|a - f(P)| <= alpha_s + tanh(eps/4) + (m r_0 + leak(eps))/beta`` for all of them at once. A choice is
     the query ``(1 + l_chosen - l_best)/2`` with the answer 1/2: twice that bounds its regret.
@@ -136,62 +139,73 @@ class PrivacyBudget(GaussianNoise):
 
     @property
     def beyond_curve(self) -> float:
-        """Upper bound on how far the epsilon of the discrete noise exceeds that of continuous noise.
+        """Upper bound on how far the privacy loss epsilon of discrete noise exceeds that of continuous noise.
 
-        Bounds by zero-concentration do not need it.
+        Bounds that use only the zero-concentrated loss do not need it.
         """
         return self.rounding + self._beyond_continuous(least_steps(self))
 
     def curve(self) -> ZeroConcentratedCurve:
-        """Return the privacy loss of all credits together."""
+        """Return the privacy loss of the whole budget, if all credits are spent."""
         return ZeroConcentratedCurve(self.queries * self.unit**2 / (2.0 * float(self.scale_on_grid(self.scale)) ** 2))
 
     def loss_of(self, charged: int) -> float:
-        """Return the zero-concentrated loss that a number of credits buys."""
+        """Return the zero-concentrated privacy loss rho of ``charged`` credits. A planned mean costs 100 credits."""
         return self.curve().rho * charged / self.credits
 
     def spent_curve(self, state: State) -> ZeroConcentratedCurve:
-        """Return the privacy loss of the credits spent so far."""
+        """Return the privacy loss of the answers so far, from the credits (units of the budget) that they cost."""
         return ZeroConcentratedCurve(self.loss_of(state.charged))
 
     @property
     def own_exceedance(self) -> float:
-        """r_0, the exceedance that each query may add to r."""
+        """r_0, the part of the exceedance r of Statement S1 (docs/theory) that each query may add."""
         return self._sampling()[1] / self.queries
 
     def radius_at(self, scale: float) -> float:
-        """Return the half-width of a mean with noise of this scale."""
+        """Return the half-width of a mean's interval for noise of this scale, in units of a mean over [0, 1]."""
         return self.reach(_allowance_of(self, self.drawn_scale(scale)))
 
     def reach(self, alpha: float) -> float:
-        """Return the half-width of an answer with this allowance, as a mean over [0, 1] (S1)."""
+        """Return the half-width of an answer, in units of a mean over [0, 1], by Statement S1 of docs/theory.
+
+        Args:
+            alpha: The answer's allowance: the part of the half-width that is for its noise.
+        """
         return alpha + self.bound.radius - self.bound.alpha + self.rounding
 
     def scale_for(self, tolerance: float) -> float:
-        """Return the largest noise scale whose half-width is within the tolerance.
+        """Return the largest noise scale with which a mean has a half-width within the tolerance.
+
+        Args:
+            tolerance: Requested half-width, in units of a mean over [0, 1].
 
         Raises:
-            ValueError: If no noise that the budget can pay is small enough.
+            ValueError: If noise that is small enough costs more than the whole budget.
         """
         return largest_scale(self, tolerance, self.radius_at)
 
     def credits_for(self, scale: float) -> int:
-        """Return the price in credits of a mean with noise of this scale, rounded up."""
+        """Return the price of a mean with noise of this scale, in credits, rounded up; 100 at the planned scale."""
         drawn = max(self.scale_on_grid(scale), 1)
         return -(-CREDITS * self.scale_on_grid(self.scale) ** 2 // drawn**2)
 
     def affords(self, state: State, price: int) -> int:
-        """Return how many further queries of this price the budget can answer."""
+        """Return how many further queries at this price, in credits, the budget can answer."""
         return max(min(self.queries - state.asked, self.accounts.charges_left(state) // price), 0)
 
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
-        """Return how many further means at the planned scale will be answered, at most ``most``."""
+        """Return how many further means with the planned noise, at most ``most``, the budget can answer."""
         return min(most, self.affords(state, CREDITS))
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Answer a batch with sealed sums plus noise of each one's scale, while credits and queries last."""
+        """Return the state after a batch of means, and their replies.
+
+        A reply is the sealed mean plus noise of the scale that its tolerance needs. Means are refused where credits or
+        queries are used up.
+        """
         replies = Replies.refused(len(evaluations.totals))
         if evaluations.tolerances is None:
             count = self.surely_answers(state, len(replies.values))
@@ -217,7 +231,12 @@ class PrivacyBudget(GaussianNoise):
         return state.after(asked=count, charged=count * price)
 
     def quote_at(self, state: State, tolerance: float) -> Quote:
-        """Return the price of a mean with this half-width, or a refusal if the budget cannot pay."""
+        """Return the price, in credits, of a mean with a requested half-width, or a refusal if the budget cannot pay.
+
+        Args:
+            state: State after the answers so far.
+            tolerance: Requested half-width, in units of a mean over [0, 1].
+        """
         scale = self.scale_for(tolerance)
         price = self.credits_for(scale)
         if not self.affords(state, price):
@@ -226,7 +245,7 @@ class PrivacyBudget(GaussianNoise):
         return Quote(radius, radius, price, price, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Return the numbers of remaining queries and credits."""
+        """Return how many planned queries, and how many credits (units of the privacy budget), are left, by name."""
         left = max(self.accounts.charges_left(state), 0)
         return {"queries": max(self.queries - state.asked, 0) if left else 0, "credits": left}
 

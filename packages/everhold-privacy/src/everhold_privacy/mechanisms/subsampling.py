@@ -306,9 +306,14 @@ class FreshDraws(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class Subsampling(TransferredPromise, FreshDraws):
-    """Mechanism that draws rows and fair coins: sampling is the noise, and gives differential privacy (S1).
+    """Mechanism that answers from a random sample of rows and fair coins, whose chance is the noise.
 
-    With more draws, and more of them coins, it comes ever closer to the Gaussian mechanism, from above.
+    The sampling gives differential privacy, from which the promise follows (Statement S1 of docs/theory). With more
+    draws, and a larger share of coins, the radius (the guaranteed half-width) falls towards the Gaussian mechanism's.
+
+    Attributes:
+        draws: Number of draws for one answer.
+        coins: Share of draws that are fair coins in place of rows.
 
     Examples:
         >>> mechanism = Subsampling.tuned(rows=50_000, queries=1_000)
@@ -337,7 +342,7 @@ class Subsampling(TransferredPromise, FreshDraws):
     def tuned(
         cls, *, rows: int, queries: int, confidence: float = 0.95, draws: int | None = None, **shared: Any
     ) -> Self:
-        """Return the mechanism whose share of coins has the smallest radius for a request.
+        """Return the mechanism whose share of coins has the smallest radius (guaranteed half-width) for a request.
 
         With more ``draws`` for each answer the radius is smaller. The default is a million draws, and up to 16 times as
         many if this makes the radius smaller by more than about a percent.
@@ -370,7 +375,7 @@ class Subsampling(TransferredPromise, FreshDraws):
         return self._bound(self.curve().gaussian_limit()).radius
 
     def curve(self) -> SubsampledBitsCurve:
-        """Return the curve of all draws for all m answers."""
+        """Return the privacy loss of all planned answers together, with all their draws."""
         return SubsampledBitsCurve(self.draws * self.queries, coins=self.coins, share=1.0 / self.rows)
 
     def _sampling(self) -> tuple[float, float]:

@@ -268,17 +268,19 @@ class EpochAccounting(Accounting["Thresholdout"]):
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholdout(ChecksGuesses, Transferred):
-    """Mechanism that spends surprises only on guesses that fail (Dwork et al. 2015; Zhao 2017, Algorithm 1).
+    """Mechanism that charges a surprise only if a guess is far from the sealed average, with noise on the comparison.
 
     Query j is answered by its guess g while ``|f(X) - g| + Lap(comparison) <= threshold + Lap(threshold_scale)``,
     else by ``f(X) + Lap(answer)``; then one surprise is spent and the noisy threshold is drawn anew. After B surprises
-    or m queries everything is refused. All three scales and the threshold are in the units of a mean.
+    or m queries everything is refused. All three scales and the threshold are in the units of a mean over [0, 1].
 
     Attributes:
         threshold: T, how far guess and sealed average may be apart.
         threshold_scale: Scale s1 of the noise on the threshold.
         comparison_scale: Scale s3 of the noise on each comparison.
-        answer_scale: Scale s2 of the noise on each release.
+        answer_scale: Scale s2 of the noise on each released sealed average.
+
+    Source: Dwork et al. 2015; Zhao 2017, Algorithm 1.
 
     Examples:
         >>> mechanism = Thresholdout.tuned(rows=500_000, queries=1_000, surprises=10)
@@ -323,7 +325,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         slack: float = 0.0,
         **shared: Any,
     ) -> Self:
-        """Return the mechanism whose threshold and scales have the smallest radius for a request.
+        """Return the mechanism whose threshold and scales give the smallest radius (guaranteed half-width).
 
         ``surprises`` is the planned number of releases from the holdout, by default 10, or one for each query if there
         are fewer queries. No budget is spent on guesses closer than ``slack`` times the radius to the population's
@@ -350,15 +352,23 @@ class Thresholdout(ChecksGuesses, Transferred):
         return _with_least_threshold(tuned, slack)
 
     def curve(self) -> PureCurve:
-        """Return the B-fold composition of the pure loss of one epoch, ``Delta (1/s1 + 2/s3 + 1/s2)`` (S1)."""
+        """Return the privacy loss of all epochs that are planned: the pure loss of one epoch, composed B times.
+
+        An epoch is the queries from one surprise to the next. Its loss is ``Delta (1/s1 + 2/s3 + 1/s2)``, where Delta
+        is the most that one row changes a mean. Statement S1 of docs/theory uses the curve.
+        """
         scales = self.threshold_scale, self.comparison_scale, self.answer_scale
         first, comparison, answer = (self.scale_on_grid(scale) for scale in scales)
         return PureCurve(self.unit * (1.0 / first + 2.0 / comparison + 1.0 / answer), times=self.surprises)
 
     def spent_curve(self, state: State) -> PureCurve:
-        """Return the privacy curve of the epochs so far.
+        """Return the privacy loss of the answers so far.
 
-        The epoch in progress counts, because its noisy threshold has been used.
+        It counts epochs (the queries from one surprise to the next), and also the one in progress, because its noisy
+        threshold has been used.
+
+        Args:
+            state: State after the answers so far.
         """
         epochs = min(state.charged + 1, self.surprises) if state.asked else 0
         return replace(self, surprises=epochs).curve() if epochs else PureCurve(0.0)
@@ -396,15 +406,19 @@ class Thresholdout(ChecksGuesses, Transferred):
         return at(float(best.x))
 
     def start(self, noise: Noise) -> State:
-        """Return the state with the first noisy threshold."""
+        """Return the state before the first query, which holds the noise of the first threshold."""
         return State(carried_noise=self.threshold_noise(noise))
 
     def threshold_noise(self, noise: Noise) -> int:
-        """Return the noise on the threshold of an epoch, in grid steps."""
+        """Draw the noise that is added to the threshold until the next surprise, in steps of the grid of values."""
         return int(noise.laplace(self.scale_on_grid(self.threshold_scale), 1, stream="threshold")[0])
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Answer a batch: guesses that agree at once, and each release ends an epoch."""
+        """Return the state after a batch of queries, and their replies.
+
+        Queries whose guesses agree with the sealed averages are answered by these guesses. Each other query gets its
+        sealed average with noise, costs a surprise, and draws a new noisy threshold for the queries after it.
+        """
         size = len(evaluations.totals)
         replies = Replies.refused(size)
         count = min(size, self.queries - state.asked) if state.charged < self.surprises else 0
@@ -431,7 +445,10 @@ class Thresholdout(ChecksGuesses, Transferred):
         return state, replies
 
     def promise(self) -> Promise:
-        """Return the promise of S1 about all answers and against needless spending, from the curve of all epochs."""
+        """Return what is guaranteed of all answers, and how far off a guess must be to be charged.
+
+        Both follow from Statement S1 of docs/theory and from `curve`.
+        """
         error = _cached_error(self)
         beyond = max(self.threshold - error.total - self.rounding, 0.0) if error.two_sided else None
         details = {
@@ -446,18 +463,18 @@ class Thresholdout(ChecksGuesses, Transferred):
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
-        """Return how many further queries will be answered even if each spends a surprise."""
+        """Return how many further queries, at most ``most``, will be answered even if each costs a surprise."""
         return min(super().surely_answers(state, most), max(self.surprises - state.charged, 0))
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
-        """Return the price and half-width of the next answer, which is as wide whether the guess holds or not."""
+        """Return price and half-width of the next answer. It has one half-width, whether or not its guess agrees."""
         if not self.surely_answers(state, 1):
             return REFUSED
         radius = self.promise().radius
         return Quote(radius, radius, 0, 1, refused=False)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Return the numbers of remaining queries and surprises."""
+        """Return how many planned queries and surprises are left, by name."""
         return {
             "queries": 0 if state.charged >= self.surprises else max(self.queries - state.asked, 0),
             "surprises": max(self.surprises - state.charged, 0),

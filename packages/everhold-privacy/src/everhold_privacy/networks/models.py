@@ -116,7 +116,7 @@ def declare(
 
 
 def components_of(network: Network) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the nodes in each connected component. Components are independent."""
+    """Names of the nodes in each connected component of the network. Rows of different components are independent."""
     found: dict[int, list[str]] = {}
     for name, label in zip(network.names, network.model.graph.components().tolist(), strict=True):
         found.setdefault(label, []).append(name)
@@ -390,7 +390,9 @@ def _state_count(name: str, states: States) -> int:
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class BayesianNetwork(Network):
-    """Dependence model in which each row's state depends on the states of its parents.
+    """Dependence model in which each row's state depends on the states of its parents, which are other rows.
+
+    A node of the network is a row, or a latent variable without a row.
 
     Args:
         nodes: Name of each node to (number or names of its states, names of its parents, table of probabilities with
@@ -485,7 +487,7 @@ class BayesianNetwork(Network):
         return cls(nodes, **settings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data with names, states, parents by number, and each different table once."""
+        """Return the network as plain JSON data: nodes, their states, the numbers of their parents, and tables."""
         return {**plain_data(self), "parents": [list(scope[:-1]) for scope in self.scopes]}
 
     @classmethod
@@ -507,11 +509,14 @@ class BayesianNetwork(Network):
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class MarkovNetwork(Network):
-    """Dependence model in which the joint law of the rows is proportional to a product of small tables.
+    """Dependence model in which the joint probability of all rows' states is proportional to a product of factors.
+
+    A factor is a table of numbers for the states of a few nodes. A node is a row, or a latent variable without a row.
 
     Args:
         states: Name of each node to the number or the names of its states.
-        factors: Pairs of the names of nodes and a table of nonnegative numbers, shape their states.
+        factors: Pairs (names of nodes, table of nonnegative numbers). The shape of a table is (states of the first
+            node, states of the second node, ...).
         row: The column whose values are the names of nodes.
         latent: Names of nodes that have no row.
         training: "independent" if training rows are independent of all nodes; otherwise there may be none.
@@ -575,7 +580,7 @@ class MarkovNetwork(Network):
         return cls(states, factors, **settings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data with names, states, nodes of factors by number, and each different table once."""
+        """Return the network as plain JSON data: nodes, their states, and factors with the numbers of their nodes."""
         return {**plain_data(self), "factors": [list(scope) for scope in self.scopes]}
 
     @classmethod

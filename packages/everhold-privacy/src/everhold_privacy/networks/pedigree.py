@@ -26,16 +26,18 @@ def pedigree(
     mutation: float = 0.0,
     **settings: Unpack[NodeSettings],
 ) -> BayesianNetwork:
-    """Return a Bayesian network of the genotypes in families at one locus, each 0, 1 or 2 copies of an allele.
+    """Return a Bayesian network of the genotypes of relatives at one locus: 0, 1 or 2 copies of an allele.
 
     Founders, people without parents, have two alleles drawn independently (Hardy-Weinberg). Each parent passes one of
     its two alleles, either with probability 1/2 (Mendel); it turns into the other kind with the probability
-    ``mutation``. An unnamed parent is anyone of the population. Families without common members are independent.
+    ``mutation``. A parent who is not named is drawn from the population. Families without common members are
+    independent.
 
     Args:
         people: Each person to (father, mother); None for a parent who is not named.
         allele_frequency: Frequency of the allele among founders, strictly between 0 and 1.
-        mutation: In [0, 1/2]; 0 rules some genotypes of relatives out, so that influences on them are infinite.
+        mutation: Probability, in [0, 1/2], that a passed allele turns into the other kind. 0 rules some
+            genotypes of relatives out, so that influences on them are infinite.
         **settings: ``row``, the column that names the person of each row, ``latent``, people who have no row, and
             ``training``, as in `BayesianNetwork`.
 

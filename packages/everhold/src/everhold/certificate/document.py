@@ -49,9 +49,9 @@ ALGORITHM = "Ed25519 over the canonical JSON of the sections' SHA-256 digests"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certificate(Display):
-    """Signed promise of a holdout. Made by `Holdout.certificate`.
+    """Signed document of a holdout's promise, rows, queries and charges. `Holdout.certificate` makes one.
 
-    A certificate that was loaded is only as good as what `verify_certificate` finds about it.
+    Loading a certificate does not check its signature. Check the file with `verify_certificate` before you trust it.
     """
 
     _document: Mapping[str, Any] = field(repr=False)
@@ -63,7 +63,10 @@ class Certificate(Display):
 
     @classmethod
     def load(cls, path: Path | str) -> Certificate:
-        """Read a certificate from a ``.json`` or ``.html`` file. It is not verified: see `verify_certificate`.
+        """Read a certificate from a ``.json`` or ``.html`` file, without verifying it: see `verify_certificate`.
+
+        Args:
+            path: The file, as `save` wrote it.
 
         Raises:
             IntegrityError: If the file does not hold a certificate of everhold.
@@ -75,33 +78,33 @@ class Certificate(Display):
 
     @property
     def promise(self) -> str:
-        """The promise in one sentence."""
+        """One sentence that says which intervals hold, for how many queries, and with which probability."""
         return promise_sentence(self._document, simulation=self.simulation)
 
     @property
     def radius(self) -> float | None:
-        """Half-width of the promise for a mean over [0, 1], or None if it is infinite."""
+        """Guaranteed half-width of an answer about a mean of values in [0, 1], or None if it is infinite."""
         radius: float | None = self._document["promise"]["radius"]
         return radius
 
     @property
     def simulation(self) -> bool:
-        """Whether the holdout is a simulation, whose noise can be predicted."""
+        """Whether the holdout was created with a seed, as a simulation, so that its noise can be predicted."""
         return bool(self._document["issue"]["simulation"])
 
     @property
     def public_key(self) -> str:
-        """The key that the signature names, in hex."""
+        """The steward's public key, as the certificate states it, in hex."""
         return str(self._document[SIGNATURE]["public_key"])
 
     @property
     def claimed_time(self) -> str | None:
-        """Trusted time that the certificate states, UTC in ISO 8601, or None. `verify_certificate` checks it."""
+        """Time of signing by a time-stamping authority, UTC in ISO 8601, or None. `verify_certificate` checks it."""
         return self._document[TIMESTAMP]["time"] if TIMESTAMP in self._document else None
 
     @property
     def ledger_head(self) -> tuple[int, str]:
-        """Sequence and hash of the ledger's last entry, for ``everhold.ledger.verify(expected_head=...)``."""
+        """Number and hash of the ledger's last entry, for ``everhold.ledger.verify(expected_head=...)``."""
         head = self._document["ledger_head"]
         return int(head["sequence"]), str(head["entry_hash"])
 
@@ -112,11 +115,14 @@ class Certificate(Display):
         return {name: copy.deepcopy(self._document[name]) for name in names}
 
     def in_words(self) -> dict[str, Any]:
-        """Return the document with explanations of its facts added. The signature covers only the facts."""
+        """Return the document with texts that explain its facts to people. The signature covers the facts alone."""
         return with_words(self.to_dict())
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return ``{"section", "item", "value"}`` in the order of the page. Sentences have no item."""
+        """Return the certificate as table rows with ``section``, ``item`` and ``value``, in the order of the HTML page.
+
+        A row that is a whole sentence has no item.
+        """
         worded = self.in_words()
         return summary_rows(worded[SUMMARY]) + [
             {"section": block.title, "item": item, "value": value}
@@ -125,11 +131,11 @@ class Certificate(Display):
         ]
 
     def to_json(self) -> str:
-        """Return the signed document as JSON with indentation, which verification ignores."""
+        """Return the signed document as indented JSON. Verification ignores the indentation."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def to_html(self) -> str:
-        """Return a self-contained page with the signed document inside."""
+        """Return a self-contained HTML page that shows the certificate and has the signed document inside."""
         return render_page(self._document)
 
     def _repr_html_(self) -> str:

@@ -95,18 +95,18 @@ class RowStructure(Protocol):
 
 
 class DependenceModel(ABC):
-    """A model of how the sealed rows depend on each other (theory, section 4).
+    """Base of all models of how the sealed rows depend on each other (docs/theory, section 4).
 
-    A model tells everything about itself: what it promises, what it asks of the rows, and its words. It is listed once,
-    in `everhold.dependence.MODELS`. Models are frozen, hashable and comparable.
+    A model defines what it promises of averages, which columns it needs, and the texts that describe it. All models
+    are listed in `everhold.dependence.MODELS`. They are frozen, hashable and comparable.
 
     Attributes:
-        kind: Name of the model in its plain data.
-        title: The kind in words.
+        kind: Name of the model in the data that `to_dict` returns, such as ``"groups"``.
+        title: Name of the model for people.
         rows_are: Two or three words that describe rows under this model.
         how_to_tell: Sentences that say when the assumption is wrong, how to check it, and what to do then.
-        entries: Names of all entries of the plain data except the kind, each with a description.
-        value_words: Entry and value, where a value has words of its own.
+        entries: Names of all other entries of the data that `to_dict` returns, each with a description.
+        value_words: Pairs (entry, value) with the text that is shown in place of this value.
         influence_in: Words for the numbers that the lines of `influences` show, with their unit.
         holds_given_features: True if labels depend on each other as declared also when all features are known.
         independent: True if rows are independent of each other, so that averages have exact binomial-KL tails.
@@ -140,7 +140,9 @@ class DependenceModel(ABC):
 
     @abstractmethod
     def concentration(self, rows: int) -> float:
-        """Return the effective number of independent rows for the average of a fixed query (S5).
+        """Return the effective sample size of ``rows`` dependent rows, for the average of a query fixed in advance.
+
+        An average over them deviates as one over this many independent rows (Statement S5 of docs/theory).
 
         Raises:
             DependenceError: If the model says too little to bound the effective number of rows.
@@ -149,48 +151,59 @@ class DependenceModel(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Return the assumption as one sentence, in the form that the certificate states."""
+        """Return the assumption that this model makes about the rows, as the sentence that the certificate shows."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return the model as plain data with its ``kind``, in the form of the certificate."""
+        """Return the model as plain JSON data with its ``kind``, as the certificate holds it."""
 
     @classmethod
     @abstractmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild the model from the plain data that `to_dict` returns.
+        """Rebuild a model of this class from the plain data that `to_dict` returns.
 
-        `everhold.dependence.dependence_from_dict` finds the class.
+        If the class is not known, call `everhold.dependence.dependence_from_dict`.
         """
 
     @property
     def dealable(self) -> bool:
-        """Whether rows or groups can be divided at random into independent parts."""
+        """Whether the sealed rows, or their groups, can be divided at random into parts that are independent."""
         return self.independent or (self.in_groups and self.group_column is not None)
 
     @property
     def miss(self) -> float:
-        """The probability that a model learned from rows is wrong, by which every promise is weakened."""
+        """Probability that this model is wrong because it was estimated from rows; every promise allows for it."""
         return 0.0
 
     def training_distance(self) -> float:
-        """Return how far sealed rows are from independence of training rows, in total variation distance (S3).
+        """Return how far sealed and training rows are from independence of each other, in total variation distance.
 
-        Statements about leakage (S1) do not use it: there, training rows count as leakage.
+        It is 0 if they are independent. Intervals whose proof is Statement S3 of docs/theory allow for it. Those of
+        Statement S1 do not need it, because they count training rows among what was revealed.
         """
         return 0.0
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """Return ``max_i min_Q (|N_i|+1)/(epsilon - 4 b_i)``, the inverse privacy loss for ``epsilon``-BDP.
+        """Return 1 / (the differential privacy loss that suffices for a Bayesian one of ``epsilon``).
 
-        Without structure all other rows are nearby (an empty quilt), which is always right.
+        Bayesian differential privacy (BDP) counts what an answer reveals about a row through rows that depend on it.
+        The returned value is ``max_i min_Q (|N_i|+1)/(epsilon - 4 b_i)``. A quilt Q
+        separates row i and its nearby rows N_i from the rest, which row i influences by b_i at most.
+        The default counts all other rows as nearby (an empty quilt), which is always right.
 
-        Source: Zhao 2017, Lemmas 2 and 3 (P5).
+        Args:
+            epsilon: Requested loss of BDP, in nats.
+            rows: Number of sealed rows.
+
+        Source: Zhao 2017, Lemmas 2 and 3 (Statement P5 of docs/theory).
         """
         return rows / epsilon
 
     def bind(self, structure: RowStructure) -> DependenceModel:
-        """Return the model with facts such as group sizes from the given rows, after a check of its columns.
+        """Return the model completed by facts about the rows to be sealed, such as the sizes of groups.
+
+        Args:
+            structure: Columns and order of the sealed rows and of the training rows.
 
         Raises:
             DependenceError: If the rows do not have the columns or the form that the model declares.
@@ -199,31 +212,31 @@ class DependenceModel(ABC):
 
     @property
     def group_column(self) -> str | None:
-        """Column whose equal values form groups of arbitrarily dependent rows, or None."""
+        """Column whose equal values form groups of rows that may depend on each other in any way; None without one."""
         return None
 
     @property
     def unit_column(self) -> str | None:
-        """Column whose equal values form the independent units of the interval procedure, or None."""
+        """Column whose equal values form the units of rows, such as groups, that intervals are made from; or None."""
         return None
 
     @property
     def unit_counts(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of unit size and number of units; empty if the rows have no units of known sizes."""
+        """Pairs (rows in a unit, number of such units); empty if rows are in no units (groups) of known sizes."""
         return ()
 
     @property
     def largest_unit(self) -> int:
-        """The number of rows of the largest unit, 1 if rows are in no units of known sizes."""
+        """Number of rows of the largest unit, such as a group; 1 if rows are in no units of known sizes."""
         return max((size for size, _ in self.unit_counts), default=1)
 
     @property
     def one_series(self) -> bool:
-        """Whether all rows are one series, so that arriving rows must continue it."""
+        """Whether all rows are one time series, which rows that arrive later must continue."""
         return False
 
     def check_follows(self, structure: RowStructure, *, training: bool) -> None:  # noqa: B027
-        """Check that arriving rows continue the series, if all rows are one series.
+        """Raise DependenceError if all rows are one time series and arriving rows do not continue it.
 
         Args:
             structure: Facts about the arriving rows (as sealed rows) and all rows that exist already (as training
@@ -235,7 +248,7 @@ class DependenceModel(ABC):
         """
 
     def with_rows(self, rows: int, units: Mapping[int, int]) -> DependenceModel:
-        """Return the model for another number of sealed rows of the same kind.
+        """Return this model for another number of sealed rows.
 
         Args:
             rows: Number of sealed rows that the returned model is for.
@@ -245,11 +258,11 @@ class DependenceModel(ABC):
 
     @property
     def sorting_columns(self) -> tuple[str, ...]:
-        """The columns by which the model sorts rows, by default its column of groups."""
+        """Names of the columns by which the model sorts rows; by default its column of groups, if it has one."""
         return () if self.group_column is None else (self.group_column,)
 
     def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]] | None:
-        """Return a row's influence by distance for a chart: a description, and an array for each named line.
+        """Return how much a row influences rows at a distance, for a chart: its title, and an array for each line.
 
         Args:
             distances: The largest distance in rows; the first entry of a line is for distance 1.
@@ -263,18 +276,21 @@ class DependenceModel(ABC):
         return None
 
     def links(self, most: int) -> Links | None:
-        """Return the graph of dependence between rows for a drawing.
+        """Return the graph of dependence for a drawing: rows are dots, and dependent rows have a line.
 
         Args:
-            most: The most dots that can be told apart.
+            most: The most dots that a drawing may have.
 
         Returns:
-            None if no lines can be drawn between rows, or there are too many lines.
+            None if this model has no such lines, or too many of them.
         """
         return None
 
     def independent_sets(self) -> Mapping[int, int] | None:
-        """Return the number of mutually independent sets of rows by size, or None if it is not known."""
+        """Return pairs of the size of a set of rows, such as a group, and the number of sets that are so large.
+
+        All sets are independent of each other. None if the model knows no such sets.
+        """
         return None
 
 
@@ -319,20 +335,20 @@ class Independent(DependenceModel):
     independent: ClassVar[bool] = True
 
     def concentration(self, rows: int) -> float:
-        """Return the number of rows, because every independent row counts in full (S5)."""
+        """Return ``rows``: the effective sample size of independent rows (Statement S5 of docs/theory)."""
         require_rows(rows)
         return float(rows)
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """Return ``1 / epsilon``, as no other row is nearby and none is influenced."""
+        """Return ``1 / epsilon``, because for independent rows both privacy losses are equal."""
         return 1.0 / epsilon
 
     def links(self, most: int) -> Links:
-        """Return a graph of some rows without edges."""
+        """Return a graph of at most ``most`` rows without lines, because rows are independent."""
         return Links(min(most, _SHOWN))
 
     def describe(self) -> str:
-        """Return the assumption as one plain sentence."""
+        """Return the assumption that rows are independent as one sentence, as the certificate shows it."""
         return "each sealed row was drawn independently of all the others and of the training set"
 
     def to_dict(self) -> dict[str, Any]:
@@ -341,5 +357,5 @@ class Independent(DependenceModel):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Build the model from plain data."""
+        """Build the model from the plain data that `to_dict` returns."""
         return cls()

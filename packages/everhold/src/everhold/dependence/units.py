@@ -153,9 +153,9 @@ class RowUnits(DependenceModel):
 class Groups(RowUnits):
     """A model of groups: rows of one group may depend in any way, and groups are independent of each other.
 
-    Which rows belong together is taken as given: it is public, and population values are for groups of these sizes: the
-    sum over all sealed rows of what each is expected to be, over their number. Where groups that are larger differ from
-    smaller ones, a new sample of groups has other sizes and another value, about which nothing is said.
+    Which rows are in which group is public. Intervals are about the average, over all sealed rows, of the expected
+    value of each row, with groups of exactly these sizes. If rows in large groups differ from rows in small ones, a new
+    sample with other group sizes has another average. Nothing is promised of that one.
 
     Args:
         groups: Name of the column whose equal values make a group; or the size of all groups; or the sizes of the
@@ -197,15 +197,15 @@ class Groups(RowUnits):
 
     @property
     def groups(self) -> int:
-        """The number of known groups."""
+        """Number of groups. Raises DependenceError until their sizes are known."""
         return sum(number for _, number in self.known_counts)
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """Return ``k / epsilon`` for the largest group size k, as a row's group is nearby and its quilt empty."""
+        """Return ``k / epsilon`` for the largest group size k. See `DependenceModel.bayesian_price`."""
         return self.known_counts[-1][0] / epsilon
 
     def independent_sets(self) -> Mapping[int, int] | None:
-        """Return the number of groups of each size, None while it is unknown."""
+        """Return the size of a group to the number of groups of that size; None while sizes are unknown."""
         return dict(self.counts) or None
 
     @property
@@ -214,7 +214,14 @@ class Groups(RowUnits):
         return self.column
 
     def bind(self, structure: RowStructure) -> Groups:
-        """Look up the sizes of the groups, after checking that no group also has training rows."""
+        """Return the model with the sizes of the groups of sealed rows.
+
+        Args:
+            structure: Columns and order of the sealed rows and of the training rows.
+
+        Raises:
+            DependenceError: If a group has both sealed rows and training rows, or the column is missing.
+        """
         if self.column is None:
             return self.sized(structure)
         shared = structure.shared_groups(self.column)
@@ -248,11 +255,12 @@ class Groups(RowUnits):
 
 @dataclass(frozen=True, slots=True, init=False)
 class InOrder(RowUnits):
-    """A model of units that follow each other in time and may depend on each other in any way.
+    """A model of units, such as days, that follow each other in time and may depend on each other in any way.
 
-    Answers are about the average of what was to be expected on the sealed units given all that came before each of
-    them. That is the mean of the population if rows are independent, and for a forecast its skill on these days without
-    the luck of the day. It is not the mean of a stationary law: luck that lasts belongs to it (S15).
+    Answers are about an average over the sealed units: of the expected value of each unit, given everything that came
+    before it (Statement S15 of docs/theory). If rows are independent, that is the mean of the population. For a
+    forecast it is the skill on these days without the chance of each day. It is not the mean of a stationary law,
+    because chance events that affect many days count.
 
     All training rows have to come before the first sealed unit. How many rows a unit has must not depend on what
     happens in it.
@@ -295,11 +303,18 @@ class InOrder(RowUnits):
 
     @property
     def sorting_columns(self) -> tuple[str, ...]:
-        """The column that orders the rows."""
+        """Name of the column that puts the rows in order of time, in a tuple."""
         return () if self.column is None else (self.column,)
 
     def bind(self, structure: RowStructure) -> InOrder:
-        """Return the model with unit sizes from the rows, after a check that training rows come before sealed rows."""
+        """Return the model with the sizes of the sealed units, such as the number of rows of each day.
+
+        Args:
+            structure: Columns and order of the sealed rows and of the training rows.
+
+        Raises:
+            DependenceError: If a training row does not come before all sealed rows, or the column is missing.
+        """
         if self.column is not None and structure.series(self.column, within=None).training not in ("none", "before"):
             raise DependenceError(
                 f"Some training rows come after sealed rows, or at the same {self.column!r}. Training rows must all "

@@ -48,20 +48,20 @@ _DRAWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis(Display):
-    """What the training rows show about the dependence of the sealed rows, none of which was read.
+    """What the training rows show about how rows depend on each other. No sealed row was read for it.
 
     Attributes:
         rows: Number of sealed rows.
         training_rows: Number of training rows from which the diagnosis was made.
-        label: The label; None if every column of numbers was looked at in its place.
-        mechanism: Name of the mechanism.
-        radius: Radius of the mechanism, for the rows as they are declared.
+        label: Name of the label's column; None if there is no label, so that every column of numbers was examined.
+        mechanism: Name of the mechanism that answers.
+        radius: Half-width that the mechanism guarantees if rows depend on each other as declared.
         declared: The declared model of how the rows depend on each other.
-        promised: Number of rows that are worth one independent row, as the rows are declared; for declared groups in
-            the worst case. A finding names the number that the procedure in force claims. None if the declaration
-            bounds no average.
-        findings: One for each column that may group or order the rows, the clearest first.
-        informative: Names of the outcomes that go together with the size of a row's group; empty if no groups are
+        promised: Number of rows that tell as much as one independent row, by the declared model; for declared groups in
+            the worst case. A finding has the number that the procedure of the intervals claims. None if the declared
+            model bounds no average.
+        findings: What was found about each column that may group or order the rows, the clearest first.
+        informative: Columns whose values are associated with the size of a row's group; empty if no groups are
             declared.
         independent: Columns that the steward says neither group nor order the rows.
         notes: Columns or rows that were left out of the diagnosis, in words.
@@ -81,11 +81,14 @@ class Diagnosis(Display):
 
     @property
     def suspects(self) -> tuple[Finding, ...]:
-        """The findings that contradict the declared dependence clearly enough for a warning."""
+        """Findings about columns that contradict the declared dependence of rows clearly enough for a warning."""
         return tuple(found for found in self.findings if found.warns)
 
     def assumptions(self) -> list[list[Any]]:
-        """Return what the setting `everhold.sealing.configuration.INDEPENDENT` holds, one list for each column."""
+        """Return what the ledger records of each column that the steward declared independent, one list for each.
+
+        It is the value of the setting `everhold.sealing.configuration.INDEPENDENT`.
+        """
         worth = {
             name: [round(self.training_rows * each.measured_share) for each in self.findings
                    if name in each.columns and each.assumed_independent and each.clear]
@@ -94,12 +97,12 @@ class Diagnosis(Display):
         return [[name, max(min(found), 1) if found else None, self.training_rows] for name, found in worth.items()]
 
     def assumed_in_words(self) -> list[str]:
-        """Return a sentence on each column that the steward declared independent."""
+        """Return a sentence about each column that, as the steward declared, neither groups nor orders the rows."""
         assumed = assumed_independent({INDEPENDENT: self.assumptions()}, {"kind": self.declared.kind})
         return [f"Assumed: {text}." for text in assumed]
 
     def finding(self, column: str) -> Finding:
-        """Return the finding about the column with this name.
+        """Return what was found about the column with this name.
 
         Raises:
             ValueError: If there is no finding about the column.
@@ -133,7 +136,7 @@ class Diagnosis(Display):
         }  # fmt: skip
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dictionary for each finding, for a table."""
+        """Return the findings as table rows: one dictionary for each column."""
         return [
             {
                 "column": found.column,

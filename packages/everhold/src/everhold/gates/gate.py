@@ -106,10 +106,10 @@ class GateHistory(Display):
 
 
 class Gate(SeesArrivals):
-    """A current best version, the champion, and the rule for challengers that replace it. Made by `Holdout.gate`.
+    """A gate keeps the best version so far, the champion. A challenger replaces it only if it is proved to be better.
 
-    A gate about rows compares models by their values on the sealed rows. A gate about cases compares results that
-    versions report; `open`, `find_open`, `cases_left`, `shares` and `suite` are for those alone.
+    `Holdout.gate` makes gates. A gate about rows compares models by their values on the sealed rows. A gate about cases
+    compares results that versions report; `open`, `find_open`, `cases_left`, `shares` and `suite` are for those alone.
     """
 
     def __init__(self, evidence: Evidence[Any], *, telling: Telling | None = None) -> None:
@@ -134,12 +134,12 @@ class Gate(SeesArrivals):
 
     @property
     def about_cases(self) -> bool:
-        """Whether versions are compared by results on cases, and not by values on the sealed rows."""
+        """Whether versions are compared by results that they report on cases, not by predictions for sealed rows."""
         return self._evidence.about_cases
 
     @property
     def champion(self) -> str:
-        """SHA-256 that identifies the champion: of its query, or of its name if the gate is about cases."""
+        """Id of the champion (the best version so far): SHA-256 of its query, or of its name in a gate about cases."""
         return self._executor.ledger.head().accounts.of(Gates).by_name[self.name].champion
 
     @current
@@ -149,8 +149,9 @@ class Gate(SeesArrivals):
     ) -> Verdict:  # fmt: skip
         """Let a candidate challenge the champion. If it is proved to be better, it becomes the champion.
 
-        The planned number of queries is no limit, as for `Holdout.ask`: beyond the plan a promotion is still proved,
-        and needs a larger gain, which `status` reports. Limits are the gate's ``challenges`` and an allotment.
+        The planned number of queries is no limit, as for `Holdout.ask`. Beyond the plan a promotion is still proved,
+        and needs a larger gain, which `status` reports. What limits challenges is the gate's ``challenges``, and an
+        analyst's allotment (their part of the budget).
 
         After an arrival of rows or cases, the same challenge counts as a new one, because it is about more rows.
 
@@ -164,9 +165,10 @@ class Gate(SeesArrivals):
                 sharper.
             challenger: Name of a version with results, such as a commit. The same name against the same champion has
                 the same verdict and is free, whatever the results. Without a name, each call has a new challenger.
-            champion: New results of the champion, run after the challenger was finished. They take the place of the
-                stored ones, which makers of challengers must not know (see docs/theory/gates.md, known runs).
-            baseline: New results of the baseline; needed with ``champion`` if the gate has guards.
+            champion: New results of the champion, run after the challenger was finished. They are compared in place of
+                the stored ones, which people who make challengers must not know (docs/theory/gates.md, known runs).
+            baseline: New results of the baseline, the version that guards (claims that nothing else became worse) are
+                compared with. Needed with ``champion`` if the gate has guards.
             strict: Raise `BudgetExhausted` instead of returning a refused verdict.
 
         Returns:
@@ -209,16 +211,17 @@ class Gate(SeesArrivals):
         self, results: Any, *, margin: float = 0.0, challenger: str | None = None, baseline: Any = None,
         strict: bool = False,
     ) -> CheckVerdict:  # fmt: skip
-        """Check results against the baseline of a gate about cases: not worse, a regression, or undecided.
+        """Check whether a version's results on cases are not worse than those of the gate's baseline.
 
-        All verdicts of a gate hold at once, with those of its challenges. No champion changes. A verdict is free if it
+        The verdict is ``"not worse"``, ``"regression"`` or ``"undecided"``. All verdicts of a gate hold together, with
+        those of its challenges. The champion does not change. A verdict is free if it
         equals the verdict of the latest charged check, or ``"undecided"`` before the first charge. Any other verdict
         costs a surprise.
 
         Args:
             results: Results of the version on the cases, as for ``candidate`` in `challenge`.
             margin: The version may be worse by this much, in the metric's units. A negative margin asks for a gain.
-                Guards of the gate have their own slacks, and have to hold as well.
+                Guards of the gate (claims about other metrics) have slacks of their own, and must hold as well.
             challenger: Name of the version. A second check with the same name and margin has the same verdict and is
                 free.
             baseline: New results of the baseline, run after the version was finished; by default the stored ones.
@@ -254,16 +257,17 @@ class Gate(SeesArrivals):
 
     @current
     def complete(self, champion: Any, *, training: Any = None, baseline: Any = None) -> None:
-        """Supply values or results that the champion lacks after an arrival, or after an early promotion.
+        """Supply what the champion lacks: predictions for rows, or results on cases, that were added since.
 
-        Until then the gate answers no challenge. The steward supplies values for rows. The steward, or the analyst
+        Results are also missing after a promotion that was decided before all cases were run. Until they are supplied
+        the gate answers no challenge. The steward supplies values for rows. The steward, or the analyst
         whose challenge promoted the champion, supplies results on cases.
 
         Args:
             champion: The same model or rule as when it was given, which is recognized and evaluated on these rows. Of a
-                champion that was given as predictions, its predictions for the rows that arrived alone, in their order,
-                or a table with row ids. That they are those of the same model is the steward's word, and the ledger
-                keeps their digest. For a gate about cases its results on exactly the cases of `cases_left`.
+                champion that was given as predictions, its predictions for only the rows that arrived, in their order,
+                or a table with row ids. Nobody checks that they come from the same model; the ledger keeps their
+                digest. For a gate about cases its results on exactly the cases of `cases_left`.
             training: The champion's predictions for all training rows, if it was given as predictions. Without them,
                 and if the training rows changed, challenges need larger gains.
             baseline: Results of the baseline; needed for cases that were added, where there are guards against it.
@@ -280,17 +284,17 @@ class Gate(SeesArrivals):
     def status(self) -> Facts:
         """Return the public facts of the gate: metric, champion, challenges, budget, and the least gain it can prove.
 
-        About rows: ``plan`` says how many queries and challenges the holdout is planned for, and how many were answered
-        beyond that. The plan is no limit: beyond it, challenges are answered as queries are, and every promotion is
-        proved, but the gain has to be larger. ``sees`` is the least gain in accuracy, on independent rows, with which
-        the next challenger is promoted if it differs from the champion on one row in twenty; None where none is seen.
-        For sealed features, or other labels than 0 and 1, it is that of bets whose spread training predictions say.
-        ``rows_left`` counts rows that arrived and wait for `complete`.
+        For a gate about rows: ``plan`` says how many queries and challenges the holdout is planned for, and how many
+        were answered beyond that. The plan is no limit: beyond it, challenges are answered as queries are, and every
+        promotion is proved, but the gain has to be larger. ``sees`` is the least gain in accuracy, on independent rows,
+        with which the next challenger is promoted if it differs from the champion on one row in twenty; None if no gain
+        is enough. For sealed features, or other labels than 0 and 1, it assumes the spread of gains in the training
+        rows. ``rows_left`` counts rows that arrived and wait for `complete`.
 
-        About cases: ``open`` says whether a challenge is open; the steward and the analyst who opened it are also told
-        its name and how far it is. ``sees`` is the smallest gain in the first metric with which any results prove the
-        next challenge; None for a ratio, and where not even a perfect challenger could be proved (then ``provable`` is
-        False). ``sees_open`` is the same for an open challenge at its end, when all cases are reported.
+        For a gate about cases: ``open`` says whether a challenge is open; the steward and the analyst who opened it are
+        also told its name and how far it is. ``sees`` is the smallest gain in the first metric with which any results
+        prove the next challenge; None for a ratio, and where not even a perfect challenger could be proved (then
+        ``provable`` is False). ``sees_open`` is the same for an open challenge at its end, when all cases are reported.
         """
         head = self._executor.ledger.head()
         gate, executor = self._evidence.gate_at(head), self._evidence.answering(head)
@@ -305,7 +309,7 @@ class Gate(SeesArrivals):
         })  # fmt: skip
 
     def promotions(self) -> list[dict[str, Any]]:
-        """List all promotions in order, with ledger entry, challenger and the champion that it beat."""
+        """Return all promotions in order: ledger entry, the challenger, and the champion that it replaced."""
         counts = EntryCounts()
         for entry in promotions_of(self._executor, self.name):
             counts.take(entry.sequence, entry.description, entry.answer)
@@ -313,7 +317,7 @@ class Gate(SeesArrivals):
 
     @current
     def history(self) -> GateHistory:
-        """Return all champions with the intervals of their gains, and the budget spent on them."""
+        """Return all champions so far, each with the interval of its gain over the one before, and the budget spent."""
         head = self._executor.ledger.head()
         executor, gate = self._evidence.answering(head), self._evidence.gate_at(head)
         said, limits = described_gate(gate), {} if gate.limit is None else {"challenges": gate.left}
@@ -342,18 +346,19 @@ class Gate(SeesArrivals):
     @property
     @current
     def suite(self) -> CaseSuite:
-        """The suite of cases of the gate, with its claims."""
+        """The gate's suite of cases, and the claims that a challenger must prove."""
         self._evidence.gate_at(self._executor.ledger.head())
         return self._cases.units.suite
 
     @current
     def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> OpenChallenge:
-        """Open a challenge that is decided as early as possible. It costs two queries, and a surprise for a promotion.
+        """Open a challenge in which cases are run in batches, and which ends as soon as the results decide it.
 
-        Opening takes one place among the queries and the verdict another, however the challenge ends. An analyst's
-        allotment pays for both, and for a surprise, when the challenge is opened; the surprise comes back unless it is
-        charged. Until it ends, the gate answers no other challenge, and only the analyst who opened it and the steward
-        can read it, report for it or withdraw it.
+        It costs two planned queries, one for the opening and one for the verdict, however it ends. A promotion also
+        costs a surprise (one of the planned answers that reveal something new). An analyst's allotment pays for all
+        three when the challenge is opened, and gets the surprise back unless it is charged. Until it ends, the gate
+        answers no other challenge, and only the analyst who opened it and the steward can read it, report for it or
+        withdraw it.
 
         Cases are handed out in an order that is shuffled anew with the steward's key. The challenger must be finished
         when the challenge is opened: later changes to it must not depend on anything that the gate says.
@@ -375,12 +380,15 @@ class Gate(SeesArrivals):
 
     @current
     def find_open(self, challenger: str) -> OpenChallenge | None:
-        """Return a challenger's challenge of the present champion, open or ended, or None if there is none.
+        """Return the challenge that `open` began for this challenger against the present champion, open or ended.
 
         `status` has the name of the open challenge.
 
         Args:
             challenger: Name of the challenger.
+
+        Returns:
+            None if there is no such challenge.
 
         Raises:
             QueryRejected: If the challenge is open and another analyst opened it.
@@ -393,9 +401,9 @@ class Gate(SeesArrivals):
 
     @current
     def cases_left(self) -> list[Any]:
-        """Return the ids of cases without results of the champion, for `complete`.
+        """Return the ids of the cases for which results of the champion or of the baseline are missing.
 
-        Ids of cases without results of the baseline are among them.
+        Pass these results to `complete`.
 
         Raises:
             QueryRejected: If the asker is neither the steward nor the analyst who promoted the champion.
@@ -416,7 +424,13 @@ class Gate(SeesArrivals):
 
     @current
     def shares(self, results: Any) -> VarianceShares:
-        """Return the shares of the variance of results between cases and between runs. No query is asked."""
+        """Return how much of the variance of results is between cases, and how much between runs of one case.
+
+        No query is asked, and nothing is charged.
+
+        Args:
+            results: Results with several runs of each case, as for `challenge`.
+        """
         from everhold.gates.results import variance_shares
 
         head = self._executor.ledger.head()
@@ -433,7 +447,9 @@ class Gate(SeesArrivals):
     def worth_asking(
         self, open_results: Any, *, champion: Any = None, challenger: str | None = None
     ) -> ChallengeWorth:  # fmt: skip
-        """Estimate from results on the open cases whether a challenge could be promoted. Free; no query is asked.
+        """Estimate, from results on the open (not sealed) cases, whether a challenge could lead to a promotion.
+
+        No query is asked, and nothing is charged.
 
         Args:
             open_results: Results of the version, in a form that `challenge` takes. Only results on open cases are read.

@@ -126,20 +126,21 @@ class GuessAccounting(Accounting[PublicLevels]):
 
 @dataclass(frozen=True, kw_only=True)
 class GuessAndCheck(PublicLevels):
-    """Mechanism that confirms an honest guess, and otherwise tells a coarse label of the sealed interval (S8).
+    """Mechanism that answers by the guess if the sealed rows confirm it, and else tells their value coarsely.
 
-    Query j after f surprises has a level of its own, ``beta w_j``, and an interval procedure that is decided by
-    public facts. What is told of a guess that holds is public: the interval that sealed rows just like the guess would
-    have, and beyond it as far on either side as honest guesses are off. The guess is confirmed if the sealed interval
-    lies inside. Otherwise it is a surprise, a label of the sealed interval is released, and every later query pays
-    for both.
+    Each query comes with a guess of its value, such as the training estimate. Each also has a level (a probability of
+    failure of its own, ``beta w_j`` for query j after f surprises) and a procedure that makes intervals. The interval
+    that is told with a guess is public: it is the one of sealed rows that agree with the guess, made wider on both
+    sides by as much as honest guesses are off. The guess is confirmed if the interval of the sealed rows lies inside.
+    Otherwise it is a surprise: the position of the sealed interval on a coarse grid (its label) is released, and later
+    queries get wider intervals to pay for that (Statement S8 of docs/theory).
 
-    Queries that are asked together are one step: all of them have the levels of its start, and what surprises among
-    them is paid for by later queries (S9).
+    Queries that are asked together are one step: all have the level of its start, and only later queries pay for
+    surprises in it (Statement S9).
 
-    The budget is a plan. When it is used up, an endless holdout goes on with wider intervals, and refuses only what
-    would say nothing. Otherwise it refuses when not even an answer to the hardest query, a yes-or-no query with a
-    guess of 1/2, could stay within the tolerance.
+    The numbers of queries and surprises are a plan. If they are used up, an endless holdout answers on with wider
+    intervals, and refuses only queries whose interval would say nothing. A holdout that is not endless refuses all
+    queries once an answer to the hardest one, a yes-or-no query with a guess of 1/2, could exceed the tolerance.
 
     Examples:
         >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, surprises=10)
@@ -211,11 +212,17 @@ class GuessAndCheck(PublicLevels):
         slack: float = 0.0,
         **shared: Any,
     ) -> Self:
-        """Return the mechanism with the smallest tolerance for the request. See `Mechanism.tuned`.
+        """Return the mechanism with the smallest tolerance (guaranteed half-width) for a request.
 
-        So many ``surprises`` has the tolerance to survive: by default 10, or one for each query if fewer. No budget
-        is spent on guesses closer than ``slack`` times the tolerance to the population's value. It is endless unless it
-        has a slack.
+        Args:
+            rows: Number of sealed rows.
+            queries: Planned number of queries.
+            surprises: Number of surprises (guesses that are not confirmed) after which answers still are within the
+                tolerance. The default is 10, or one for each query if there are fewer.
+            confidence: Probability with which all intervals hold together.
+            slack: No surprise is charged for a guess closer to the population's value than this part of the tolerance.
+                Without a slack the mechanism is endless: it answers beyond its plan.
+            **shared: Other attributes of the mechanism, as for `Mechanism.tuned`.
         """
         check_slack(slack)
         draft = cls(
@@ -228,11 +235,15 @@ class GuessAndCheck(PublicLevels):
 
     @classmethod
     def for_request(cls, *, surprises: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
-        """Return `tuned` with surprises, slack and training rows of a request."""
+        """Return what `tuned` returns for a request that names surprises, slack and training rows."""
         return cls.tuned(surprises=surprises, slack=slack, training_rows=training_rows, **request)
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Answer queries step by step (S9). All queries of a step have the levels known at its start."""
+        """Return the state after a batch of queries, and their replies.
+
+        Queries that are asked together are a step, and all have the level (probability of failure) of its start
+        (Statement S9 of docs/theory).
+        """
         every = len(evaluations)
         replies, done = Replies.refused(every), 0
         while done < every:
@@ -245,7 +256,7 @@ class GuessAndCheck(PublicLevels):
         return state, replies
 
     def promise(self) -> Promise:
-        """Return the promise of the tolerance, which holds until the planned surprises are used up."""
+        """Return what is guaranteed: every answer is within the tolerance until the planned surprises are used up."""
         last = self.margin.last_concentration
         quiet = float(self.margin.concentration(self.nats(self.queries, 0, 0.0)))
         details = {
@@ -255,9 +266,9 @@ class GuessAndCheck(PublicLevels):
         return self._promised(self.tolerance, details, spends_only_beyond=beyond)
 
     def remaining(self, state: State) -> dict[str, int]:
-        """Return the planned queries and surprises that are left, by name.
+        """Return how many planned queries and surprises (guesses that are not confirmed) are left, by name.
 
-        The number of queries is 0 if the tolerance has no room for another answer.
+        The number of queries is 0 if the next answer could exceed the tolerance, the guaranteed half-width.
         """
         return {
             "queries": max(self.queries - state.asked, 0) if self.surely_answers(state, 1) else 0,

@@ -63,9 +63,10 @@ class GaussianLaw(SeriesLaw):
 
 @dataclass(frozen=True, init=False)
 class GaussianAR1(SeriesModel):
-    """A model of a number that is ``c + r x`` plus independent normal noise, x the number before, and stationary.
+    """A model of a stationary time series: a number is ``c + r x`` plus normal noise, where x is the number before.
 
-    A row given its state is independent of all others. Mean and variance of the state do not matter.
+    This number is called the state of a row. Given its state, a row is independent of all other rows. Mean and variance
+    of the state do not matter.
 
     Args:
         correlation: r, strictly between -1 and 1, or an upper bound on ``|r|``; promises only weaken with ``|r|``.
@@ -74,7 +75,8 @@ class GaussianAR1(SeriesModel):
         groups: Column whose equal values make a series; series are independent of each other.
         gap: Number of rows left out between the training rows and the sealed rows of a series that no analyst has
             seen; ``math.inf`` if they are independent of each other.
-        miss: Probability that ``|r|`` is larger; see `fit`.
+        miss: Probability that the true ``|r|`` is larger than ``correlation``, if that was estimated; see `fit`.
+        step: Usual distance of neighbouring rows in ``order_by``, which `fit` sets.
         lengths: Pairs (length, number of series), looked up when rows are sealed.
 
     Raises:
@@ -135,7 +137,7 @@ class GaussianAR1(SeriesModel):
         Args:
             table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.
             order_by: Column that puts the rows of a series in order.
-            state: Column of numbers that hardly repeat.
+            state: Column of the state: numbers that hardly ever repeat.
             groups: Column whose equal values make a series.
             gap: Number of rows left out between these rows and the sealed rows of a series that no analyst has
                 seen.
@@ -147,7 +149,8 @@ class GaussianAR1(SeriesModel):
             ValueError: If `confidence` is outside (0, 1).
 
         Warns:
-            DependenceWarning: If the rows remember longer than the model, as noisy records of a slow number do.
+            DependenceWarning: If rows far apart are more alike than the model allows, as noisy records of a number
+                that changes slowly are.
         """
         miss = missed(confidence)
         runs, step = ordered_runs(table, order_by=order_by, value=state, groups=groups)
@@ -165,11 +168,15 @@ class GaussianAR1(SeriesModel):
 
     @property
     def law(self) -> GaussianLaw:
-        """The set of laws with at most this correlation of neighbouring rows."""
+        """The probability laws that the model allows: neighbouring rows have at most this correlation."""
         return GaussianLaw(abs(self.correlation))
 
     def check_state(self, structure: RowStructure) -> None:
-        """Check that the state of every row is a number."""
+        """Raise DependenceError unless the state (the column of the series) is a number in every row.
+
+        Args:
+            structure: Columns and order of the sealed rows and of the training rows.
+        """
         super().check_state(structure)
         if self.state is not None and not structure.is_number(self.state):
             raise DependenceError(
@@ -178,7 +185,13 @@ class GaussianAR1(SeriesModel):
             )
 
     def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]]:
-        """Return a bound on the correlation by distance, as the max-influence of normal values is infinite."""
+        """Return a chart's title, and a bound on the correlation of rows at each distance, for its line.
+
+        Other models chart the max-influence, which is infinite for normal values.
+
+        Args:
+            distances: The largest distance in rows.
+        """
         return self.rows_are, {"one row, either side": abs(self.correlation) ** np.arange(1.0, distances + 1.0)}
 
     def describe(self) -> str:

@@ -50,9 +50,10 @@ _MOST_CHECKED = 8  # states whose shares are held against the fit
 
 @dataclass(frozen=True, init=False)
 class MarkovChain(SeriesModel):
-    """A model in which each row's state depends on the previous state by a fixed matrix.
+    """A model of a time series: a row's state depends on the state before by a fixed matrix of probabilities.
 
-    A row given its state is independent of all other rows.
+    A state is one of a few values of a column, such as rain or no rain. Given its state, a row is independent of all
+    other rows.
 
     Args:
         transition: ``P[next state | state]``, shape (states, states).
@@ -64,8 +65,10 @@ class MarkovChain(SeriesModel):
         groups: Column whose equal values make a series; series are independent of each other.
         gap: Number of rows left out between the training rows and the sealed rows of a series that no analyst has
             seen; ``math.inf`` if they are independent of each other.
-        uncertainty: L1 radius of every row of the matrix, or one for all: the true chain is any within them.
-        miss: Probability that the true chain is not; see `fit`.
+        uncertainty: How far the true matrix may be from ``transition``: the largest L1 distance of each of its rows, or
+            one number for all. Promises hold for every matrix within it.
+        miss: Probability that the true matrix is farther away, if it was estimated; see `fit`.
+        step: Usual distance of neighbouring rows in ``order_by``, which `fit` sets.
         lengths: Pairs (length, number of series), looked up when rows are sealed.
 
     Raises:
@@ -151,9 +154,10 @@ class MarkovChain(SeriesModel):
     ) -> Self:
         """Estimate the chain from training rows that follow each other by one step.
 
-        The true matrix is within ``uncertainty`` with probability at least ``confidence``, whatever the chain; what it
-        lacks to 1 is part of `miss` and of every promise. That there are no other states is assumed. Only pairs of rows
-        that are one usual step (the median) apart count. The fit is then held against the averages of long blocks.
+        Whatever the true matrix is, it is within ``uncertainty`` of the estimate with probability at least
+        ``confidence``. The rest, 1 - confidence, is part of `miss`, for which every promise allows. It is assumed that
+        there are no other states. Only pairs of rows that are one usual step (the median) apart count. Averages of long
+        blocks of rows are then compared with what the estimate allows.
 
         Args:
             table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.
@@ -172,7 +176,8 @@ class MarkovChain(SeriesModel):
             ValueError: If `confidence` is outside (0, 1).
 
         Warns:
-            DependenceWarning: If the rows remember longer than the chain, as noisy records of a slow state do.
+            DependenceWarning: If rows far apart are more alike than the chain allows, as noisy records of a state that
+                changes slowly are.
 
         Examples:
             >>> rows = {"day": range(400), "rain": [day // 2 % 2 for day in range(400)]}
@@ -213,12 +218,12 @@ class MarkovChain(SeriesModel):
 
     @property
     def stationary(self) -> NDArray[np.float64]:
-        """The stationary law of the matrix, shape (states,)."""
+        """Probability of each state in the long run (the stationary law of the matrix), shape (states,)."""
         return self.law.chain.stationary.copy()
 
     @property
     def spectral_gap(self) -> float:
-        """1 minus the second largest absolute eigenvalue of the matrix (P6)."""
+        """1 minus the second largest absolute eigenvalue of the matrix (for Statement P6 of docs/theory)."""
         return self.law.chain.spectral_gap
 
     @property
@@ -232,11 +237,21 @@ class MarkovChain(SeriesModel):
         return ChainLaw(self.transition, self.initial, self.uncertainty)
 
     def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]]:
-        """Return the max-influence of a row on rows at a distance, for a stationary chain only."""
+        """Return a chart's title, and the max-influence (nats) of a row on rows at each distance, for its lines.
+
+        It is computed for a stationary chain only.
+
+        Args:
+            distances: The largest distance in rows.
+        """
         return f"a stationary Markov chain of {len(self.states):,} states", self.law.influences(distances)
 
     def check_state(self, structure: RowStructure) -> None:
-        """Check that every row has a state of the chain."""
+        """Raise DependenceError unless the column of the state has one of the chain's states in every row.
+
+        Args:
+            structure: Columns and order of the sealed rows and of the training rows.
+        """
         if self.state is None:
             return
         unknown = structure.unknown_values(self.state, frozenset(self.states))
