@@ -132,7 +132,10 @@ def _of_plan(mechanism: Mechanism, state: State, *, charged: int) -> str | None:
     if not widths or not mechanism.endless:
         return f"{first}. Queries that are not declared are refused when none is left. {remedy}"
     told = ", ".join(f"{half:.3g} {when}" for when, half in widths.items())
-    return f"{first}. Queries are still answered, and each further surprise widens their intervals: {told}. {remedy}"
+    return (
+        f"{first}. Queries are still answered, and each further surprise widens their intervals. "
+        f"Half-widths are {told}. {remedy}"
+    )
 
 
 def allotment_of(accounts: Accounts, analyst: str) -> Allotment:

@@ -41,8 +41,8 @@ _AnswerOption = Annotated[
     typer.Option(
         "--answer",
         metavar="ID=NAME",
-        help="Show this answer on the first page: 'sequence' or 'query' of the transcript, and a name for it. May "
-        "be given several times.",
+        help="Show this answer on the first page: 'sequence' or 'query' of the transcript (8 digits or more), and a "
+        "name for it. May be given several times.",
     ),
 ]
 _QueriesOption = Annotated[

@@ -523,7 +523,7 @@ class GuessQuotes:
         told = {name: self.of_next(at, 0.5, usual, None).radius for name, at in found.items()}
         if mechanism.text_bits >= USUAL_TEXT_BITS:
             text = Description(mechanism.of_text(USUAL_TEXT_BITS * math.log(2.0)), usual)
-            told[f"a text of {USUAL_TEXT_BITS} bits"] = self.of_next(state, 0.5, usual, text).radius
+            told[f"now for a text of {USUAL_TEXT_BITS} bits"] = self.of_next(state, 0.5, usual, text).radius
         return {name: radius for name, radius in told.items() if radius is not None}
 
 
