@@ -65,7 +65,7 @@ def test_the_last_surprises_of_a_whole_holdout_are_announced_once_each(tmp_path)
     with create(tmp_path, mechanism=GuessAndCheck.tuned(rows=1_000, queries=100, surprises=2)) as holdout:
         with pytest.warns(
             eh.BudgetWarning,
-            match=r"One planned surprise is left.*still answered.*Half-widths are .* now for a text of 20 bits",
+            match=r"One planned surprise is left.*still answered.*Half-widths are .* after 5 more",
         ):
             holdout.ask("delay > 0", guess=0.01)
         with pytest.warns(eh.BudgetWarning, match="The last planned surprise is spent"):
