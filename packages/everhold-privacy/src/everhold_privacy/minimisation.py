@@ -40,12 +40,12 @@ class Minimum(Display):
     """A parameter found by gradient descent, with a bound on its excess loss over the best parameter.
 
     Attributes:
-        parameter: Mean of the iterates, shape (dimension,), read-only.
-        regret: Bound on the population's loss at `parameter` minus its least over the ball, in the units of the loss.
-            It holds together with all other answers of the holdout, if the loss is convex in the parameter and no row's
-            gradient is longer than the clipping length.
+        parameter: Mean of the parameters of all steps, shape (dimension,), read-only.
+        regret: Bound on the population's mean loss at `parameter` minus the least mean loss in the ball that was
+            searched, in the units of the loss. It holds together with all other answers of the holdout, if the loss is
+            convex in the parameter and no row's gradient is longer than the clipping length.
         steps: Number of gradients that were answered, fewer than requested if the budget ended before.
-        charged: Credits of all steps; repeated steps are free.
+        charged: Credits (units of the privacy budget) that all steps cost; repeated steps are free.
         remaining: Remaining budget, by name.
         confidence: Probability with which all statements of the holdout hold together.
         about: What the regret is about if it is not the population: labels drawn anew on these very rows.

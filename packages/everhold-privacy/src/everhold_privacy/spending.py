@@ -62,13 +62,13 @@ class Spending(Display):
 def spending(
     mechanism: Mechanism, state: State, entries: Iterable[Entry], *, delta: float = 1e-6, simulated: bool = False
 ) -> Spending:
-    """Return the privacy loss of the answers so far, for any one sealed row.
+    """Return how much the answers so far reveal about any one sealed row, as differential privacy losses.
 
     Args:
         mechanism: The mechanism that answered.
         state: Current state of that mechanism.
         entries: Entries of the holdout's ledger.
-        delta: Delta at which every epsilon is stated, in (0, 1).
+        delta: The delta of (epsilon, delta)-differential privacy at which every epsilon is stated, in (0, 1).
         simulated: Whether the noise can be predicted; then nothing is private.
 
     Raises:

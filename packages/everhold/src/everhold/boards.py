@@ -156,7 +156,7 @@ def board(
     results: RowSource, *, model: str | None = None, item: str | None = None, score: str | None = None,
     low: float | None = None, high: float | None = None, lowest: bool = False, confidence: float = 0.95,
 ) -> OpenBoard:  # fmt: skip
-    """Rank models by open results, with all tiers, rank intervals and scores proved at once.
+    """Rank models by open (not sealed) results, with intervals for scores and ranks that hold together.
 
     Half of the failure probability is for the intervals of the scores. The other half is for the order of each pair, by
     Holm's method: scores of 0 and 1 by exact sign tests on the items where two models differ, other ones by bets on the

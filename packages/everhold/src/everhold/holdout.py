@@ -77,8 +77,11 @@ __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 class Holdout:
     """A sealed holdout that answers adaptive queries. Made by `create` and `open`, or by `everhold.connect`.
 
-    Each method builds an operation (`everhold.operations`) and lets the transport perform it: on this machine, or in a
-    service elsewhere. What needs the rows themselves, such as `evaluate`, is refused there.
+    Each method builds an operation (`everhold.operations`), and the transport performs it, on this machine or in a
+    remote service. A remote service refuses methods that need the rows themselves here, such as `evaluate`.
+
+    Args:
+        transport: What performs operations, as `create`, `open` and `everhold.connect` make it.
 
     Examples:
         >>> import numpy as np, tempfile
@@ -124,7 +127,7 @@ class Holdout:
         exist_ok: bool = False,
         **extensions: Any,
     ) -> Self:
-        """Seal rows and record the promise.
+        """Create a holdout: seal rows, and record what is promised of the answers to queries about them.
 
         Args:
             storage: URL of the database, such as ``"sqlite:///study.db"`` or
@@ -145,7 +148,8 @@ class Holdout:
                 `Mechanism.expected_radius`.
             queries: Planned number of adaptive queries.
             surprises: Number of answers that may come from the holdout, for mechanisms that check guesses; by default
-                10, or one for each query if there are fewer.
+                10, or one for each query if there are fewer. All other answers confirm a guess, which costs no
+                surprise.
             confidence: Probability with which all intervals hold together.
             planning: What else is planned, such as ``eh.Planning(slack=0.5, allow_vacuous=True)``.
             dependence: How the sealed rows depend on each other; `Independent` by default.
@@ -245,10 +249,11 @@ class Holdout:
                 `everhold.connect`. Its token is in the environment variable ``EVERHOLD_TOKEN``.
             name: Name of the holdout.
             recover: Whether to continue with a database that was set back to an older copy. Lost answers then count as
-                spent. If the file of the newest head is lost as well, the whole remaining budget counts as spent. If
-                there is a backup, restore the newest one instead: then nothing is lost. The certificate shows a
-                recovery. Allotments end, so set them again. A ladder that lost a new best cannot continue, nor can
-                guess-and-check without that file.
+                spent. How many were lost is known from the file ``ledger.head`` in the holdout's folder, which says
+                what the newest ledger entry is. If that file is lost as well, the whole remaining budget counts as
+                spent, and guess-and-check cannot continue. A leaderboard that lost a new best score cannot continue
+                either. The certificate shows a recovery. Allotments (parts of the budget for analysts) end, so set them
+                again. If there is a backup, restore the newest one instead: then nothing is lost.
             engine: Engine with the sealed rows, if they stay in an engine that needs a session from the caller. By
                 default the engine is found by the facts in the ledger and the variable ``EVERHOLD_ENGINE``.
 
@@ -315,14 +320,14 @@ class Holdout:
         return _opened, (type(self), executor.store.url, executor.record.name, executor.analyst)
 
     def perform(self, operation: HoldoutOperation[Result]) -> Result:
-        """Perform an operation, such as one that an installed distribution adds.
+        """Perform an operation of everhold or of an installed distribution, and return its result.
 
         Args:
             operation: Operation with its arguments.
 
         Raises:
-            QueryRejected: If it is for stewards, and this holdout is open on behalf of an analyst; or if it works only
-                where the sealed rows are, and this is a holdout of a service.
+            QueryRejected: If the operation is for stewards, and this holdout is open on behalf of an analyst. Or if it
+                works only where the sealed rows are, and a remote service performs the operations.
         """
         return self._transport.perform(operation)
 
@@ -342,7 +347,7 @@ class Holdout:
         return self._session("this").folder
 
     def close(self) -> None:
-        """Close the database and the engine, or the connection."""
+        """Close the database and the engine of the rows, or the connection to the service."""
         self._transport.close()
 
     @property
@@ -352,12 +357,12 @@ class Holdout:
 
     @property
     def is_served(self) -> bool:
-        """Whether a service performs the operations, so that the rows are elsewhere."""
+        """Whether a remote service performs the operations, so that the rows are not on this machine."""
         return self._transport.session is None
 
     @property
     def is_silent(self) -> bool:
-        """Whether queries are silent unless they say otherwise, as in a study."""
+        """Whether queries are by default silent (recorded, and answered only after `unseal`), as in a `study`."""
         return self._session("is_silent").silent
 
     @property
@@ -366,7 +371,7 @@ class Holdout:
         return self._transport.schema
 
     def columns(self) -> list[dict[str, str | None]]:
-        """Return name, kind and an example of each column, or None as the example without training rows."""
+        """Return name, kind and an example of each column. The example is None if there are no training rows."""
         session = self._transport.session
         training = None if session is None else session.executor.compiler.training
         examples = {} if training is None else training.examples()
@@ -377,20 +382,23 @@ class Holdout:
 
     @property
     def mechanism(self) -> Mechanism:
-        """The mechanism that answers, with its parameters."""
+        """The mechanism that answers queries, such as guess and check, with its parameters."""
         return self._session("mechanism").executor.mechanism
 
     @property
     def promise(self) -> Promise:
-        """The promise that all answers keep together: numbers, the sentence of the certificate, the initial budget.
+        """What is guaranteed of all answers together: numbers, the certificate's sentence, and the initial budget.
 
-        For an analyst the budget is the allotment.
+        For an analyst the budget is their allotment, the part that the steward lets them spend.
         """
         return self._transport.perform(ReadPromise())
 
     @property
     def ways(self) -> ThreeWays | None:
-        """The three ways to ask with their widths for this holdout, or None where the mechanism rests on noise."""
+        """Widths of intervals for the three ways to ask: declared beforehand, silent until the end, told immediately.
+
+        None if the mechanism adds noise.
+        """
         from everhold.planning.choice import three_ways
 
         executor = self._session("ways").executor
@@ -398,14 +406,14 @@ class Holdout:
 
     @property
     def remaining(self) -> dict[str, int]:
-        """Remaining budget by name, or that of the allotment for an analyst."""
+        """Remaining budget, such as ``{"queries": 99, "surprises": 2}``; for an analyst that of the allotment."""
         return self._transport.perform(ReadRemaining())
 
     def allot(self, analyst: str, *, queries: int, charges: int | None = None) -> Allotment:
-        """Let a named analyst spend a part of the budget and no more, an act that the ledger keeps.
+        """Set an allotment: the part of the budget that a named analyst may spend. The ledger records it.
 
-        The limits replace earlier ones of the same analyst. They may add up to more than there is (with a warning):
-        then it is first come, first served. All answers stay in one transcript under one promise.
+        The limits replace earlier ones of the same analyst. Those of all analysts may add up to more than the budget
+        (with a warning): then analysts who ask first are served. All intervals hold together, whoever asked.
 
         Args:
             analyst: 1 to 100 printable characters. A name says who is meant; it proves nothing about who asks.
@@ -422,10 +430,13 @@ class Holdout:
         return self._transport.perform(Allot(analyst=analyst, queries=queries, charges=charges))
 
     def analyst(self, name: str) -> Self:
-        """Return the same holdout on behalf of an analyst, who can spend no more than their allotment.
+        """Return this holdout on behalf of an analyst, who can spend no more than their allotment (`allot`).
 
         A query that could cost more than what is left of the allotment is refused before the sealed rows are looked
         at, costs nothing and is not recorded. Whatever anybody has asked before is free.
+
+        Args:
+            name: Name of the analyst, as in `allot`.
 
         Raises:
             QueryRejected: If there is no allotment of that name, or a service has the rows.
@@ -440,11 +451,13 @@ class Holdout:
     def gate(
         self, metric: Any = None, *, champion: Any = None, name: str = "gate", **terms: Unpack[GateTerms]
     ) -> Gate:  # fmt: skip
-        """Open a gate, or return it: a champion that only a challenger proved to be better replaces.
+        """Make a gate, or return the one of that name. It promotes a challenger only if it is proved to be better.
 
-        Every promotion is proved, all of them at once, however many challengers failed in between and however they were
-        chosen. A promotion costs a surprise; a challenger that is not promoted costs nothing but one of the planned
-        queries, and *kept* promises nothing. All processes that open the same gate share its champion.
+        A promoted challenger replaces the champion, the best version so far. All promotions are proved together,
+        however many challengers failed in between and however they were chosen. A promotion costs a surprise (one of
+        the planned answers that reveal something new) and a planned query. A challenger that is not promoted costs a
+        planned query, and the verdict *kept* says nothing about it. All processes that open the same gate share its
+        champion.
 
         Args:
             metric: What is compared: a metric that gates compare by, such as ``"accuracy"``,
@@ -473,18 +486,19 @@ class Holdout:
                 leaves out what both versions lack.
 
         Raises:
-            QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
-            ValueError: If the name or the limit cannot be used.
+            QueryRejected: If no such gate can be made, or the gate of that name has other terms. Nothing was changed.
+            ValueError: If the name or the limit of challenges cannot be used.
         """
         found: Gate = self._transport.gate(metric, champion=champion, name=name, **terms)
         return found
 
     def study(self, name: str) -> Study:
-        """Begin a study on its own part of the sealed rows, or go on with the one of that name.
+        """Begin a study on its own part of the sealed rows, or go on with the study of that name.
 
-        Needs ``Holdout.create(..., studies=...)``. In its ``with`` block everything is asked silently; at the end of
-        the block its part is unsealed, and `Study.result` has all answers with narrow intervals. Other parts stay
-        sealed. All intervals of all studies hold at once.
+        It needs ``Holdout.create(..., studies=...)``. In its ``with`` block queries are recorded without being
+        answered. At the end of the block its part of the rows is unsealed: `Study.result` then has all answers with
+        narrow intervals, and the part answers no new query. Other parts stay sealed. All intervals of all studies hold
+        together.
 
         Args:
             name: Name of the study, 1 to 100 printable characters. The first new name takes the first part, the second
@@ -514,7 +528,7 @@ class Holdout:
         )
 
     def allotments(self) -> Allotments:
-        """Return the allotments of analysts, what they spent, and the acts by which the steward set them."""
+        """Return the allotment of each analyst (their part of the budget), what they spent, and when it was set."""
         return self._transport.perform(ListAllotments())
 
     @overload
@@ -539,16 +553,18 @@ class Holdout:
             query: A query such as ``accuracy(model)``, ``mean("delay", low=0, high=60)`` or ``variance(...)``. A text
                 is a `mean`. A `histogram` is one query for each bin and has one answer for each. What has a price of
                 its own, such as ``choose([...])`` or ``quantile(...)``, needs the mechanism ``"privacy_budget"``.
-            guess: The analyst's own guess, in the query's units, in place of the training estimate.
-            tolerance: Half-width requested, in the query's units; sharper answers cost more credits. Only with the
-                mechanism ``"privacy_budget"`` and for queries that are not made of several.
+            guess: The analyst's own guess of the answer, in the query's units, in place of the estimate from the
+                training rows. If the sealed rows confirm it, the answer is the guess and costs no surprise.
+            tolerance: Half-width requested, in the query's units; sharper answers cost more credits (units of the
+                privacy budget). Only with the mechanism ``"privacy_budget"``, and not for queries that are computed
+                from several queries.
             strict: Whether to raise `BudgetExhausted` instead of returning a refused answer.
-            silent: Whether to register the query without an answer: nothing is told of it before `unseal`. It counts
-                as asked and costs nothing else. Asked again, openly or silently, it is the same silent entry; members
-                of declared families are told openly, for nothing. Only with a mechanism that can be unsealed, such as
-                ``"guess_and_check"``.
-            as_of: Number of an arrival: the stored answer about the rows that had come with it, which is free. 0 for
-                the rows of the holdout's creation.
+            silent: Whether to record the query without an answer: nothing is told of it before `unseal`. It takes one
+                planned query and no surprise. Asked again, openly or silently, it stays silent. A query of a declared
+                family (`declare`) is answered all the same, at no cost. Only with a mechanism that can be unsealed,
+                such as ``"guess_and_check"``.
+            as_of: Number of an arrival (`append`). The answer is then the stored one about the rows that were there
+                after this arrival, which is free. 0 for the rows with which the holdout was created.
             models: The models that the query is about: a name of each, or what a tracker knows of it, such as
                 ``[{"name": "churn", "version": "4", "run": run_id}]``. No part of the query, and public. Ledger, pages
                 and certificate show them beside a new query.
@@ -562,8 +578,8 @@ class Holdout:
             QueryRejected: If the query cannot be asked; nothing was charged.
 
         Warns:
-            DependenceWarning: If its values on the training rows are worth fewer rows than is declared; nothing was
-                charged yet.
+            DependenceWarning: If the query's values on the training rows depend on each other more than is declared;
+                nothing was charged yet.
         """
         return self._transport.perform(
             Ask(
@@ -575,25 +591,28 @@ class Holdout:
     def append(
         self, rows: RowSource | None = None, training: RowSource | None = None, *, until: str | None = None
     ) -> Arrived:
-        """Append rows that arrived since: old answers stay true, new ones are narrower.
+        """Append rows that arrived later. Old answers stay true, and new ones have narrower intervals.
 
-        What is appended, and when, may depend on everything that was told, and on nothing else of the sealed rows. Rows
-        whose labels come late are appended when the labels are there, all at the same age. Asking again after an
-        arrival is a new query. The same call again, as after a kill, returns the arrival that is there.
+        - What is appended, and when, may depend on all answers so far, and on nothing else about the sealed rows.
+        - If labels come late, append rows when their labels are there, all at the same age.
+        - The same query after an arrival is a new query.
+        - If the call was interrupted, the same call again completes it and returns the same arrival.
 
         A gate about rows answers no challenge until its champion has values for the new rows (`Gate.complete`), made by
         people who have seen no sealed labels.
 
-        In a holdout that was created with ``planning=eh.Planning(grows=True)`` the budget refills: a tree about the new
-        rows opens where it pays. In any other one the trees stay one, and intervals narrow alone.
+        In a holdout that was created with ``planning=eh.Planning(grows=True)`` the budget refills: a new budget for the
+        new rows begins if that makes intervals narrower. In any other holdout the budget stays, and intervals only
+        become narrower.
 
         Args:
             rows: Rows to seal, of the columns that were sealed; None where training rows arrive alone.
             training: Open rows that arrived; guesses are made from all of them.
-            until: When these rows had come, such as ``"2026-12-01 06:00"``; never before an earlier one.
+            until: Time until which these rows had come, such as ``"2026-12-01 06:00"``. It must not be before that of
+                an earlier arrival.
 
         Returns:
-            Number of the arrival, all rows, and half-widths before and after it.
+            Number of the arrival, number of all rows, and half-widths before and after it.
 
         Raises:
             HoldoutRejected: If the rows do not fit, are empty or are there already. Nothing was changed.
@@ -603,19 +622,19 @@ class Holdout:
         return self._transport.perform(Append(rows=rows, training=training, until=until))
 
     def retire(self, before: int) -> Any:
-        """End all promises to come about rows before an arrival, and open them: they are training rows from now on.
+        """Give up the rows that came before an arrival: they are no longer sealed, but training rows from now on.
 
-        Answers that were given stay true. Later ones come from trees about the rows from that arrival on.
+        Answers that were given stay true. Later answers are about the rows from that arrival on.
 
         Args:
-            before: Number of an arrival at which a tree opened.
+            before: Number of an arrival (`append`) at which a new budget for new rows began.
 
         Returns:
             The rows, as an Arrow table. Where the call was interrupted, call it again: rows that are retired already
             are returned, and nothing is changed.
 
         Raises:
-            QueryRejected: If no tree opened there. Nothing was changed.
+            QueryRejected: If no new budget began at that arrival. Nothing was changed.
 
         Warns:
             EverholdWarning: If other holdouts of this storage have these rows, too, and lose their promise; before
@@ -627,24 +646,24 @@ class Holdout:
         self, query: Query[Any] | str, by: By = "arrival", *, law: Law = "windows",
         guess: float | None = None,
     ) -> OverTime:  # fmt: skip
-        """Ask one query about the rows of each window of arrivals: the natural page of monitoring.
+        """Ask one query about each window of time, such as each month of appended rows, to monitor its value.
 
-        Each window is one query, whose answer stays the same when more rows arrive. All intervals hold at
-        once. So windows whose intervals do not meet prove that the population changed.
+        Each window is one query, whose answer stays the same when more rows arrive. All intervals hold together, so two
+        windows whose intervals do not overlap prove that the population changed.
 
         Args:
             query: A mean, as a query or as a text.
             by: Windows to ask about. ``"arrival"``: each arrival. A number: that many arrivals together. ``"day"``,
-                ``"month"`` or ``"year"``: the arrivals whose ``until`` lies in the same one.
-            law: ``"windows"``: each window has another population. ``"one"``: all have the same, so that each
-                window narrows what is known by the others. Windows that do not meet contradict that.
+                ``"month"`` or ``"year"``: the arrivals whose ``until`` lies in the same day, month or year.
+            law: ``"windows"``: each window may have another population. ``"one"``: you assume that all windows have the
+                same population, so that each interval may use the others. Intervals that do not overlap contradict it.
             guess: Your own guess for all windows, in place of the training estimate.
 
         Raises:
-            QueryRejected: If it cannot be asked, or arrivals have no dates. Nothing was charged.
+            QueryRejected: If the query cannot be asked, or arrivals have no dates. Nothing was charged.
 
         Warns:
-            EverholdWarning: If one law is supposed, and windows contradict it.
+            EverholdWarning: If ``law`` is ``"one"``, and the answers contradict it.
         """
         return self._transport.perform(AskOverTime(query=query, by=by, law=law, guess=guess))
 
@@ -652,10 +671,10 @@ class Holdout:
         self, arrival: int | None = None, *, columns: Sequence[str] | None = None,
         also: Sequence[Query[Any] | str] = (),
     ) -> Drift:  # fmt: skip
-        """Compare the rows of an arrival with all before it: the label, the columns, and queries of your own.
+        """Compare the rows of an arrival with all earlier rows: the label, the columns, and queries of your own.
 
-        Each comparison is two queries and pays like them. A column of numbers is cut at the median of the training
-        rows, and one of texts at their most frequent value.
+        Each comparison is two queries and costs as much as two. A column of numbers is cut at the median of the
+        training rows, and one of texts at their most frequent value.
 
         Args:
             arrival: Number of the arrival. The default is the latest one with sealed rows.
@@ -666,16 +685,16 @@ class Holdout:
             QueryRejected: If there is nothing to compare. Nothing was charged.
 
         Warns:
-            EverholdWarning: If intervals do not meet, so that one law is not credible.
+            EverholdWarning: If the two intervals of a comparison do not overlap: the population changed.
         """
         return self._transport.perform(CompareArrival(arrival=arrival, columns=columns, also=also))
 
     def declare(self, name: str, family: Family) -> None:
-        """Declare a family of queries: from now on the sealed rows answer its members for nothing, and for ever.
+        """Declare a family of queries (its members). From now on the sealed rows answer its members at no cost.
 
-        A family that is declared with the holdout (``Holdout.create(declared=...)``) has narrower answers. One that is
-        declared later takes one query of the budget, and its members share the level of that one. Nothing about a
-        member may follow from sealed rows but through answers that were told before.
+        A family that is declared when the holdout is created (``Holdout.create(declared=...)``) has narrower intervals.
+        One that is declared later takes one planned query, and its members share the probability of failure of that
+        query. Members must not be chosen from the sealed rows, except through answers that were told before.
 
         Args:
             name: Name of the family, unique in the holdout.
@@ -683,20 +702,20 @@ class Holdout:
                 > 15")`` or ``eh.texts(40)``.
 
         Raises:
-            QueryRejected: If it cannot be declared. Nothing was changed.
-            BudgetExhausted: If no place is left at which it could say anything. Nothing was changed.
+            QueryRejected: If the family cannot be declared. Nothing was changed.
+            BudgetExhausted: If so many queries were asked that its intervals would say nothing. Nothing was changed.
         """
         self.declare_all({name: family})
 
     def declare_all(self, families: Mapping[str, Family]) -> None:
-        """Declare several families. All of them are checked before the first one is recorded.
+        """Declare several families of queries. All of them are checked before the first one is recorded.
 
         Args:
             families: The families by name.
 
         Raises:
             QueryRejected: If one of them cannot be declared. Nothing was changed.
-            BudgetExhausted: If no place is left for one of them; those before it are declared.
+            BudgetExhausted: If the budget does not cover one of them. The families before it are declared.
         """
         self._transport.perform(Declare(families=families))
 
@@ -704,7 +723,9 @@ class Holdout:
     def evaluate(
         self, estimator: Any, metric: Any = "accuracy", *, by: Sequence[str] | None = None, **terms: Unpack[FitTerms]
     ) -> Any:  # fmt: skip
-        """Fit an estimator on the training rows and ask how good it is. Cross-validation makes the guess.
+        """Fit an estimator on the training rows and ask for its score on the population.
+
+        Cross-validation on the training rows makes the guess of the score, which the sealed rows then check.
 
         Args:
             estimator: A scikit-learn estimator, or an object with the same methods. It is fitted in place on all
@@ -714,8 +735,8 @@ class Holdout:
                 ``functools.partial(eh.risk, loss="absolute", high=60)``. Or a list of names: one query for each, and
                 ``answers["roc_auc"]`` is its answer.
             by: Columns, such as ``["region", "age_band"]``: the metric in each slice that the training rows show. Rows
-                without a value in one of the columns are in no slice. All slices are one step, so each has the width of
-                the first one.
+                without a value in one of the columns are in no slice. All slices are asked together, so each has the
+                probability of failure of the first one.
             **terms: ``cv``, a number of folds (5 by default), or a splitter of scikit-learn. A number keeps groups
                 together where the dependence names their column, and classes in proportion. ``features``: columns to
                 fit on, by default those that a fitted estimator knows by name, else those of `training_rows`.
@@ -743,9 +764,10 @@ class Holdout:
         self, first: Any, second: Any, metric: Any = "accuracy", *, margin: float | None = None,
         **terms: Unpack[FitTerms],
     ) -> Any:  # fmt: skip
-        """Ask how much better or larger the score of one model is than that of another, row by row: one query.
+        """Ask by how much the score of one model exceeds that of another, compared row by row. It is one query.
 
-        Of two arrays it is about labels drawn anew on these rows, and only rows on which they differ are bet on.
+        For two arrays of predictions the answer is about labels drawn anew on these rows, and only the rows on which
+        the arrays differ decide it.
 
         Args:
             first: An estimator, which is fitted in place on the training rows, as in `evaluate`; a rule; or predictions
@@ -754,7 +776,7 @@ class Holdout:
             second: The second model, in any form that `first` takes.
             metric: Metric as for `evaluate`. It must be one by which two models are compared, or a loss with its
                 range.
-            margin: In units of the metric: by how much the first model may be worse and still be called not worse.
+            margin: By how much the first model may be worse and still count as not worse, in units of the metric.
             **terms: ``cv``, ``features``, ``fit``, ``strict`` and ``silent``: as for `evaluate`. ``where``, too; a
                 loss with its range then takes its guess from training rows alone. ``guess``: the analyst's own of the
                 difference; needed for predictions without ``training=``, such as 0. ``models``: how both are
@@ -774,12 +796,12 @@ class Holdout:
         return compare(session, self.ask, (first, second), metric, margin=margin, **terms)
 
     def training_rows(self, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
-        """Return the training rows as estimators take them, in the types in which they will meet the sealed rows.
+        """Return the training rows for fitting an estimator, in the types that it will get for the sealed rows.
 
-        Of a table that stays in an engine these are the ones that were copied.
+        Of training rows that stay in an engine, it returns those that were copied at creation.
 
         Args:
-            features: Columns; by default all but the label, the row ids and what names groups of rows.
+            features: Columns to return as features; by default all but the label, the row ids and the column of groups.
 
         Returns:
             A pandas data frame of features, and an array of labels: ``model.fit(*holdout.training_rows())``.
@@ -795,17 +817,18 @@ class Holdout:
         self, queries: Sequence[Query[Answer] | str], *, guesses: Sequence[float | None] | None = None,
         silent: bool = False, reveal: Literal["checked", "all"] = "checked",
     ) -> list[Answer]:  # fmt: skip
-        """Ask queries that do not depend on each other's answers, in order for as long as the budget pays.
+        """Ask several queries that do not depend on each other's answers, in order, until the budget is used up.
 
         Usually it is one transaction. If the process is interrupted, whatever was answered is free when asked again.
 
         Args:
             queries: Queries as for `ask`, including metrics of models, but no query that is computed from several
-                queries or has a price of its own. All are one step.
-            guesses: One guess or None for each query.
+                queries or has a price of its own. All have the probability of failure of the first.
+            guesses: For each query the analyst's guess of its answer, or None for the training estimate.
             silent: Whether to register the queries without answers, as for `ask`.
-            reveal: With ``"all"`` everything is told: intervals are as narrow as those of surprises, and nothing is
-                charged, but later queries have wider ones, because they pay for what was told.
+            reveal: ``"checked"``: each guess is checked, and a surprise (a guess that fails) is charged. ``"all"``: the
+                sealed interval of every query is told, as for a surprise. Nothing is charged, but later queries have
+                wider intervals.
 
         Raises:
             QueryRejected: If one of the queries cannot be asked. Then none is asked, and nothing was charged.
@@ -823,21 +846,21 @@ class Holdout:
 
     @property
     def ledger(self) -> HoldoutLedger:
-        """Facts of the ledger beside answers: events, units of answers, names of models."""
+        """What the ledger records besides answers: events, the units of answers, and the names of models."""
         from everhold.asking.reports.holdout_ledger import HoldoutLedger
 
         session = self._session("ledger")
         return HoldoutLedger(session.executor, session.model_names)
 
     def unseal(self) -> Unsealed:
-        """End the study: tell every sealed number, exactly and at no cost, and answer no new query ever after.
+        """End the study: tell the sealed value of every query that was asked, and never answer a new query again.
 
-        Each query that was asked, also silently, has the mean over the sealed rows, and an interval that holds for the
-        population together with all others. That is safe only because the same transaction closes the ledger. Whatever
-        was asked before stays free. A second call returns the same numbers.
+        Each query, also a silent one, gets the exact mean over the sealed rows, and an interval for the population that
+        holds together with all others. It costs nothing. That is safe only because the same transaction closes the
+        ledger. Repeated queries stay free. A second call returns the same numbers.
 
-        Other holdouts lose their promise that share rows with this one, or hold the next block of the same series
-        without an embargo (`affected_holdouts`). So does any earlier copy of database and folder.
+        Holdouts that share rows with this one lose their promise. So do holdouts with the next block of the same time
+        series if no rows were left out between the blocks (`affected_holdouts`), and older copies of this one.
 
         Raises:
             QueryRejected: If the mechanism rests on noise, nothing was asked, or an analyst asks for it. Nothing was
@@ -850,10 +873,10 @@ class Holdout:
         return self._transport.perform(Unseal(confirm=self.name))
 
     def affected_holdouts(self) -> list[str]:
-        """List the holdouts of this storage whose guarantee ends if this one is unsealed, in sentences.
+        """Return sentences that name the holdouts of this storage whose promise ends if this holdout is unsealed.
 
         Raises:
-            QueryRejected: If this one cannot be unsealed.
+            QueryRejected: If this holdout cannot be unsealed.
         """
         return self._transport.perform(AffectedHoldouts())
 
@@ -863,10 +886,11 @@ class Holdout:
         """Return the price of a query before it is asked. Nothing is asked, and it is free.
 
         Args:
-            query: None for the price of any new one, in units of a mean over [0, 1]. The half-width of a histogram
-                is that of its widest bin, of a choice the regret, of a quantile the error of its level, of a scan how
-                far a verdict may be wrong, of a table its worst error, of a gradient that of its length.
-            guess: Your own guess, in the query's units, as for `ask`.
+            query: The query; None for any new mean of values in [0, 1]. The quoted half-width of a histogram is that of
+                its widest bin, of a choice its regret, of a quantile the error of its level, of `first_above` the
+                distance from the threshold at which a verdict may be wrong, of a synthetic table its worst error, and
+                of a gradient its Euclidean error.
+            guess: Your own guess of the answer, in the query's units, as for `ask`.
             tolerance: Half-width requested, in the query's units, as for `ask`.
 
         Raises:
@@ -875,11 +899,11 @@ class Holdout:
         return self._transport.perform(QuoteQuery(query=query, guess=guess, tolerance=tolerance))
 
     def status(self) -> Facts:
-        """Return the public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
+        """Return public facts: rows, mechanism, promise, what was asked, remaining budget, the ledger's last entry."""
         return self._transport.perform(ReadStatus())
 
     def diagnose(self) -> Diagnosis:
-        """Test the training rows for dependence that was not declared. Nothing is asked, and it is free.
+        """Test the training rows for dependence between rows that was not declared. It is free, and asks no query.
 
         Raises:
             DependenceError: If there are no training rows.
@@ -900,7 +924,7 @@ class Holdout:
     def transcript(self) -> Transcript:
         """Return all queries and answers in order, with the numbers that `ask` returned, in each query's own units.
 
-        On behalf of an analyst it holds the analyst's new entries only.
+        For an analyst it has only the queries that this analyst asked first.
 
         Examples:
             >>> import tempfile, numpy as np, everhold as eh
@@ -916,10 +940,10 @@ class Holdout:
         return self._transport.perform(ReadTranscript())
 
     def spent(self, *, delta: float = 1e-6) -> Any:
-        """Return the privacy loss of any one sealed row by the answers so far, as differential privacy. Free.
+        """Return how much all answers so far reveal about any one sealed row, as differential privacy. It is free.
 
         Args:
-            delta: Delta at which the privacy loss is stated, in (0, 1).
+            delta: The delta of (epsilon, delta)-differential privacy at which the loss is stated, in (0, 1).
 
         Raises:
             ValueError: If delta is outside (0, 1).
@@ -935,10 +959,10 @@ class Holdout:
         self, answers: Mapping[str, Choice] | Sequence[Choice] | None = None, *, queries: bool = True,
         timestamp: Timestamper | str | None = None,
     ) -> Certificate:  # fmt: skip
-        """Return the signed document of the promise, the rows, the reasons, and all queries and charges so far.
+        """Return the certificate: a signed document of promise, reasons, rows, and all queries and charges so far.
 
-        The whole ledger is checked first. Of one with more than 20,000 entries those are read again that came after the
-        latest checkpoint, which this and ``everhold ledger verify`` leave behind; then the certificate says so.
+        The whole ledger is checked first. If it has more than 20,000 entries, only those after the latest checkpoint
+        are read again, and the certificate says so. This method and ``everhold ledger verify`` make checkpoints.
 
         Args:
             answers: What the first page shows, by the name that it gets there: ``{"model B": answer}``. An answer, the

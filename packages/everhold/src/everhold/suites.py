@@ -33,12 +33,14 @@ def seal_cases(
     storage: str | Path = DEFAULT_STORAGE, name: str = "suite", *, results: Any, gate: str = "main",
     groups: Mapping[Any, Any] | None = None, **terms: Unpack[SuiteTerms],
 ) -> Holdout:  # fmt: skip
-    """Seal the cases of a suite, with the results of their first champion, and open a gate for them.
+    """Seal the cases of a test suite, with results of a first version, and make a gate that compares later versions.
+
+    The first version is the champion. A later one replaces it only if its results are proved to be better.
 
     Args:
         storage: Storage of the holdout, as for `Holdout.create`.
         name: Name of the holdout.
-        results: Results of the first champion, as for `Gate.challenge`; its ids are the cases.
+        results: Results of the first champion, as for `Gate.challenge`; the ids in it are the cases.
         gate: Name of the gate.
         groups: Case id to group, where cases of one group may depend on each other, such as those of one document.
         **terms: ``challenges``, those that are planned, 200 by default; the level of each follows from it, and more
@@ -111,7 +113,9 @@ def seal_cases(
 def add_cases(
     holdout: Holdout, results: Any, *, gate: str = "main", baseline: Any = None, groups: Mapping[Any, Any] | None = None
 ) -> Arrived:
-    """Add cases to a suite of `seal_cases`, with the results of the present champion on them.
+    """Add cases to a suite that `seal_cases` sealed, with the results of the present champion on them.
+
+    The champion is the best version so far.
 
     Earlier verdicts stay true of the cases that they were about. Later challenges need results of all cases. The choice
     of new cases, and of the time, may depend on all verdicts, but on no other fact about the sealed results. If the
@@ -122,11 +126,12 @@ def add_cases(
         results: Results of the champion, as for `Gate.challenge`; those of cases that are there, sealed or open, are
             left out.
         gate: Name of the gate. Other gates need `Gate.complete` before their next challenge.
-        baseline: Results of the baseline on the new cases. Needed if guards are held against a baseline.
-        groups: Case id to group, as for `seal_cases`; a group arrives whole.
+        baseline: Results of the baseline on the new cases. Needed if the gate has guards (claims that nothing else
+            became worse) that compare with a baseline.
+        groups: Case id to group, as for `seal_cases`; all cases of a group must arrive together.
 
     Returns:
-        The arrival.
+        The arrival: its number, and the numbers of cases.
 
     Raises:
         QueryRejected: If no case is new, a challenge is open, or the results cannot be used. Nothing was changed.

@@ -221,14 +221,17 @@ def private_choose(
     price: int = CREDITS,
     loss: Callable[[Any], RowwiseQuery | str] | None = None,
 ) -> PrivateChoiceQuery:
-    """Choose the best of several models, thresholds or queries on the sealed rows; their values are not revealed.
+    """Build the query that chooses the best of several models, thresholds or queries on the sealed rows, with noise.
+
+    The values of the candidates are not told. It needs a holdout with the mechanism ``"privacy_budget"``.
 
     Args:
         candidates: Means in the same units, such as ``[error(model) for model in models]``. With a loss anything else,
             such as the models themselves; `BestCandidate.index` is a position among them.
         best: Whether the lowest or the highest mean is best.
-        price: Credits that the choice costs. With a higher price the regret is smaller. A mean costs 100.
-        loss: From a candidate to the query that is its loss, such as `error`, or
+        price: Credits (units of the privacy budget) that the choice costs; a mean costs 100. With a higher price the
+            regret is smaller: how much worse the chosen one may be than the best.
+        loss: Function from a candidate to the query that is its loss, such as `error`, or
             ``lambda cut: f"delay > {cut} and late = 0"``.
 
     Examples:
@@ -384,7 +387,9 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
 def private_quantile(
     text: str, quantile: float = 0.5, *, low: float, high: float, bins: int = 100, price: int = CREDITS
 ) -> PrivateQuantileQuery:
-    """Return a query for the bin that contains a quantile of a number.
+    """Build the query for the bin that contains a quantile of a number on the sealed rows, chosen with noise.
+
+    It needs a holdout with the mechanism ``"privacy_budget"``.
 
     Args:
         text: A column or an expression that is a number; missing values count as above every bin.
@@ -393,7 +398,8 @@ def private_quantile(
         high: Upper end of the last bin. It must not come from the sealed rows. Values above it, and missing values,
             count in the last bin.
         bins: Number of bins, all equally wide.
-        price: Credits that the query costs. With a higher price the error of the level is smaller. A mean costs 100.
+        price: Credits (units of the privacy budget) that the query costs; a mean costs 100. With a higher price the
+            error of the level is smaller.
 
     Examples:
         >>> private_quantile("delay", 0.5, low=-60, high=180, bins=80).price
@@ -550,16 +556,17 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
 
 
 def private_first_above(queries: Sequence[RowwiseQuery | str], threshold: float, *, price: int = CREDITS) -> AboveQuery:
-    """Find the first of several queries whose mean is above a threshold.
+    """Build the query for the first of several means that is above a threshold on the sealed rows, with noise.
 
-    The means are compared on the sealed rows with noise on both sides, and none is told: AboveThreshold of the sparse
-    vector technique. However many queries there are, it is one query of the plan and has one price.
+    Noise is added to the means and to the threshold, and no mean is told (AboveThreshold of the sparse vector
+    technique). It needs a holdout with the mechanism ``"privacy_budget"``. However many queries there are, it is one
+    query of the plan and has one price.
 
     Args:
         queries: Means in the same units, in the order in which they are scanned.
         threshold: Threshold in the queries' units. It must not come from the sealed rows.
-        price: Credits that the scan costs. With a higher price the verdicts are closer to the threshold. A mean costs
-            100.
+        price: Credits (units of the privacy budget) that the scan costs; a mean costs 100. With a higher price a
+            verdict can be wrong only for means that are nearer to the threshold.
 
     Examples:
         >>> private_first_above([f"delay > {cut}" for cut in (60, 30, 15)], threshold=0.2).price

@@ -251,12 +251,13 @@ def gradient(
     name: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> GradientQuery:
-    """Return a query for the mean over rows of a vector clipped to a Euclidean length, with one promise for all of it.
+    """Build the query for the mean over rows of a vector, each clipped to a Euclidean length.
 
-    It costs as much as one mean with the same noise, however long the vector is. The vector of a row must be computed
-    from that row alone. The function is tried on the training rows (without a training set on rows of zeros and of
-    ones), where every fault is reported. On sealed rows faults are never reported: a row on which the function fails,
-    or whose vector is not finite, counts as the zero vector.
+    One bound, on the Euclidean length of the error, holds for the whole vector. It needs a holdout with the mechanism
+    ``"privacy_budget"``. It costs as much as one mean with the same noise, however long the vector is. The vector of a
+    row must be computed from that row alone. The function is tried on the training rows (without a training set on rows
+    of zeros and of ones), where every fault is reported. On sealed rows faults are never reported: a row on which the
+    function fails, or whose vector is not finite, counts as the zero vector.
 
     Args:
         function: From a table (columns by name, NumPy arrays) to one vector per row, shape (rows, dimension); it gets

@@ -235,20 +235,21 @@ def private_synthesize(
     price: int = CREDITS,
     rounds: int | None = None,
 ) -> SynthesisQuery:
-    """Return a query for a synthetic table, close to the population for all queries of a family.
+    """Build the query for a synthetic table (made-up rows) that answers a family of queries almost as the population.
 
     The table may be queried any number of times at no further cost. The table counts as one query of the plan and has
     one price, however many queries the family has.
 
     Args:
-        universe: The cells, listed from public knowledge; its columns are columns of the holdout. Rows with other
+        universe: All combinations of values (cells) that the table may have, listed from public knowledge. Its columns
+            are columns of the holdout. Rows with other
             values are counted in the place that each column has for them. Plain data, as a JSON file holds them,
             describe them as well: ``{"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}``.
-        queries: The family that the table promises to answer, or a number k for ``universe.marginals(k)``, all counts
-            of k columns at a time.
-        method: "mwem", or "blr" for universes of a few cells.
-        price: Credits that the table costs. With a higher price its means are closer to the population's. A mean costs
-            100.
+        queries: The family of queries that the table is made for, or a number k for ``universe.marginals(k)``: the
+            counts of all combinations of values of any k columns.
+        method: ``"mwem"`` (multiplicative weights), or ``"blr"`` (Blum, Ligett and Roth) for a few cells only.
+        price: Credits (units of the privacy budget) that the table costs. With a higher price its means are closer to
+            the population's. A mean costs 100.
         rounds: Rounds of MWEM; by default the number with the smallest error.
 
     Examples:

@@ -286,17 +286,18 @@ def _classes(value: Any) -> Iterator[type]:
 def grid(
     estimator: Any, space: Any, *, seed: int = 0, metric: str = "accuracy", features: Sequence[str] | None = None
 ) -> GridFamily:
-    """Build the family of a search space: an estimator at every point of a grid, to be declared.
+    """Build the family of queries for the score of an estimator at every point of a search space.
 
-    Each model is fitted by everhold when its point is asked about, on all training rows, with one thread. A fit has to
-    be deterministic given the point.
+    Declare it with `Holdout.create` or `Holdout.declare`. everhold fits each model when its point is asked about, on
+    all training rows, with one thread. Fitting the same point twice has to give the same model.
 
     Args:
-        estimator: An unfitted estimator of scikit-learn; a pipeline, for one.
+        estimator: An unfitted estimator of scikit-learn, such as a pipeline.
         space: Lists of values by parameter, as scikit-learn's ``param_distributions`` or ``param_grid``. Distributions
-            over whole numbers with two ends will do; continuous ones have to be listed, with steps.
+            over whole numbers with two ends are accepted. Of continuous ones, list the values.
         seed: Seed of every ``random_state`` that neither the estimator nor the space sets.
-        metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"precision"``, ``"recall"`` or ``"f1"``.
+        metric: Score that is asked: ``"accuracy"``, ``"error"``, ``"brier"``, ``"precision"``, ``"recall"`` or
+            ``"f1"``.
         features: Columns on which models are fitted; None for all columns but the label and those that identify rows.
 
     Raises:

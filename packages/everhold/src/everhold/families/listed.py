@@ -243,14 +243,16 @@ def _values_digest(bound: BoundQuery, training: StoredRows | None) -> str | None
 def listed(
     queries: Sequence[RowwiseQuery | Query[Any] | str], *, weights: Sequence[float] | None = None
 ) -> ListedFamily:
-    """Build a family of queries that are declared one by one.
+    """Build a family of queries from a list, for `Holdout.create` or `Holdout.declare`.
+
+    The sealed rows answer queries of a declared family at no cost.
 
     Args:
         queries: Texts or queries of every kind, such as ``"delay > 15"`` or ``eh.auc(model)``. A query that is computed
             from several queries, such as a correlation, divides its weight among these. A query that could not be
             answered as declared is refused when the family is declared.
-        weights: Weight of each query, positive, with a sum of at most 1. A larger weight gives a narrower interval. By
-            default all weights are equal.
+        weights: Share of the family's probability of failure for each query, positive, with a sum of at most 1. A
+            larger weight gives a narrower interval. By default all weights are equal.
 
     Examples:
         >>> listed(["delay > 15", "delay > 60"])

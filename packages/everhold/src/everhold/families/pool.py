@@ -286,19 +286,20 @@ class BoundPool(BoundFamily):
 
 
 def pool(rows: RowSource, judges: Sequence[str | MeanQuery]) -> PoolFamily:
-    """Build a pool of rows without human labels, for `eh.mean(..., assisted_by=...)`.
+    """Build a pool of rows that a judge (a model) labelled and people did not, for `eh.mean(..., assisted_by=...)`.
 
-    It is recorded as a family is, with the holdout or later, and cannot be changed then. Its rows have to be drawn from
-    the population of the sealed rows, independently of them, and no judge may have been tuned on it or on sealed rows.
-    Neither can be seen in the data. Rows that are sealed are refused, and so are rows of the pool that are appended
-    later. If the sealed rows are in groups, the pool must have whole groups by the same column, and no group that is
-    sealed.
+    Record it with ``Holdout.create(declared=...)`` or `Holdout.declare`. It cannot be changed afterwards. Its rows have
+    to be drawn from the population of the sealed rows, independently of them, and no judge may have been tuned on it or
+    on sealed rows. Neither can be seen in the data. Rows that are sealed are refused, and so are rows of the pool that
+    are appended later. If the sealed rows are in groups, the pool must have whole groups by the same column, and no
+    group that is sealed.
 
     Args:
         rows: A table or a file, as for `Holdout.create`; columns are named as the sealed ones.
-        judges: What judges say: conditions over its columns, such as ``"judge"`` or ``"judge_score >= 4"``; numbers
-            with a range, such as ``eh.mean("judge_score", low=1, high=5)``; or texts with at most 20 verdicts, such as
-            ``"verdict"``. They share the pool's part of the probability of failure, as do the verdicts of a text.
+        judges: Columns or expressions of judges: conditions over its columns, such as ``"judge"`` or ``"judge_score >=
+            4"``; numbers with a range, such as ``eh.mean("judge_score", low=1, high=5)``; or texts with at most 20
+            verdicts, such as ``"verdict"``. They share the pool's part of the probability of failure, as do the
+            verdicts of a text.
 
     Examples:
         >>> pool({"judge": [True, False]}, ["judge"]).judges

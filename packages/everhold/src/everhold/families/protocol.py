@@ -101,7 +101,12 @@ class Protocol(NamedTuple):
 
 
 def protocol(path: Path | str) -> Protocol:
-    """Read a study protocol from a TOML file, or from a YAML file if PyYAML is installed.
+    """Read a study protocol (the planned queries and families of a study) from a TOML file.
+
+    It reads a YAML file if PyYAML is installed.
+
+    Args:
+        path: The file.
 
     Raises:
         QueryRejected: If there is no such file, or it has an entry that a protocol cannot have. Nothing is changed.

@@ -273,11 +273,12 @@ def _named(part: Node) -> tuple[str, Any]:
 def subgroups(
     columns: Sequence[str], *, of: str | MeanQuery, together: int = 2, values: Mapping[str, Sequence[Any]] | None = None
 ) -> SubgroupFamily:
-    """Build the family of a share or mean within the subgroups that one or several columns define.
+    """Build the family of queries for a share or mean within the subgroups that one or several columns define.
 
-    Members are ``mean(of, given="carrier = 'UA'")``, ``mean(of, given="carrier = 'UA' and origin = 'JFK'")`` and
-    ``mean(of)``, all of them alike likely. Where a mean within a subgroup is two queries, because there are no training
-    rows, both are members.
+    The sealed rows answer queries of a declared family (its members) at no cost. Members are ``mean(of, given="carrier
+    = 'UA'")``, ``mean(of, given="carrier = 'UA' and origin = 'JFK'")`` and ``mean(of)``, all with the same share of the
+    family's probability of failure. Where a mean within a subgroup is two queries, because there are no training rows,
+    both are members.
 
     Args:
         columns: Columns of texts or truth values.

@@ -276,11 +276,13 @@ def _without(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
 
 
 def texts(bits: float = _BITS) -> TextFamily:
-    """Build the family of all text expressions, and of ratios and differences of two, of at most this many bits.
+    """Build the family of all queries in text form, and of ratios and differences of two, up to a description length.
+
+    The sealed rows answer queries of a declared family at no cost.
 
     Args:
-        bits: Longer ones are asked like any other query. The half-width grows with the root of the bits; 20 are enough
-            for ``"arr_delay > 15"``, and 60 for three conditions.
+        bits: Largest description length of a query, in bits. Longer ones are asked like any other query. The half-width
+            grows with the root of the bits; 20 are enough for ``"arr_delay > 15"``, and 60 for three conditions.
 
     Examples:
         >>> texts(40)

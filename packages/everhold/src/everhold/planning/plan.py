@@ -60,27 +60,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Display):
-    """Comparison of all mechanisms for a request.
+    """Comparison of all mechanisms for a planned study. `everhold.plan` makes it.
 
     Attributes:
         rows: Number of sealed rows; None if the plan was asked for the number of rows.
         queries: Number of adaptive queries.
-        surprises: Answers that may come from the holdout, for mechanisms that check guesses.
-        confidence: 1 - beta, the probability with which all answers are within the radius at once.
+        surprises: Number of answers that may come from the sealed rows, for mechanisms that check guesses.
+        confidence: 1 - beta, the probability with which all answers are within the radius together.
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         dependence: Model of how the rows depend on each other.
-        requested_radius: The radius for which rows and queries were asked; None if they were not.
+        requested_radius: Half-width for which the needed rows or the allowed queries were computed; None if no
+            half-width was requested.
         lines: One line for each mechanism.
-        published: One line for each published statement.
+        published: One line for each bound that others published, for comparison.
         training_rows: Number of rows from which guesses are made; None for as many as are sealed, 0 for no training
             rows.
         at: Population value of a yes-or-no query, in [0, 1], at which lines are compared by the half-width that can be
             expected.
-        ways: Half-widths of declared, silent and told answers, beside usual intervals; None if guess-and-check cannot
-        serve the request.
+        ways: Half-widths for three ways to ask: families declared beforehand, silently until the end, and with answers
+            told immediately; beside usual intervals. None if guess-and-check cannot serve the request.
         widths: Half-widths of guess-and-check by true value or spread; None if guess-and-check cannot serve the
             request.
-        steps: Least gains that a gate can prove; None if no disagreement was given, or rows depend on each other.
+        steps: Least gains that a gate (the proof that a new model is better) can prove; None if no disagreement was
+            given, or rows depend on each other.
         alike: Expected correlation of two rows of one group; None if the procedure does not bet on sums of groups.
     """
 
@@ -102,11 +104,12 @@ class Plan(Display):
 
     @property
     def best(self) -> PlanLine:
-        """The line of the adaptive mechanism with the smallest expected width for good guesses.
+        """The line of the mechanism for adaptive queries that has the smallest expected width if guesses are good.
 
-        Without a number of rows it is the one that needs the fewest rows for it. Never one that needs rows of one law,
-        such as sample splitting, or that bounds answers from one side only; nor without training rows one that checks
-        guesses, if another is installed.
+        If the plan has no number of rows, it is the mechanism that needs the fewest rows for the requested half-width.
+        Left out are mechanisms that need identically distributed rows, such as sample splitting, and mechanisms that
+        bound answers from one side only. Without training rows, mechanisms that check guesses are left out as well, if
+        another one is installed.
         """
         return min(self._candidates(), key=self._cost)
 
@@ -120,11 +123,14 @@ class Plan(Display):
         return math.inf if cost is None else cost
 
     def explain(self) -> str:
-        """Explain the three ways, the recommended mechanism, its worst case, and when another is better, in words."""
+        """Explain in words: the three ways to ask, the recommended mechanism, and when another one is better."""
         return explanation(self) if self.ways is None else f"{self.ways.explain()}\n{explanation(self)}"
 
     def line(self, mechanism: str) -> PlanLine:
         """Return the line of the plan for a mechanism.
+
+        Args:
+            mechanism: Name of the mechanism, such as ``"guess_and_check"``.
 
         Raises:
             ValueError: If there is no mechanism of the name in ``mechanism``.
@@ -135,21 +141,30 @@ class Plan(Display):
         raise ValueError(f"There is no mechanism {mechanism!r} in this plan. Name one of {', '.join(answering())}.")
 
     def request(self, *, rows: int | None = None) -> PlanRequest:
-        """Return the plan's request, for the planned number of rows or another one."""
+        """Return the request (the arguments) of this plan, for the planned number of rows or for another one."""
         return PlanRequest(
             rows=rows or self.rows or 1, queries=self.queries, surprises=self.surprises, confidence=self.confidence,
             slack=self.slack, dependence=self.dependence, training_rows=self.training_rows, alike=self.alike,
         )  # fmt: skip
 
     def rows_needed(self, radius: float, *, at: float | None = None) -> dict[str, int | None]:
-        """Return the rows that each mechanism needs for a radius. See `everhold.planning.rows_needed`."""
+        """Return how many rows each mechanism needs for a half-width.
+
+        Args:
+            radius: Requested half-width, in the units of a mean over [0, 1].
+            at: Population value at which the half-width is expected, as for `everhold.planning.rows_needed`.
+        """
         radius, at = check_radius(radius), None if at is None else check_value(at)
         needed = by_mechanism(lambda name: rows_needed_by(name, self.request(), radius, at=at))
         reaches(needed, radius)
         return needed
 
     def queries_allowed(self, radius: float, *, at: float | None = None) -> dict[str, int]:
-        """Return the queries that each mechanism allows for a radius. See `everhold.planning.queries_allowed`.
+        """Return how many queries each mechanism allows for a half-width.
+
+        Args:
+            radius: Requested half-width, in the units of a mean over [0, 1].
+            at: Population value at which the half-width is expected, as for `everhold.planning.queries_allowed`.
 
         Raises:
             ValueError: If the plan was made without a number of rows.
@@ -161,9 +176,10 @@ class Plan(Display):
         return by_mechanism(lambda name: queries_allowed_by(name, request, radius, at=at))
 
     def chart(self, against: Literal["queries", "rows", "values"] = "queries") -> alt.LayerChart:
-        """Draw radius against queries or rows, or half-widths of guess-and-check against true values.
+        """Draw the radius (guaranteed half-width) of each mechanism against queries or rows.
 
-        Needs the extra ``[plots]``.
+        With ``against="values"`` it draws the expected half-widths of guess-and-check against the true value. It needs
+        the extra ``[plots]``.
 
         Raises:
             ValueError: If ``against`` has another value, or is ``"values"`` and guess-and-check cannot serve the
@@ -220,7 +236,7 @@ class Plan(Display):
         return asked
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row of the plan's table for each mechanism, then one for each published bound."""
+        """Return table rows: one for each mechanism, then one for each published bound."""
         rows = []
         for line in self.lines:
             shown = {"by": line.mechanism, "statement": line.statement, "adaptive": "yes" if line.adaptive else "no"}

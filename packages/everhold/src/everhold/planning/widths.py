@@ -250,13 +250,14 @@ def least_step(
 ) -> float | None:
     """Return the least observed gain in accuracy that a gate without a margin promotes, or None if it promotes no gain.
 
-    The gain is that of the gate's own procedure at the level of the last planned challenge. Rows are independent.
+    It is computed as the gate decides, for the last of the planned challenges. Rows have to be independent.
 
     Args:
         rows: Number of sealed rows.
         disagreement: Share of the sealed rows on which challenger and champion differ, in (0, 1].
         challenges: Number of planned queries; all of them may be challenges.
-        promotions: Promotions and other surprises so far. Labels of surprises that told a number would cost more.
+        promotions: Promotions so far. Other surprises (answers that reveal something new) count as well, and those that
+            told a number make the least gain larger than is returned.
         confidence: 1 - beta, in (0, 1).
         public: True if both predictions are public and of two classes: the exact sign test decides then. False
             otherwise: bets on gains in {-1, 0, 1} decide then, whose spread training rows predict; here in closed form

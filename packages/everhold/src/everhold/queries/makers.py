@@ -48,7 +48,8 @@ def mean(
     """Build the query for the mean over the population of an expression, or of a function of single rows.
 
     A function is tried on the training rows before it meets sealed ones (without a training set on made-up rows), and
-    every fault is reported there. On sealed rows faults are never reported, because a report would be a free answer:
+    every fault is reported there. On sealed rows faults are never reported, because a report would reveal them at no
+    cost:
     nan counts as 0, values are clipped, and a row on which the function fails counts as 0.
 
     Args:
@@ -58,17 +59,17 @@ def mean(
             zero, counts as ``low``, and a condition that is null counts as false. Or a function from a table (columns
             by name, NumPy arrays) to one value in [0, 1] per row, each computed from its own row alone. Nothing is
             promised of a function that looks across rows.
-        low: Numbers below count as this.
-        high: Numbers above count as this.
-        given: Take the mean only over rows that meet this condition. It is one query if the holdout confirms guesses
-            and has training rows (see `ratio`), else two.
+        low: Lower end of a number's range: smaller values count as this.
+        high: Upper end of a number's range: larger values count as this.
+        given: Take the mean only over rows that meet this condition. It is one query if the holdout checks guesses and
+            has training rows (see `ratio`), else two.
         name: Name of a function. Functions of one name that are made of the same code and data, and give the same
             values for public rows, are one query. Without a name every new function is a new query. Files and settings
             that the function reads while it runs are not looked at: take another name when they change.
-        assisted_by: What a judge says, such as ``"judge"``, where few rows have a human label and a pool of many more
-            has the judge's: a condition, a number or a text, as the pool was recorded with. The better the judge, the
-            narrower the answer; what it gets wrong only costs width. A judge that does not help, according to the
-            training rows, is left out.
+        assisted_by: Column or expression of a judge (a model that labels rows), such as ``"judge"``. Use it where few
+            rows have a human label, and a pool of many more rows has the judge's. It must be one of those with which
+            the pool was recorded. The better the judge, the narrower the interval; errors of the judge only make it
+            wider. A judge that does not help, according to the training rows, is not used.
         pool: Rows that were judged and have no human label, or the name of a recorded pool. The pool has to be recorded
             by `eh.pool`, drawn from the same population, and not used to tune the judge.
 
@@ -104,8 +105,9 @@ def ratio(numerator: RowwiseQuery | str, denominator: RowwiseQuery | str) -> Sha
     """Build the query for the sum of a row value over rows that meet a condition, divided by the number of such rows.
 
     The numerator counts only in rows that meet the denominator. So the ratio is the mean of the numerator among these
-    rows, in the numerator's units. On a holdout that confirms guesses, and with training rows, a ratio is one query
-    with at most one surprise. On a holdout that adds noise, it is two means.
+    rows, in the numerator's units. On a holdout that checks guesses and has training rows, a ratio is one query with
+    at most one surprise (an answer that differs from its guess and is charged). On a holdout that adds noise, it is two
+    means.
 
     Args:
         numerator: A condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`.
@@ -130,10 +132,11 @@ def difference(first: RowwiseQuery | str, second: RowwiseQuery | str) -> Differe
 @overload
 def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQuery | MetricQuery: ...
 def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQuery | MetricQuery:
-    """Build the query for the mean of a paired difference: how much better or larger the first is, row by row.
+    """Build the query for the mean of the first query minus the second one, row by row.
 
-    One query, with one interval and at most one surprise. Two models that agree on most rows are told apart far more
-    sharply than by their two scores: only the rows on which they differ spread.
+    It is one query, with one interval and at most one surprise (an answer that differs from its guess and is charged).
+    For two models that agree on most rows the interval is far narrower than those of their two scores, because only the
+    rows on which they differ vary.
 
     Args:
         first: The query from which ``second`` is subtracted: a condition as a text, or a `mean`, `accuracy`, `error`,
@@ -145,7 +148,7 @@ def difference(first: Query[Any] | str, second: Query[Any] | str) -> DifferenceQ
         The query; its answer lies between -1 and 1, or between minus and plus the width of the range.
 
     Raises:
-        QueryRejected: If one of the queries is not of these kinds, so that it has no paired difference.
+        QueryRejected: If one of the queries is not of these kinds, so that there is no difference row by row.
 
     Examples:
         >>> better = difference("x > 1", "x > 2")

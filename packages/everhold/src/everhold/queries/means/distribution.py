@@ -455,8 +455,8 @@ def variance(text: str, *, low: float | None = None, high: float | None = None) 
     Args:
         text: A condition, or a number with a range. Missing values count as for `mean`: in a number they count as
             ``low``.
-        low: Numbers below count as this.
-        high: Numbers above count as this.
+        low: Lower end of the number's range: smaller values count as this.
+        high: Upper end of the number's range: larger values count as this.
 
     Examples:
         >>> variance("arr_delay", low=-60, high=180)
@@ -470,22 +470,22 @@ def standard_deviation(text: str, *, low: float | None = None, high: float | Non
 
     Args:
         text: The number, as for `variance`.
-        low: Numbers below count as this.
-        high: Numbers above count as this.
+        low: Lower end of the number's range: smaller values count as this.
+        high: Upper end of the number's range: larger values count as this.
     """
     return MomentQuery("standard_deviation", MeanQuery(text, low, high))
 
 
 def sharpe_ratio(text: str, *, low: float | None = None, high: float | None = None) -> MomentQuery:
-    """Build the query for the mean divided by the standard deviation, over the population.
+    """Build the query for the Sharpe ratio over the population: mean divided by standard deviation.
 
     For daily returns it is the ratio of one day. Multiply it by the root of 252 for the ratio of a year. Its interval
     is unbounded if the rows cannot tell the standard deviation from 0.
 
     Args:
         text: The number, as for `variance`, such as a return in excess of the riskless one.
-        low: Numbers below count as this.
-        high: Numbers above count as this.
+        low: Lower end of the number's range: smaller values count as this.
+        high: Upper end of the number's range: larger values count as this.
     """
     return MomentQuery("sharpe_ratio", MeanQuery(text, low, high))
 
@@ -499,15 +499,17 @@ def covariance(
     other_low: float | None = None,
     other_high: float | None = None,
 ) -> MomentQuery:
-    """Build the query for the covariance of two conditions or numbers over the population, made of three queries.
+    """Build the query for the covariance of two conditions or numbers over the population.
+
+    It is computed from three queries.
 
     Args:
         text: The first condition or number, as for `variance`.
         other: The second condition or number, as for `variance`.
-        low: Numbers of the first below count as this.
-        high: Numbers of the first above count as this.
-        other_low: Numbers of the second below count as this.
-        other_high: Numbers of the second above count as this.
+        low: Lower end of the first number's range: smaller values count as this.
+        high: Upper end of the first number's range: larger values count as this.
+        other_low: Lower end of the second number's range: smaller values count as this.
+        other_high: Upper end of the second number's range: larger values count as this.
     """
     return MomentQuery("covariance", MeanQuery(text, low, high), MeanQuery(other, other_low, other_high))
 
@@ -521,11 +523,10 @@ def correlation(
     other_low: float | None = None,
     other_high: float | None = None,
 ) -> MomentQuery:
-    """Build the query for Pearson's correlation over the population of two conditions or numbers.
+    """Build the query for Pearson's correlation of two conditions or numbers over the population.
 
-    The correlation is made of three to five queries.
-
-    The correlation does not exist if one of the two never varies. The interval then says nothing.
+    It is computed from three to five queries. If one of the two never varies, the correlation does not exist, and its
+    interval says nothing.
 
     Args:
         text: The first condition or number, as for `covariance`.

@@ -229,7 +229,9 @@ class SurvivalReader:
 def survival(
     time: str, event: str, *, at: float, steps: int | None = None, given: str | None = None
 ) -> SurvivalQuery:  # fmt: skip
-    """Build the query for the share of the population whose event comes later than a time, with censored rows.
+    """Build the query for the survival at a time: the share of the population whose event comes later.
+
+    Rows may be censored: their follow-up ended before the event.
 
     It is the Kaplan-Meier estimate if all times are whole steps, and else the actuarial one. The interval holds at any
     number of rows if censoring is independent of events among the rows that count, for example if follow-up ends on
@@ -240,7 +242,7 @@ def survival(
         time: A number such as ``"months"``: the time of the event, or of the end of follow-up if that comes first.
         event: A condition, such as ``"died = 1"``: whether the event was seen at that time.
         at: The time at which the share of survivors is asked for.
-        steps: Number of equal steps of time up to it; by default 50 for independent rows and 8 for groups. If
+        steps: Number of equal steps of time up to ``at``; by default 50 for independent rows and 8 for groups. If
             times are whole months, pass ``steps=at``.
         given: Only rows that meet this condition, known at the beginning, such as ``"arm = 'A'"``.
 
@@ -254,10 +256,10 @@ def survival(
 def restricted_mean_survival(
     time: str, event: str, *, at: float, steps: int | None = None, given: str | None = None
 ) -> SurvivalQuery:  # fmt: skip
-    """Build the query for the mean time up to a time: the smaller one of the event's time and ``at``, on average.
+    """Build the query for the restricted mean survival time: the mean of the event's time, cut off at ``at``.
 
-    It is the area below the curve of survival up to ``at``. Within a step only the ends of the curve are bounded. So
-    the interval is wider by up to a step times the share of events: take many steps.
+    It is the area below the survival curve up to ``at``. The curve is bounded only at the ends of steps of time, so the
+    interval is wider by up to the length of a step times the share of events. Take many steps.
 
     Args:
         time: The column of times, as for `survival`. A negative time counts as 0.

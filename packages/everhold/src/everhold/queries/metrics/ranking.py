@@ -376,7 +376,7 @@ def auc(
 ) -> RankingQuery | MetricQuery:  # fmt: skip
     """Build the query for the area under the ROC curve: how often a positive row is scored above a negative one.
 
-    On a holdout that confirms guesses, with independent rows or groups that a column names, it is one query for the
+    On a holdout that checks guesses, with independent rows or groups that a column names, it is one query for the
     population's AUC (docs/theory/auc.md). The width of its interval follows from the number of rows of the rarer class.
     What the AUC is about depends on the predictions and on the rows:
 
@@ -384,8 +384,8 @@ def auc(
     - for scores in an array, labels drawn anew for the rows with these scores;
     - for rows in groups, pairs of rows of different groups.
 
-    On any other holdout, such as one with a privacy budget, it is a statistic of all rows with counts. The first
-    ``positives`` positive and the first ``negatives`` negative rows take part. If there are fewer rows, pairs with the
+    On any other holdout, such as one with a privacy budget, you must pass the counts ``positives`` and ``negatives``.
+    The first so many positive and negative rows take part. If there are fewer rows, pairs with the
     missing ones count 1/2, and the value is no AUC: if half of the positives are missing, an AUC of 0.98 is told as
     0.74. So answers and certificate name it the share of pairs in order.
 
@@ -399,13 +399,13 @@ def auc(
         scores: Shape (rows,), one finite score per sealed row in the order of the rows, higher for positive rows; a
             table with row ids, as for `accuracy`; or a fitted estimator. An array or table belongs to its rows: then
             fresh samples are fresh labels for rows with these scores.
-        positives: Number of positive rows (label 1) that take part; both counts, or none.
+        positives: Number of positive rows (label 1) that take part. Pass both counts, or neither.
         negatives: Number of negative rows (label 0) that take part.
-        tolerance: Half-width requested; sharper answers cost more credits. By default the planned noise, for 100. For
-            a privacy budget only.
-        training: Scores for the training rows, for the guess of a holdout that confirms guesses: shape (training
+        tolerance: Requested half-width, for a privacy budget only; sharper answers cost more credits (units of that
+            budget). By default the planned noise, which costs 100 credits.
+        training: Scores for the training rows, which make the guess on a holdout that checks guesses: shape (training
             rows,), or a table.
-        where: A condition, such as ``"region = 'N'"``: the AUC among the rows that meet it, of a model and without
+        where: A condition, such as ``"region = 'N'"``: the AUC among the rows that meet it, for a model and without
             counts.
 
     Raises:
@@ -443,11 +443,11 @@ def f1(
     """Build the query for the F1 score, the harmonic mean of precision and recall.
 
     Without a floor it is the population's F1, ``sum tp / sum (tp + (fp + fn) / 2)``. It is one query if the holdout
-    confirms guesses and the predictions for training rows are known, and two means otherwise.
+    checks guesses and the predictions for training rows are known, and two means otherwise.
 
-    With a floor under its denominator it is a statistic of all rows, which a privacy budget answers as well. Then the
-    interval is for the expected value on fresh samples of as many rows: near the population's F1 where positives are
-    many and the floor is below what fresh samples have, but not the same, because it is a ratio.
+    With a floor (``least``) under its denominator it is a statistic of all rows, which a privacy budget answers as
+    well. Then the interval is for the expected value on fresh samples of as many rows: near the population's F1 where
+    positives are many and the floor is below what fresh samples have, but not the same, because it is a ratio.
 
     Args:
         predictions: Shape (rows,), 0 or 1 for each sealed row in the order of the rows; a table with row ids; or a
@@ -455,7 +455,8 @@ def f1(
         least: Floor on predicted and actual positives together, in rows, such as the sum of the lower ends of two
             intervals that were asked for. If the sealed rows have fewer, the value is smaller than F1.
         tolerance: Requested half-width, as for `auc`. It needs a floor, and a holdout with a privacy budget.
-        training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
+        training: Predictions for the training rows, which make the guess of the answer: shape (training rows,), or a
+            table.
 
     Raises:
         ValueError: If the floor or the tolerance is not a valid number.

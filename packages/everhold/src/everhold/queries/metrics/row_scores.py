@@ -448,8 +448,8 @@ def risk(
 ) -> LossQuery:
     """Build the query for the mean loss of predictions, for a loss with a declared range.
 
-    On sealed rows losses are clipped to the range and never refused, because a refusal would be a free answer; on
-    training rows losses outside the range are refused.
+    On sealed rows, losses outside the range are clipped to it and never refused, because a refusal would reveal them at
+    no cost. On training rows they are refused.
 
     Args:
         predictions: Shape (rows,), one prediction per sealed row in the order of the rows; a table with row ids, as for
@@ -457,9 +457,11 @@ def risk(
             such as ``"0.5 * x"``, for a loss by name, which is clipped on training rows, too.
         loss: ``"absolute"``, ``"squared"``, ``"log"`` (labels 0 and 1, natural logarithm), or a vectorised function of
             predictions and labels.
-        low: Losses below count as this.
-        high: Losses above count as this; may be left out for the absolute and squared loss of labels 0 and 1.
-        training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
+        low: Lower end of the range: smaller losses count as this.
+        high: Upper end of the range: larger losses count as this; may be left out for the absolute and squared loss of
+            labels 0 and 1.
+        training: Predictions for the training rows, which make the guess of the answer: shape (training rows,), or a
+            table.
         name: Name of a loss that is a function. Functions of one name that do the same are one loss.
 
     Raises:
@@ -480,15 +482,16 @@ def risk(
 
 
 def accuracy(predictions: Any, *, training: Any = None) -> AccuracyQuery:
-    """Build the query for the share of rows whose label is predicted.
+    """Build the query for the accuracy of predictions: the share of rows whose label is predicted right.
 
     Args:
         predictions: Shape (rows,), one prediction per sealed row in the order of the rows; a table (a data frame, an
             Arrow table or a mapping from names to arrays) with the column of row ids and one of predictions, in any
             order; a fitted estimator with ``predict``, which also makes the training estimate; or a rule, an
             expression over the features such as ``"dep_delay > 10"``, which says label 1 where it is true.
-        training: Predictions for the training rows, for the guess: shape (training rows,), or a table. Of an estimator
-            that was fitted on these rows those of cross-validation are the better guess; see `Holdout.evaluate`.
+        training: Predictions for the training rows, which make the guess of the answer: shape (training rows,), or a
+            table. For an estimator that was fitted on these rows, predictions by cross-validation make a better guess;
+            see `Holdout.evaluate`.
 
     Examples:
         >>> accuracy([1, 0, 1]).score
@@ -511,9 +514,10 @@ def brier(probabilities: Any, *, training: Any = None) -> LossQuery:
     """Build the query for the mean squared distance between a probability and a label of 0 or 1.
 
     Args:
-        probabilities: Probabilities of label 1: shape (rows,), or a table, as for `accuracy`; a fitted estimator
-            with ``predict_proba``; or a rule that gives a number.
-        training: Probabilities for the training rows, for the guess: shape (training rows,), or a table.
+        probabilities: Predicted probabilities of label 1: shape (rows,), or a table, as for `accuracy`; a fitted
+            estimator with ``predict_proba``; or a rule that gives a number.
+        training: Probabilities for the training rows, which make the guess of the answer: shape (training rows,), or a
+            table.
     """
     return LossQuery(_BRIER, probabilities, 0.0, 1.0, training)
 

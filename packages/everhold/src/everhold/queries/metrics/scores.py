@@ -136,17 +136,17 @@ def at_thresholds(
     name: str, scores: Any, thresholds: Sequence[float], *, training: Any = None, where: str | None = None,
     pos_label: Any = None, **settings: Unpack[ScoreSettings],
 ) -> list[Any]:  # fmt: skip
-    """Build queries for a metric at each of several thresholds of scores, as candidates of `choose`.
+    """Build queries for a metric of classes, one for each threshold of scores, from which `choose` tells the best.
 
     Args:
-        name: A metric of classes, such as ``"f1"``; or ``"net_benefit"``, at the odds of its own ``threshold=``, which
-            is the same for all candidates, .5 by default.
+        name: A metric of predicted classes, such as ``"f1"``; or ``"net_benefit"``, whose weight of false positives
+            follows from its own setting ``threshold=``, the same for all candidates and .5 by default.
         scores: Shape (rows,): numbers for the sealed rows in their order; or a fitted estimator.
         thresholds: A row whose score reaches the threshold is predicted to be of the positive class.
-        training: Scores for the training rows, for the estimate; an estimator makes its own.
+        training: Scores for the training rows, which make the guess of each answer; an estimator makes its own.
         where: A condition: only rows that meet it count.
-        pos_label: The positive class, such as ``"yes"`` of texts; by default label 1. Not of metrics that take all
-            classes alike, such as accuracy.
+        pos_label: The positive class, such as ``"yes"`` of texts; by default label 1. It must be left out for
+            metrics that treat all classes alike, such as accuracy.
         **settings: Further settings of the metric, as for `metric`.
 
     Raises:
@@ -230,13 +230,14 @@ def metric_of(
 
 
 def precision(predictions: Any, *, training: Any = None) -> MetricQuery:
-    """Build the query for the share of the rows predicted 1 whose label is 1.
+    """Build the query for the precision: of the rows that are predicted 1, the share whose label is 1.
 
-    It is one query if the holdout confirms guesses and the predictions for training rows are known; else two.
+    It is one query if the holdout checks guesses and predictions for the training rows are known. Otherwise it is two.
 
     Args:
-        predictions: Labels, 0 or 1: shape (rows,), or a table, an estimator or a rule, as for `accuracy`.
-        training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
+        predictions: Predicted labels, 0 or 1: shape (rows,), or a table, an estimator or a rule, as for `accuracy`.
+        training: Predictions for the training rows, which make the guess of the answer: shape (training rows,), or a
+            table.
 
     Examples:
         >>> precision([1, 0, 1]).metric.rate
@@ -246,9 +247,9 @@ def precision(predictions: Any, *, training: Any = None) -> MetricQuery:
 
 
 def recall(predictions: Any, *, training: Any = None) -> MetricQuery:
-    """Build the query for the share of the rows with label 1 that are predicted 1.
+    """Build the query for the recall: of the rows whose label is 1, the share that is predicted 1.
 
-    It is one query if the holdout confirms guesses and the predictions for training rows are known; else two.
+    It is one query if the holdout checks guesses and predictions for the training rows are known. Otherwise it is two.
 
     Args:
         predictions: The predictions, as for `precision`.

@@ -297,9 +297,10 @@ def choose(
     most: int = 1,
     loss: Callable[[Any], RowwiseQuery | str] | None = None,
 ) -> Any:
-    """Build the query for the best of several models, thresholds or queries on the sealed rows, with its regret.
+    """Build the query that tells which of several models, thresholds or queries is best on the sealed rows.
 
-    No surprise is charged. Later queries pay for the position that is told.
+    The answer bounds the regret: how much worse the chosen one may be than the best in the population. No surprise is
+    charged. Because the position of the best is told, later queries get slightly wider intervals.
 
     Args:
         candidates: Means in the same units, such as ``[error(model) for model in models]``, or one metric of several

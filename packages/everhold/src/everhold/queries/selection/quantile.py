@@ -295,16 +295,17 @@ def quantile(
     high: float | None = None,
     bins: int | None = None,
 ) -> Any:
-    """Build the query for a quantile of a number, such as the median, without assuming a law of the values.
+    """Build the query for a quantile of a number, such as the median, without assuming a distribution.
 
-    The ends are public edges: by default values of the column on the training rows, else of equal bins.
+    The ends of its interval are public values: by default values of the column in the training rows, else the edges of
+    equal bins.
 
     Args:
         text: A column or an expression that is a number; missing values count as larger than all others.
         quantile: The level, in [0, 1]; 0.5 is the median.
         low: Lower end of the equal bins. It must not come from the sealed rows. It is needed if no training rows show
             the values.
-        high: End of the equal bins; must not come from the sealed rows.
+        high: Upper end of the equal bins. It must not come from the sealed rows.
         bins: Number of bins, all equally wide; 200 by default.
 
     Examples:

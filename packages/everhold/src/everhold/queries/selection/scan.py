@@ -366,9 +366,10 @@ def _in_units(
 
 
 def first_above(candidates: Iterable[Any], threshold: float) -> Any:
-    """Build the query for the first of several means, in order, above a threshold on the sealed rows.
+    """Build the query that tells the first of several means, in order, that is above a threshold on the sealed rows.
 
-    No surprise is charged, and no value is told. Each candidate takes one of the planned queries.
+    No surprise is charged (a surprise is an answer that differs from its guess), and no value is told. Each candidate
+    takes one of the planned queries.
 
     Args:
         candidates: Means in the same units, in the order in which they are scanned.
@@ -382,9 +383,10 @@ def first_above(candidates: Iterable[Any], threshold: float) -> Any:
 
 
 def all_above(candidates: Iterable[Any], threshold: float) -> ScanQuery:
-    """Build the query for all of several means that are above a threshold on the sealed rows.
+    """Build the query that tells which of several means are above a threshold on the sealed rows.
 
-    No surprise is charged, and no value is told. Each candidate takes one of the planned queries.
+    No surprise is charged (a surprise is an answer that differs from its guess), and no value is told. Each candidate
+    takes one of the planned queries.
 
     Args:
         candidates: The means that are compared with the threshold, in the same units.

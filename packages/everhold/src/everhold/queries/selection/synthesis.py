@@ -322,16 +322,17 @@ class SynthesisPlan(OneEntry[Synthesis]):
 
 
 def synthesize(universe: Universe | Mapping[str, Any], queries: int = 2) -> Any:
-    """Build the query for a table of made-up rows, whose counts of a few columns are close to the population's.
+    """Build the query for a synthetic table: made-up rows whose shares are close to those of the population.
 
     The table costs one planned query, however many counts it has, and may then be queried any number of times for
     nothing. It starts from the training rows, so it needs few corrections if they are like the sealed rows.
 
     Args:
-        universe: The cells, listed from public knowledge; its columns are columns of the holdout. Rows with other
+        universe: All combinations of values (cells) that the table may have, listed from public knowledge. Its columns
+            are columns of the holdout. Rows with other
             values are counted in the place that each column has for them. Plain data, as a JSON file holds them,
             describe them as well: ``{"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}``.
-        queries: A number k, for all counts of k columns at a time.
+        queries: A number k. The shares of all combinations of values of any k columns are close.
 
     Examples:
         >>> synthesize({"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}, 1).marginals

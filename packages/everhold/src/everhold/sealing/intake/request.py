@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """What the steward declares about the rows beside their label, for `Holdout.create`.
+    """What the steward (who creates the holdout) declares about the rows, besides their label, for `Holdout.create`.
 
     Attributes:
         row_id: Public column with a different value in each row, by which predictions are matched. No row may be in
@@ -28,7 +28,7 @@ class Rows:
         classes: Classes of the label, by default those of the training labels, or ``"open"`` if labels are free text.
             Classes are public from now on: a prediction of any other class is refused, and nothing is charged. The
             default needs at least ten training rows for each class. Where these do not say it, the classes are needed
-            if labels are texts, or numbers other than 0 and 1. With ``"open"`` no prediction can be checked.
+            if labels are texts, or numbers other than 0 and 1. With ``"open"`` no prediction is refused for its class.
         features: ``"public"`` if everybody may see all columns but the label, as in a competition: answers are then
             about labels drawn anew on these rows. Only queries that read the label are answered then, and rows have to
             be independent or in `Groups`, given the features. With ``"sealed"`` nobody who asks sees any column of the
@@ -69,17 +69,18 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planning:
-    """Plan of the study beside the number of queries, for `Holdout.create`.
+    """What is planned for a study, besides the number of queries, for `Holdout.create`.
 
     Attributes:
         slack: No budget is spent on guesses closer to the population's value than this part of the radius.
         allow_vacuous: Seal the rows even if nothing useful is promised. That is if the guaranteed radius, and the width
             expected for honest guesses, is half the range or more.
         grows: Rows will be appended, for which half of the probability of failure and a budget of their own are kept.
-            They are for trees about rows that arrive (`Holdout.append`). Without ``grows`` rows can be appended as
-            well. Intervals then become narrower, and the budget does not change. It needs guess_and_check without a
-            slack. With ``declared=`` all rows have one tree instead, and the intervals of members hold at all numbers
-            of rows at once, if the rows that arrive have the same population values (S14).
+            They pay for queries about the rows that arrive (`Holdout.append`). Without ``grows`` rows can be
+            appended as well: intervals then become narrower, and the budget does not change. ``grows`` needs
+            guess_and_check without a slack. With ``declared=`` the rows that arrive have no budget of their own.
+            Instead the intervals of declared queries hold together at all numbers of rows, if the rows that arrive have
+            the same population values (Statement S14 of docs/theory).
         largest_group: Most rows that one group may ever have, if rows in groups will be appended and families are
             declared. A batch with a larger group is refused. Intervals of members are as wide as this says, so name no
             more than will come.
