@@ -177,7 +177,7 @@ class CertifiedAccount:
         since: The checkpoint after which entries were read; None if all of them were.
         also_sealed_as: Names of other holdouts of the same storage with the same rows.
         extensions: Facts of ledger extensions by name, as `HoldoutAccessor.certificate_facts` gives them.
-        answers: Answers that the first page shows, as `certificate_answers.chosen_answers` chooses them.
+        answers: Answers that the first page shows, as `everhold.asking.reports.certifying.chosen_answers` chooses them.
         queries: All queries, as `everhold.asking.reports.certifying.listed_queries` lists them; None if the certificate
             has no list.
     """

@@ -1,7 +1,7 @@
 """The first page in words: the chosen answers as sentences, their meaning, and how many others there are.
 
 Every sentence is a function of the facts, as all words of a certificate are. To say more on the first page, such as who
-leads, add a function from the facts to sentences to `_FOUND`.
+leads, add a function from the facts to sentences and call it in `summary_words`.
 """
 
 from __future__ import annotations

@@ -342,7 +342,7 @@ class Traits:
         sources: Sources of its answers, as the ledger names them.
         charged_in: Unit of its charges, such as surprises.
         most_charged: The most that one new query costs, at the planned price.
-        sells_tolerances: Whether it is a `everhold.queries.query.SellsTolerances`.
+        sells_tolerances: Whether it is a `everhold.queries.procedures.SellsTolerances`.
         statistics: "package.module:function" that prepares a statistic of all rows with a price; empty for none.
         beyond_the_plan: Whether it may answer more queries than planned.
         public_levels: Every query has a level that public facts decide (S8), and no answer draws noise; it is a
