@@ -89,11 +89,14 @@ class _Steps(_Clipped, total=False):
 def minimise(
     holdout: Holdout, derivative: Derivative, *, start: ArrayLike, radius: float, steps: int, **step: Unpack[_Steps]
 ) -> Minimum:
-    """Minimise the population's mean loss over a ball around a start, by noisy gradients of the sealed rows.
+    """Minimise the population's mean loss by gradient descent, with noisy gradients of the sealed rows.
+
+    The parameter is searched in a ball around a start.
 
     The loss of a row must be convex in the parameter, with gradients of Euclidean length at most `clip` for every row
-    that can occur and every parameter in the ball. That is the analyst's claim. A training row that contradicts the
-    length is reported before the step is asked. The step size adapts to the answers, and any step size is valid.
+    that can occur and every parameter in the ball. The caller claims that; it is not checked for sealed rows. If a
+    training row has a longer gradient, the step is refused before it is asked. The step size adapts to the answers, and
+    any step size is valid.
 
     Args:
         holdout: A holdout that was created with the mechanism ``"privacy_budget"``, planned for at least `steps`
@@ -101,7 +104,7 @@ def minimise(
         derivative: From a table (columns by name, NumPy arrays) and a parameter to each row's gradient, shape
             (rows, dimension); as the function of `gradient` it looks at each row alone.
         start: Centre of the ball, shape (dimension,), chosen without the sealed rows.
-        radius: Euclidean radius of the ball.
+        radius: Euclidean radius of the ball, in the units of the parameter.
         steps: Number of gradients to ask for, at least 1.
         **step: As for `gradient`. ``clip``: largest length of a row's gradient, in units of the loss per unit of the
             parameter. ``tolerance``: Euclidean half-width requested in each gradient; by default the planned noise.
@@ -109,7 +112,8 @@ def minimise(
             reads; None for all but the row ids.
 
     Returns:
-        The mean of the iterates with its regret. If the budget ends early, fewer steps were taken.
+        The mean of the parameters of all steps, with its regret (a bound on its excess loss in the population). If the
+        budget ends early, fewer steps were taken.
 
     Raises:
         ValueError: If an argument is out of its range.

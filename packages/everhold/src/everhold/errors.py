@@ -179,7 +179,7 @@ class NonAdaptiveWarning(EverholdWarning):
 
 
 class BudgetWarning(EverholdWarning):
-    """An analyst's allotment (their part of the budget) has no surprise left, or only one.
+    """At most one surprise is left: in an analyst's allotment (their part of the budget) or in the holdout's plan.
 
     A surprise is an answer that differs from its guess. It reveals something about the sealed rows and is charged.
     """

@@ -475,10 +475,12 @@ class Holdout:
 
                 ``better`` makes a gate about cases, whose challengers report results: the metric that has to be better
                 than the champion's by more than ``margin``. It is a column, ``"a - b"``, or a ratio of means
-                ``"a / b"``. Or ``any_of``: metrics of which any one has to be better; they share the level. With one
-                of them ``not_worse`` (slacks of guards, which share no level), ``baseline`` (results that guards are
-                held against; those of the first champion by default), ``at_most`` and ``at_least`` (guards against
-                numbers, also of ratios such as ``"cost / passed"``), ``units`` (``"cases"`` for new cases, ``"runs"``
+                ``"a / b"``. Or ``any_of``: metrics of which any one has to be better; they share the probability of
+                failure. With one of them guards: claims that must hold as well, such as that nothing else became worse.
+                ``not_worse``: metrics that may be worse than the baseline's by at most this slack. ``baseline``:
+                results with which guards compare; those of the first champion by default. ``at_most`` and
+                ``at_least``: bounds of metrics, also of ratios such as ``"cost / passed"``. Guards do not share the
+                probability of failure. Also ``units`` (``"cases"`` for new cases, ``"runs"``
                 for new runs of these cases), ``ranges`` (low and high of each column; 0 and 1 by default), ``lower``
                 (metrics of which less is better; by default those of `everhold.gates.results.LOWER`) and
                 ``missing``, what becomes of a run without a result, as None or an empty cell says, such as a crash:

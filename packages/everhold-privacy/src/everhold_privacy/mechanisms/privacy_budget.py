@@ -203,8 +203,13 @@ class PrivacyBudget(GaussianNoise):
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Return the state after a batch of means, and their replies.
 
-        A reply is the sealed mean plus noise of the scale that its tolerance needs. Means are refused where credits or
-        queries are used up.
+        A reply is the sealed mean plus noise of the scale that its tolerance needs. Means are refused if credits or
+        planned queries are used up.
+
+        Args:
+            state: State before the batch: what was asked and charged so far.
+            evaluations: Values of the queries on the sealed rows.
+            noise: Source of the random noise.
         """
         replies = Replies.refused(len(evaluations.totals))
         if evaluations.tolerances is None:

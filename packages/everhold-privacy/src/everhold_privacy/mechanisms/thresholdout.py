@@ -418,6 +418,11 @@ class Thresholdout(ChecksGuesses, Transferred):
 
         Queries whose guesses agree with the sealed averages are answered by these guesses. Each other query gets its
         sealed average with noise, costs a surprise, and draws a new noisy threshold for the queries after it.
+
+        Args:
+            state: State before the batch: what was asked and charged so far.
+            evaluations: Values of the queries on the sealed rows, with their guesses.
+            noise: Source of the random noise.
         """
         size = len(evaluations.totals)
         replies = Replies.refused(size)

@@ -264,8 +264,8 @@ def gradient(
             some of the rows at a time.
         dimension: Length of the vectors, at most 10,000.
         clip: Longer vectors are shortened to this Euclidean length; the promise is about the mean of those.
-        tolerance: Euclidean half-width requested, in the vector's units; sharper answers cost more credits. By default
-            the planned noise, for 100 credits.
+        tolerance: Euclidean half-width requested, in the vector's units; sharper answers cost more credits (units of
+            the privacy budget). By default the planned noise, for 100 credits.
         name: Functions of one name that are made of the same code and data (weights, too), and give the same for public
             rows, are one query. Without a name every new object is a new query.
         columns: Columns that the function reads; None for all but the row ids.

@@ -151,7 +151,9 @@ class _Terms(TypedDict, total=False):
 def low_sensitivity(
     function: Callable[[Table], float], sensitivity: float, **terms: Unpack[_Terms]
 ) -> LowSensitivityQuery:
-    """Return a query for a statistic of the whole table, given how much one replaced row can change it.
+    """Build the query for a statistic of the whole table, such as a median, given how much one row can change it.
+
+    The sensitivity is the most that replacing one row can change the statistic.
 
     The interval is for the expected value of the statistic on a fresh sample with the same number of rows. For a biased
     statistic this is not the value for infinitely many rows. Rows must be independent, or in independent groups if the
@@ -169,12 +171,12 @@ def low_sensitivity(
             ``columns``: those that the function reads; None for all but the row ids. ``tolerance``: requested
             half-width, in the statistic's units, for a privacy budget only; None for the planned noise, at the price of
             a mean. ``name``: functions of one name that are made of the same code and data, and give the same for
-            public rows, are one query; without a name every new object is a new query. ``probe``: public rows to
-            try the claim on at once, columns by name, as many rows as are sealed; not kept.
+            public rows, are one query; without a name every new object is a new query. ``probe``: public rows, columns
+            by name and as many as are sealed, on which this call tests the claimed sensitivity; not kept.
 
     Raises:
         ValueError: If the sensitivity, the range or the tolerance cannot be used.
-        QueryRejected: If the public rows speak against the sensitivity.
+        QueryRejected: If replacing one of the public rows changes the statistic by more than the sensitivity.
 
     Examples:
         >>> low_sensitivity(lambda table: np.median(table["x"]), 0.001, probe={"x": np.arange(100) % 2 * 1.0})

@@ -104,17 +104,17 @@ class CertificateReport(Display):
 def verify_certificate(
     path: Path | str, *, public_key: str | None = None, timestamp_roots: bytes | None = None
 ) -> CertificateReport:
-    """Verify a certificate without network, ledger or rows.
+    """Verify a certificate from its file alone, without network, ledger or rows.
 
-    Checks the form, the signature, the digest of every section, the facts against each other, the numbers against the
-    theorem evaluated anew, and of a page every character: what is signed are facts, and each text is made from them
-    when it is read. A hostile file gives findings, never an error.
+    It checks the form, the signature, the digest of every section, whether facts agree with each other, and the
+    promised numbers, which it computes again. Only facts are signed, so it makes each text of an HTML page again from
+    them and compares every character. What is wrong is reported in the result; a hostile file raises no error.
 
-    A page of another version of everhold may have other words. This version cannot tell an older wording from a false
-    one: it says so in ``unchecked``, and the certificate is not ``ok``. The JSON file has no words.
+    An HTML page of another version of everhold may have other words. This version cannot tell an older wording from a
+    false one: it says so in ``unchecked``, and the certificate is not ``ok``. The JSON file has no words.
 
     Args:
-        path: A ``.json`` or ``.html`` file.
+        path: The certificate, a ``.json`` or ``.html`` file.
         public_key: The steward's key in hex, from a source that you trust. Without it, the signature shows only that
             nothing was altered since it was signed.
         timestamp_roots: Root certificates of time-stamping authorities, the content of a PEM file from a source that

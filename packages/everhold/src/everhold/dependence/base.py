@@ -340,7 +340,7 @@ class Independent(DependenceModel):
         return float(rows)
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """Return ``1 / epsilon``, because for independent rows both privacy losses are equal."""
+        """Return ``1 / epsilon``, because a Bayesian privacy loss is an ordinary one if rows are independent."""
         return 1.0 / epsilon
 
     def links(self, most: int) -> Links:

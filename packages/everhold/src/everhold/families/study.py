@@ -140,7 +140,7 @@ def plan(
 def plan(
     *, protocol: Protocol | Mapping[str, Any] | Path | str | None = None, rows: int | None = None, **request: Any
 ) -> Plan | StudyPlan:  # fmt: skip
-    """Plan a study, before there are any data.
+    """Compute how wide the intervals of a study will be, before there are any data.
 
     Args:
         protocol: A study protocol, as for `plan_study`. The plan then has the widths for each declared family and for

@@ -214,9 +214,8 @@ class Gate(SeesArrivals):
         """Check whether a version's results on cases are not worse than those of the gate's baseline.
 
         The verdict is ``"not worse"``, ``"regression"`` or ``"undecided"``. All verdicts of a gate hold together, with
-        those of its challenges. The champion does not change. A verdict is free if it
-        equals the verdict of the latest charged check, or ``"undecided"`` before the first charge. Any other verdict
-        costs a surprise.
+        those of its challenges. The champion does not change. A verdict is free if it equals the verdict of the latest
+        charged check, or ``"undecided"`` before the first charge. Any other verdict costs a surprise.
 
         Args:
             results: Results of the version on the cases, as for ``candidate`` in `challenge`.
@@ -260,8 +259,8 @@ class Gate(SeesArrivals):
         """Supply what the champion lacks: predictions for rows, or results on cases, that were added since.
 
         Results are also missing after a promotion that was decided before all cases were run. Until they are supplied
-        the gate answers no challenge. The steward supplies values for rows. The steward, or the analyst
-        whose challenge promoted the champion, supplies results on cases.
+        the gate answers no challenge. The steward supplies values for rows. The steward, or the analyst whose challenge
+        promoted the champion, supplies results on cases.
 
         Args:
             champion: The same model or rule as when it was given, which is recognized and evaluated on these rows. Of a

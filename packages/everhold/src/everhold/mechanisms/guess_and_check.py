@@ -243,6 +243,11 @@ class GuessAndCheck(PublicLevels):
 
         Queries that are asked together are a step, and all have the level (probability of failure) of its start
         (Statement S9 of docs/theory).
+
+        Args:
+            state: State before the batch: what was asked and charged so far.
+            evaluations: Values of the queries on the sealed rows, with their guesses.
+            noise: Not used, because this mechanism adds no noise.
         """
         every = len(evaluations)
         replies, done = Replies.refused(every), 0

@@ -46,10 +46,11 @@ class _Session(TypedDict):
 def rows_needed(
     *, radius: float, queries: int, at: float | None = None, **terms: Unpack[PlanTerms]
 ) -> dict[str, int | None]:
-    """Return for each mechanism the smallest number of rows that reaches the requested radius.
+    """Return for each mechanism the smallest number of sealed rows with which the requested radius is reached.
 
-    The radius is that of the worst case, which holds for every answer after every planned surprise. With ``at`` it is
-    instead what an analyst whose guesses are honest can expect (`Mechanism.expected_radius`).
+    The radius is the half-width that is guaranteed in the worst case: for every answer, after all planned surprises
+    (answers that differ from their guess). With ``at`` it is instead the half-width that an analyst whose guesses are
+    honest can expect (`Mechanism.expected_radius`).
 
     Args:
         radius: Half-width that is requested, in the units of a mean over [0, 1].
@@ -83,10 +84,11 @@ def rows_needed(
 
 @names_keywords(PlanTerms, USUAL_TERMS)
 def queries_allowed(*, radius: float, rows: int, at: float | None = None, **terms: Unpack[PlanTerms]) -> dict[str, int]:
-    """Return for each mechanism the largest number of queries that keeps the requested radius.
+    """Return for each mechanism the largest number of queries with which the requested radius is kept.
 
-    The radius is that of the worst case, or with ``at`` what an analyst whose guesses are honest can expect. A session
-    of fewer queries than ``surprises`` is planned with one surprise for each query.
+    The radius is the half-width that is guaranteed in the worst case, or with ``at`` the one that an analyst whose
+    guesses are honest can expect. A session of fewer queries than ``surprises`` is planned with one surprise for each
+    query.
 
     Args:
         radius: Half-width that is requested, in the units of a mean over [0, 1].

@@ -195,7 +195,7 @@ class GaussianAR1(SeriesModel):
         return self.rows_are, {"one row, either side": abs(self.correlation) ** np.arange(1.0, distances + 1.0)}
 
     def describe(self) -> str:
-        """Return the assumption as one plain sentence."""
+        """Return the assumption about the series as one sentence, as the certificate shows it."""
         of = "the number" if self.state is None else f"the number in column {self.state!r}"
         bound = "at most " if self.fitted else ""
         return described(
@@ -205,7 +205,7 @@ class GaussianAR1(SeriesModel):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the model as plain data."""
+        """Return the model as plain JSON data with its ``kind``, as the certificate holds it."""
         return {"kind": self.kind, "correlation": self.correlation, **plain_settings(self)}
 
     @classmethod

@@ -275,7 +275,7 @@ class MarkovChain(SeriesModel):
         return described(self, f"{chain}, and a row given its state is independent of all others")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the model as plain data."""
+        """Return the model as plain JSON data with its ``kind``, as the certificate holds it."""
         return {
             "kind": self.kind,
             "transition": [list(row) for row in self.transition],

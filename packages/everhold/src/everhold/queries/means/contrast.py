@@ -407,15 +407,18 @@ def risk_difference(
     event: RowwiseQuery | str, *, by: str | None = None, given: str | None = None,
     groups: Sequence[Value] | None = None, **arms: Unpack[Arms],
 ) -> ContrastQuery | ContrastsQuery:  # fmt: skip
-    """Build the query for the rate of an event in one arm minus that in another, or for a difference of means.
+    """Build the query for the rate of an event in one arm (such as treated rows) minus that in another.
 
-    It is one query, with bets on both arms at once, if the holdout confirms guesses and has training rows in both
-    arms; two queries for groups of rows in an engine; and four means otherwise. With ``by`` it is as many queries for
-    each group, and each group has an answer of its own.
+    With a mean in place of an event it is the difference of the means.
+
+    It is one query if the holdout checks guesses and has training rows in both arms. It is two queries for groups of
+    rows in an engine, and four means otherwise. With ``by`` it takes that many queries for each group, and each group
+    has an answer of its own.
 
     Args:
-        event: A condition as a text, or a `mean` with a range, `accuracy`, `error`, `brier` or `risk`.
-        by: Name of a column of groups, such as centres. The answer then has the same contrast within each group.
+        event: What is compared: a condition as a text, or a `mean` with a range, `accuracy`, `error`, `brier` or
+            `risk`.
+        by: Name of a column of groups, such as centres. The answer then has this difference within each group.
         given: Only rows that meet this condition.
         groups: The values of ``by``; by default those of the training rows.
         **arms: ``arm``, the column whose value says to which arm a row belongs; ``treated``, its value for the arm from
@@ -444,9 +447,11 @@ def risk_ratio(
     event: RowwiseQuery | str, *, by: str | None = None, given: str | None = None,
     groups: Sequence[Value] | None = None, **arms: Unpack[Arms],
 ) -> ContrastQuery | ContrastsQuery:  # fmt: skip
-    """Build the query for the rate of an event in one arm over that in another, or for a ratio of two means.
+    """Build the query for the rate of an event in one arm (such as treated rows) divided by that in another.
 
-    It is two queries, one for each arm, if the holdout confirms guesses and has training rows; else four means.
+    With a mean in place of an event it is the ratio of the means.
+
+    It is two queries, one for each arm, if the holdout checks guesses and has training rows; else four means.
     Where the interval of the control arm reaches 0, nothing bounds the ratio from above: its upper end is infinite.
 
     Args:

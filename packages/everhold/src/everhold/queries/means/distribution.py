@@ -170,8 +170,8 @@ def histogram(text: str, bins: Sequence[float] | Sequence[str], *, missing: bool
         text: A numeric expression such as ``"arr_delay"``, or the name of a text column.
         bins: Increasing edges of numbers, where a bin is ``[a, b)`` and the last one ``[a, b]``; the ends may be
             infinite. Or categories of a text column; all others count as "other".
-        missing: Ask for the share of missing values, too; otherwise rows with a missing value are in no bin, and the
-            shares need not sum to 1.
+        missing: Whether to ask for the share of missing values, too. If False, rows with a missing value are in no bin,
+            and the shares need not sum to 1.
 
     Raises:
         QueryRejected: If the bins are neither increasing edges nor different categories. Nothing is charged.

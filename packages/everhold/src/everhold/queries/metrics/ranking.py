@@ -385,15 +385,15 @@ def auc(
     - for rows in groups, pairs of rows of different groups.
 
     On any other holdout, such as one with a privacy budget, you must pass the counts ``positives`` and ``negatives``.
-    The first so many positive and negative rows take part. If there are fewer rows, pairs with the
-    missing ones count 1/2, and the value is no AUC: if half of the positives are missing, an AUC of 0.98 is told as
-    0.74. So answers and certificate name it the share of pairs in order.
+    Of each class the first rows, as many as its count says, take part. If there are fewer rows, pairs with the missing
+    ones count 1/2, and the value is no AUC: if half of the positives are missing, an AUC of 0.98 is told as 0.74. So
+    answers and certificate name it the share of pairs in order.
 
-    The interval is for the expected value on fresh samples of as many rows. For rows of one law (the first ones
-    take part, and have to be like the others) that is the population's AUC as far as *fresh samples* have so many
-    of both classes, and theirs vary: choose counts some standard deviations below those of the sealed rows, which
-    have to be public, or lower ends of intervals that were asked for. With exactly the sealed rows' counts it is a
-    little nearer to 1/2 (docs/theory, vectors and low sensitivity).
+    The interval with counts is for the expected value on fresh samples of as many rows. That is the population's AUC if
+    rows are identically distributed and fresh samples have at least so many rows of both classes. Numbers of classes
+    vary between samples, so choose counts some standard deviations below those of the sealed rows (if these are
+    public), or lower ends of intervals that were asked for. With exactly the sealed rows' counts the expected value is
+    a little nearer to 1/2 (docs/theory, vectors and low sensitivity).
 
     Args:
         scores: Shape (rows,), one finite score per sealed row in the order of the rows, higher for positive rows; a

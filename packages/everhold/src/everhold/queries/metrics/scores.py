@@ -48,12 +48,12 @@ def metric(
     name: str, predictions: Any, *, training: Any = None, where: str | None = None, pos_label: Any = None,
     weight: str | None = None, weight_cap: float | None = None, **settings: Unpack[ScoreSettings],
 ) -> Any:  # fmt: skip
-    """Build the query for a metric of predictions by its name in scikit-learn, with the sign that it has there.
+    """Build the query for a metric of predictions, by its name in scikit-learn and with the sign that it has there.
 
     Args:
         name: Name of the metric, such as ``"roc_auc"``, ``"f1_macro"`` or ``"neg_log_loss"``; all names are in
             `everhold.queries.metrics.registry.METRICS`.
-        predictions: What the score needs, one for each sealed row in the order of the rows: classes, probabilities of
+        predictions: What the metric needs, one for each sealed row in the order of the rows: classes, probabilities of
             label 1, scores or numbers, shape (rows,); for ``"neg_log_loss"`` of several classes shape (rows, classes)
             in the order of the classes. Or a table with row ids, as for `accuracy`; or a fitted estimator.
         training: Predictions for the training rows, in the same form, from which the guess is made.
@@ -62,7 +62,7 @@ def metric(
             default label 1. Probabilities and scores are those of this class.
         weight: How much a row counts, as a number of its columns, such as ``"1 / visits"``; for metrics that are made
             of means. Missing weights count as 0.
-        weight_cap: The largest weight, which is public. Larger ones of sealed rows count as this.
+        weight_cap: The largest weight, a public number. Larger weights of sealed rows count as this.
         **settings: ``low`` and ``high``: labels and predictions beyond them count as these, by default the least and
             the largest training label. ``clip``: larger losses of a row count as this, by default ln 1000 for
             ``"neg_log_loss"``; for numbers the largest loss of a prediction that equals the mean training label.

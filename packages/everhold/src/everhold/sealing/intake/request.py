@@ -24,11 +24,12 @@ class Rows:
 
     Attributes:
         row_id: Public column with a different value in each row, by which predictions are matched. No row may be in
-            both sets. Those who submit predictions have to know the values, and no query may read them.
+            both the sealed and the training rows. Those who submit predictions have to know the values, and no query
+            may read them.
         classes: Classes of the label, by default those of the training labels, or ``"open"`` if labels are free text.
             Classes are public from now on: a prediction of any other class is refused, and nothing is charged. The
-            default needs at least ten training rows for each class. Where these do not say it, the classes are needed
-            if labels are texts, or numbers other than 0 and 1. With ``"open"`` no prediction is refused for its class.
+            default needs at least ten training rows for each class. If these have fewer, pass the classes where labels
+            are texts, or numbers other than 0 and 1. With ``"open"`` no prediction is refused for its class.
         features: ``"public"`` if everybody may see all columns but the label, as in a competition: answers are then
             about labels drawn anew on these rows. Only queries that read the label are answered then, and rows have to
             be independent or in `Groups`, given the features. With ``"sealed"`` nobody who asks sees any column of the
