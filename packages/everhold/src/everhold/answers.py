@@ -126,23 +126,24 @@ class Answer(Display):
         statement: Number of the statement in the theory pages that proves the interval.
         confidence: Probability with which all intervals of this holdout hold together.
         adaptive: Whether the interval holds although queries depend on earlier answers.
-        rows_worth: In words, how the interval is made, and what dependence between the sealed rows costs or what the
-            mechanism needs of them.
+        rows_worth: A text about how the interval is made: the procedure, and how much wider it is because sealed rows
+            depend on each other, or what the mechanism assumes of them.
         analyst: Name of the analyst who asked; None for the steward. With a name, ``remaining`` is what is left to this
             analyst.
         about: What the interval is about, if not the population: labels drawn anew for these very rows.
-        shown: The query as people read it.
+        shown: The query as a text for people.
         sealed: The value of the sealed rows themselves; None before the study is unsealed, and if this number was not
             kept.
         sealed_low: Lower end of the interval around `sealed` for the population's value. This interval is narrower
             than the first one. None if `sealed` is None.
         sealed_high: Upper end of the interval around `sealed`. None if `sealed` is None.
         narrower: In words, what would make the interval narrower.
-        exact: Whether the value is that of the sealed rows, to the last digit. Else it is near it, if it comes from the
-            sealed rows at all; unsealing tells it.
-        rows: First and last of the sealed rows that it is about, in the order of arrival; None where no rows arrived.
-        clipped: In words, what counts as the end of a range, and which share of the training rows lies beyond; empty
-            where nothing is clipped.
+        exact: Whether the value is exactly that of the sealed rows. If False, it is a value near it, or a guess; the
+            exact value is told when the study is unsealed.
+        rows: Numbers of the first and last sealed row that the answer is about, in the order of arrival; None if no
+            rows were appended.
+        clipped: A text that says beyond which bounds values count as the bound, and which share of the training rows
+            lies beyond them; empty if nothing is clipped.
         failing: The share of rows on which the query's model fails, or one of its two models; None for queries without
             models. `print` and `to_dict` show this share unless it is confirmed as 0.
     """
@@ -480,7 +481,7 @@ class Transcript(Display):
         return {"entries": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each query."""
+        """Return the entries as table rows: one dict for each query, as in `rows`."""
         return [plain(row) for row in self.rows]
 
 

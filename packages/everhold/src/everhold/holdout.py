@@ -553,8 +553,9 @@ class Holdout:
 
         Args:
             query: A query such as ``accuracy(model)``, ``mean("delay", low=0, high=60)`` or ``variance(...)``. A text
-                is a `mean`. A `histogram` is one query for each bin and has one answer for each. What has a price of
-                its own, such as ``choose([...])`` or ``quantile(...)``, needs the mechanism ``"privacy_budget"``.
+                is a `mean`. A `histogram` is one query for each bin and has one answer for each. What is paid in
+                credits of a privacy budget, such as ``private_choose([...])`` or ``private_quantile(...)``, needs the
+                mechanism ``"privacy_budget"``.
             guess: The analyst's own guess of the answer, in the query's units, in place of the estimate from the
                 training rows. If the sealed rows confirm it, the answer is the guess and costs no surprise.
             tolerance: Half-width requested, in the query's units; sharper answers cost more credits (units of the
@@ -639,8 +640,8 @@ class Holdout:
             QueryRejected: If no new budget began at that arrival. Nothing was changed.
 
         Warns:
-            EverholdWarning: If other holdouts of this storage have these rows, too, and lose their promise; before
-                anything is opened.
+            EverholdWarning: If other holdouts of this storage have these rows, too, and lose their promise. It is
+                raised before the rows are given up.
         """
         return self._transport.perform(Retire(before=before))
 
@@ -825,7 +826,7 @@ class Holdout:
 
         Args:
             queries: Queries as for `ask`, including metrics of models, but no query that is computed from several
-                queries or has a price of its own. All have the probability of failure of the first.
+                queries or has a price of its own, such as `choose`. All have the probability of failure of the first.
             guesses: For each query the analyst's guess of its answer, or None for the training estimate.
             silent: Whether to register the queries without answers, as for `ask`.
             reveal: ``"checked"``: each guess is checked, and a surprise (a guess that fails) is charged. ``"all"``: the

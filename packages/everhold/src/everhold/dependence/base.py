@@ -340,7 +340,10 @@ class Independent(DependenceModel):
         return float(rows)
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """Return ``1 / epsilon``, because a Bayesian privacy loss is an ordinary one if rows are independent."""
+        """Return ``1 / epsilon``: if rows are independent, a Bayesian privacy loss is an ordinary one.
+
+        See `DependenceModel.bayesian_price`.
+        """
         return 1.0 / epsilon
 
     def links(self, most: int) -> Links:

@@ -201,7 +201,10 @@ class Groups(RowUnits):
         return sum(number for _, number in self.known_counts)
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """Return ``k / epsilon`` for the largest group size k. See `DependenceModel.bayesian_price`."""
+        """Return ``k / epsilon`` for the largest group size k: all rows of a group count as nearby rows.
+
+        See `DependenceModel.bayesian_price`.
+        """
         return self.known_counts[-1][0] / epsilon
 
     def independent_sets(self) -> Mapping[int, int] | None:

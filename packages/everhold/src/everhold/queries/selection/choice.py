@@ -300,7 +300,7 @@ def choose(
     """Build the query that tells which of several models, thresholds or queries is best on the sealed rows.
 
     The answer bounds the regret: how much worse the chosen one may be than the best in the population. No surprise is
-    charged. Because the position of the best is told, later queries get slightly wider intervals.
+    charged. Because the position of the best is told, later queries get wider intervals.
 
     Args:
         candidates: Means in the same units, such as ``[error(model) for model in models]``, or one metric of several
