@@ -16,6 +16,7 @@ from everhold.certificate.verification import verify_certificate
 from everhold.queries import KINDS
 from everhold_engines import tables
 from everhold_engines.column_copies import TableSide
+from everhold_engines.conformance import Conformance
 from everhold_engines.tables import rows_copied, table_beside
 
 ENGINES = ["clickhouse", *(pytest.param(name, marks=pytest.mark.services) for name in ("postgresql", "spark"))]
@@ -166,7 +167,9 @@ def test_every_kind_of_query_is_asked():
 def test_one_line_changes_between_engines(engine, tables_of_both, embedded, tmp_path, monkeypatch):
     expected, way, guessed = embedded
     found = everything(tmp_path, engine)
-    monkeypatch.setattr(tables, "_check_conformance", lambda _: None)  # it was tried already, which takes a while
+    monkeypatch.setattr(
+        tables, "conformance", lambda _: Conformance("", 0, 0, ())
+    )  # it was tried already, which takes a while
     assert found.asked == expected.asked
     assert found.batch == expected.batch
     assert found.verified.ok is expected.verified.ok is True

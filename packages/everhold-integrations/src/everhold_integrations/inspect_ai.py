@@ -50,8 +50,12 @@ class CaseAccuracy(AccuracyQuery):
 
     __slots__ = ()
 
-    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        """Accept every output of a model."""
+    def _checked(
+        self, predictions: Any, rows: int, schema: Schema, *, what: str, known: bool = False
+    ) -> NDArray[Any]:  # fmt: skip
+        return AccuracyQuery._checked(
+            self, predictions, rows, schema, what=what, known=False
+        )  # an answer may be no class
 
 
 def case_accuracy(answers: Any, *, training: Any = None) -> CaseAccuracy:

@@ -42,6 +42,9 @@ def sent(app, path, fields, role=Role.STEWARD, name="grace", **files):
 def test_rows_are_appended_listed_drawn_and_asked_over_time(app):
     assert "No rows have arrived yet" in got(app, PLACE + "/arrivals").text
     said = sent(app, PLACE + "/arrivals", {"until": HOSTILE}, rows=as_csv(rows(3)))
+    assert said.status_code == 422
+    assert "<img" not in said.text
+    said = sent(app, PLACE + "/arrivals", {"until": "2026-01-01"}, rows=as_csv(rows(3)))
     assert (said.status_code, said.headers.get("location")) == (303, "/holdouts/study/arrivals")
     page = got(app, PLACE + "/arrivals").text
     assert "<img" not in page
@@ -51,7 +54,7 @@ def test_rows_are_appended_listed_drawn_and_asked_over_time(app):
     seen = got(app, PLACE + "/arrivals", Role.VIEWER, "eve").text
     assert "arrival 1" in seen
     assert "Append rows" not in seen
-    again = sent(app, PLACE + "/arrivals", {"until": "zz"}, rows=as_csv(rows(3)))
+    again = sent(app, PLACE + "/arrivals", {"until": "2026-01-02"}, rows=as_csv(rows(3)))
     assert again.status_code == 422
     assert "already in this holdout" in again.text
     asked = sent(app, PLACE + "/over-time", {"of": "delay > 15", "one_law": "yes"}, Role.ANALYST, "ada")

@@ -155,7 +155,7 @@ planning = everhold.Planning(allow_vacuous=True)
 for name, source in [("csv", folder + "/rows.csv"), ("arrays", rows)]:
     request = dict(holdout=source, training=source, label="late", mechanism=mechanism, planning=planning,
                 allow_resealing=True)
-    with everhold.Holdout.create(folder + "/study.db", name, **request) as holdout:
+    with everhold.Holdout.create(f"{folder}/{name}.db", name, **request) as holdout:
         predictions = np.arange(500) % 2
         asked = ["x > 3 and kind = 'a'", everhold.accuracy(predictions, training=predictions),
                  everhold.mean(lambda table: table["kind"] == "a", name="f")]
