@@ -272,7 +272,7 @@ def test_dependent_rows():
     apart, together = Subsampling.tuned(**wanted), Subsampling.tuned(**wanted, dependence=groups)
     assert together.promise().radius > apart.promise().radius
     assert together.promise().statement == "S1"
-    with pytest.raises(DependenceError, match="need independent rows"):
+    with pytest.raises(DependenceError, match="needs independent rows"):
         RandomRows.tuned(**wanted, dependence=groups)
 
 

@@ -224,7 +224,8 @@ def test_gains_of_open_challenges_are_unsealed(tmp_path, units):
     assert told[0].reported < CASES == told[1].reported
     better, later = rows  # the challenge that was withdrawn tells none
     assert ["passed of b" in better["asked"], "passed of c" in later["asked"]] == [True, True]
-    assert promotion["gain"] == pytest.approx(better["sealed"]) == pytest.approx(0.47, abs=0.12)
+    # of the cases that were handed out by chance until the proof, at least 20: a standard error of .11
+    assert promotion["gain"] == pytest.approx(better["sealed"]) == pytest.approx(0.47, abs=0.4)
     assert promotion["gain_low"] == pytest.approx(better["sealed_low"])
     assert 0.0 <= promotion["gain_low"] < promotion["gain"]  # 0 if it was promoted at the first proof
     assert later["sealed_low"] < later["sealed"] < 0.0
