@@ -85,7 +85,7 @@ def test_each_row_of_the_table_is_true(tmp_path, training):
             refused = ask(tmp_path / "refused", query(text), training=training)
             assert [each["entry"] for each in refused.data["entries"]] == [1], text
             if may == "no" and instead:
-                assert "List the queries of which it is made" in str(refused), text
+                assert "List them in its place" in str(refused), text
 
 
 def test_the_table_has_a_row_for_every_kind_of_query():
