@@ -15,19 +15,9 @@ import numpy as np
 
 from everhold.guarantees.description_length import QueryTree, hoeffding_radius, log_choose, log_ladder_size
 from everhold.guarantees.intervals.means import ClopperPearson, OfMeans
+from everhold.mechanisms import Mechanism, Promise, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.accounting import Accounting
-from everhold.mechanisms.base import (
-    REFUSED,
-    Mechanism,
-    Promise,
-    Quote,
-    Replies,
-    Source,
-    State,
-    Traits,
-    whole,
-    with_best_grid,
-)
+from everhold.mechanisms.base import REFUSED, whole, with_best_grid
 from everhold.mechanisms.labels import in_millionths
 from everhold.mechanisms.records import Presentation
 

@@ -7,7 +7,6 @@ needs a steward's token; or none from this machine itself, if the operator says 
 
 from __future__ import annotations
 
-import contextlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -94,7 +93,7 @@ async def healthz() -> dict[str, str]:
 def readyz(request: Request) -> Response:
     """Say whether the database can be read and has the tables of this version."""
     ready = False
-    with contextlib.suppress(EverholdError), request.app.state.token_store.records.reading() as connection:
+    with suppress(EverholdError), request.app.state.token_store.records.reading() as connection:
         ready = connection.scalar(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")) == CURRENT_REVISION
     return JSONResponse({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
 

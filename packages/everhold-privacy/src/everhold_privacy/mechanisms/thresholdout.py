@@ -13,20 +13,9 @@ import scipy
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
+from everhold.mechanisms import Promise, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.accounting import Accounting
-from everhold.mechanisms.base import (
-    REFUSED,
-    ChecksGuesses,
-    Promise,
-    Quote,
-    Replies,
-    Source,
-    State,
-    Traits,
-    check_slack,
-    planned_surprises,
-    usable_scales,
-)
+from everhold.mechanisms.base import REFUSED, ChecksGuesses, check_slack, planned_surprises, usable_scales
 from everhold.mechanisms.records import Presentation
 from everhold_privacy.curves import PureCurve
 from everhold_privacy.guarantees import (

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     States = int | Sequence[Any]
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 
 WORDS_OF_TRAINING = {("training", "independent"): "independent of all sealed rows"}

@@ -22,17 +22,7 @@ from everhold.errors import DependenceError
 from everhold.guarantees.intervals.base import Procedure
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, OfMeans
 from everhold.mechanisms.accounting import Accounting
-from everhold.mechanisms.records import (
-    REFUSED,
-    Evaluations,
-    Presentation,
-    Promise,
-    Quote,
-    Replies,
-    Source,
-    State,
-    Traits,
-)
+from everhold.mechanisms.records import REFUSED, Presentation, Promise, Quote, Replies, Source, State, Traits
 from everhold.randomness import LARGEST_SCALE
 from everhold.values.evaluation import UNIT
 
@@ -41,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from everhold.mechanisms.records import Evaluations
     from everhold.randomness import Noise
     from everhold.values.base import BoundQuery
 
