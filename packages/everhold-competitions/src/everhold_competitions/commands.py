@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from everhold.cli import operations
-from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened, place_of
+from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened, place_of, with_option_groups
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_sentence
 from everhold_competitions.operations import Disqualify, ListTeams, MoveDeadline
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command()(submit)
-    app.command()(leaderboard)
+    app.command()(with_option_groups(submit))
+    app.command()(with_option_groups(leaderboard))
     operations.register(app, ListTeams, Disqualify, MoveDeadline)
 
 
@@ -32,24 +32,20 @@ def submit(
         Path | None, typer.Argument(metavar="FILE", help="Predictions for the sealed rows: CSV, TSV or Parquet.")
     ] = None,
     *,
-    team: Annotated[str, typer.Option(help="Who hands it in. An allotment of this name pays.")],
-    column: Annotated[str | None, typer.Option(help="Column of the predictions, where there are several.")] = None,
+    team: Annotated[str, "Who hands it in. An allotment of this name pays."],
+    column: Annotated[str | None, "Column of the predictions, where there are several."] = None,
     guess: Annotated[
         float | None,
-        typer.Option(
-            help="Where scores are told: your own guess. A team's first submission needs it, "
-            "or --training-predictions. Later the default is what the team was told last."
-        ),
+        "Where scores are told: your own guess. A team's first submission needs it, "
+        "or --training-predictions. Later the default is what the team was told last.",
     ] = None,
     training_predictions: Annotated[
-        Path | None, typer.Option(help="The same model's predictions for the training rows, if there are some.")
+        Path | None, "The same model's predictions for the training rows, if there are some."
     ] = None,
     choose: Annotated[
-        int | None, typer.Option(help="Make this earlier submission of the team final, by its number. Without a file.")
+        int | None, "Make this earlier submission of the team final, by its number. Without a file."
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only check the format. Nothing is received, and no label is looked at.")
-    ] = False,
+    dry_run: Annotated[bool, "Only check the format. Nothing is received, and no label is looked at."] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Hand in a team's predictions, and print what the host chose to tell.
@@ -110,7 +106,7 @@ def leaderboard(
     storage: StorageArgument,
     name: NameArgument = None,
     *,
-    output: Annotated[Path | None, typer.Option(help="Also write one HTML file that needs nothing else.")] = None,
+    output: Annotated[Path | None, "Also write one HTML file that needs nothing else."] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Print where the teams of a competition stand; free.

@@ -27,13 +27,11 @@ _COLUMNS = (
 class AuditedSession:
     """The planned session."""
 
-    rows: Annotated[int | None, typer.Option(help="Number of sealed rows.")] = None
-    queries: Annotated[int | None, typer.Option(help="Number of adaptive queries.")] = None
-    surprises: Annotated[int, typer.Option(help="Answers that may come from the holdout.")] = 10
-    confidence: Annotated[float, typer.Option(help="Probability that every answer is true.")] = 0.95
-    slack: Annotated[
-        float, typer.Option(help="Guesses closer than this share of the radius to the truth cost nothing.")
-    ] = 0.0
+    rows: Annotated[int | None, "Number of sealed rows."] = None
+    queries: Annotated[int | None, "Number of adaptive queries."] = None
+    surprises: Annotated[int, "Answers that may come from the holdout."] = 10
+    confidence: Annotated[float, "Probability that every answer is true."] = 0.95
+    slack: Annotated[float, "Guesses closer than this share of the radius to the truth cost nothing."] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +44,8 @@ class GameOptions:
     analysts: Annotated[
         str, typer.Option(metavar="NAME,NAME", help="Who plays. Also boosting, crowd and optimising.")
     ] = "honest,climbing,greedy,fingerprinting,probing"
-    runs: Annotated[int, typer.Option(help="Games of each analyst against each mechanism.")] = 100
-    seed: Annotated[int, typer.Option(help="Of all labels and noise. The same seed gives the same games.")] = 0
+    runs: Annotated[int, "Games of each analyst against each mechanism."] = 100
+    seed: Annotated[int, "Of all labels and noise. The same seed gives the same games."] = 0
 
 
 def register(app: typer.Typer) -> None:

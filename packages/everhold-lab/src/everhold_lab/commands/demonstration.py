@@ -7,19 +7,17 @@ from typing import Annotated
 
 import typer
 
-from everhold.cli.arguments import FormatOption
+from everhold.cli.arguments import FormatOption, with_option_groups
 from everhold.cli.output import Format, show_list
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `demo`."""
-    app.command()(demo)
+    app.command()(with_option_groups(demo))
 
 
 def demo(
-    output: Annotated[Path, typer.Option(help="Folder for the charts, the certificate and the ledger.")] = Path(
-        "demo-output"
-    ),
+    output: Annotated[Path, "Folder for the charts, the certificate and the ledger."] = Path("demo-output"),
     form: FormatOption = Format.TABLE,
 ) -> None:
     r"""Let an analyst climb a score on real flights, and see which score survives.

@@ -72,6 +72,7 @@ def list_experiments(form: FormatOption = Format.TABLE) -> None:
 
 
 @group.command()
+@with_option_groups
 def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="As 'everhold lab list' shows it, or all.")],
     *,
@@ -82,7 +83,7 @@ def run(
         int | None, typer.Option(min=1, help="Processes (by default one for each core). Never changes a result.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of everything. The same seed gives the same rows.")] = 0,
-    output: Annotated[Path, typer.Option(help="Folder for rows, pictures and the report.")] = Path("lab-output"),
+    output: Annotated[Path, "Folder for rows, pictures and the report."] = Path("lab-output"),
     form: FormatOption = Format.TABLE,
 ) -> None:
     r"""Run an experiment and write its rows, pictures and a report.
@@ -218,21 +219,21 @@ class SourceName(StrEnum):
 class ThresholdOptions:
     """Parameters of Thresholdout."""
 
-    surprises: Annotated[int, typer.Option(help="B, answers that may come from the holdout.")]
-    scale: Annotated[float, typer.Option(help="sigma, the noise of the threshold, in units of the query.")]
-    tolerance: Annotated[float, typer.Option(help="tau, in units of the query.")]
-    failure: Annotated[float, typer.Option(help="beta, the probability of failure for one query.")]
+    surprises: Annotated[int, "B, answers that may come from the holdout."]
+    scale: Annotated[float, "sigma, the noise of the threshold, in units of the query."]
+    tolerance: Annotated[float, "tau, in units of the query."]
+    failure: Annotated[float, "beta, the probability of failure for one query."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfluenceOptions:
     """Influences of rows on each other."""
 
-    influence: Annotated[float, typer.Option(help="a, the largest influence of a row on its Markov blanket.")] = 0.0
-    nearby: Annotated[int, typer.Option(help="|N|, rows between a row and its Markov quilt.")] = 0
-    quilt_influence: Annotated[float, typer.Option(help="b, the influence of a row on its quilt.")] = 0.0
+    influence: Annotated[float, "a, the largest influence of a row on its Markov blanket."] = 0.0
+    nearby: Annotated[int, "|N|, rows between a row and its Markov quilt."] = 0
+    quilt_influence: Annotated[float, "b, the influence of a row on its quilt."] = 0.0
     model: ModelOption = None
-    model_rows: Annotated[int | None, typer.Option(help="With --model: rows that the model describes.")] = None
+    model_rows: Annotated[int | None, "With --model: rows that the model describes."] = None
 
 
 @group.command()
@@ -284,10 +285,11 @@ def rows(
 
 
 @group.command()
+@with_option_groups
 def leakage(
     table: TableArgument,
     *,
-    row: Annotated[int | None, typer.Option(help="The row that is attacked, from 0 on (the worst by default).")] = None,
+    row: Annotated[int | None, "The row that is attacked, from 0 on (the worst by default)."] = None,
     known: Annotated[str, typer.Option(metavar="ROW,ROW", help="With --row: rows that the adversary knows.")] = "",
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -326,10 +328,11 @@ def leakage(
 
 
 @group.command()
+@with_option_groups
 def influence(
     table: TableArgument,
     *,
-    row: Annotated[int, typer.Option(help="The row i, from 0 on.")],
+    row: Annotated[int, "The row i, from 0 on."],
     targets: Annotated[str, typer.Option(metavar="ROW,ROW", help="The rows that are influenced, such as a quilt.")],
     given: Annotated[str, typer.Option(metavar="ROW,ROW", help="Rows that are known.")] = "",
     form: FormatOption = Format.TABLE,
@@ -363,11 +366,11 @@ def influence(
 class SessionOptions:
     """The session that bounds are about, and levels."""
 
-    failure: Annotated[float, typer.Option(help="beta (0 for max-information itself, with a file only).")] = 0.05
-    sealed: Annotated[int | None, typer.Option("--rows", help="For bounds: number of rows.")] = None
-    epsilon: Annotated[float | None, typer.Option(help="For bounds: privacy loss of the session, in nats.")] = None
-    delta: Annotated[float, typer.Option(help="For bounds: delta of approximate privacy.")] = 0.0
-    level: Annotated[float, typer.Option(help="Level of a test that is chosen after the session.")] = 0.05
+    failure: Annotated[float, "beta (0 for max-information itself, with a file only)."] = 0.05
+    rows: Annotated[int | None, "For bounds: number of rows."] = None
+    epsilon: Annotated[float | None, "For bounds: privacy loss of the session, in nats."] = None
+    delta: Annotated[float, "For bounds: delta of approximate privacy."] = 0.0
+    level: Annotated[float, "Level of a test that is chosen after the session."] = 0.05
 
 
 @group.command()
@@ -408,7 +411,7 @@ def information(
     from everhold_lab.published import post_selection
     from everhold_lab.published.post_selection import rogers_2016
 
-    sealed, epsilon, delta, failure = session.sealed, session.epsilon, session.delta, session.failure
+    sealed, epsilon, delta, failure = session.rows, session.epsilon, session.delta, session.failure
     with arguments_checked():
         if table is not None and sealed is None and epsilon is None:
             exact = post_selection.exact_max_information(_tables(table, "joint")["joint"], failure=failure)

@@ -105,9 +105,7 @@ class Search(StrEnum):
 class PictureOptions:
     """The picture of a quilt."""
 
-    row: Annotated[
-        int | None, typer.Option(help="The row in the picture (by default the one that needs most noise).")
-    ] = None
+    row: Annotated[int | None, "The row in the picture (by default the one that needs most noise)."] = None
     chart: ChartOption = None
 
     def draw(self, mechanism: MarkovQuiltMechanism) -> None:
@@ -129,10 +127,10 @@ def register(app: typer.Typer) -> None:
 def quilts(
     model: ModelArgument,
     *,
-    rows: Annotated[int, typer.Option(help="Number of rows, at most 1,000,000. For a network, its number of nodes.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy loss of the release.")],
+    rows: Annotated[int, "Number of rows, at most 1,000,000. For a network, its number of nodes."],
+    epsilon: Annotated[float, "Privacy loss of the release."],
     search: Annotated[
-        Search, typer.Option(help="Every quilt within 2,048 rows, or those that the spectral gap allows (chains).")
+        Search, "Every quilt within 2,048 rows, or those that the spectral gap allows (chains)."
     ] = Search.EXACT,
     picture: PictureOptions,
     form: FormatOption = Format.TABLE,

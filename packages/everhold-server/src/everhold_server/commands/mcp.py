@@ -18,18 +18,16 @@ if TYPE_CHECKING:
     from everhold.queries.predictions.arrays import PredictionTable
     from everhold.values.base import Schema
 
-_HTTP = "Over HTTP"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpOptions:
     """Serving over HTTP."""
 
-    panel: ClassVar[str] = _HTTP
+    panel: ClassVar[str] = "Over HTTP"
 
-    http: Annotated[bool, typer.Option("--http", help="Serve many clients at once, at http://HOST:PORT/mcp.")] = False
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1"
-    port: Annotated[int, typer.Option(help="Port to listen at.")] = 8000
+    http: Annotated[bool, "Serve many clients at once, at http://HOST:PORT/mcp."] = False
+    host: Annotated[str, "Address to listen at."] = "127.0.0.1"
+    port: Annotated[int, "Port to listen at."] = 8000
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -53,7 +51,7 @@ def mcp(
     analyst: AnalystOption = None,
     predictions_folder: Annotated[
         Path | None,
-        typer.Option(help="Agents may have files of predictions read from this folder, and from no other."),
+        "Agents may have files of predictions read from this folder, and from no other.",
     ] = None,
     over_http: HttpOptions,
 ) -> None:

@@ -16,47 +16,35 @@ from everhold.cli.output import note
 if TYPE_CHECKING:
     from types import ModuleType
 
-_REACH = "Who reaches it"
-_LIMITS = "Limits"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachOptions:
     """Addresses to listen at, and hosts and proxies that are allowed."""
 
-    host: Annotated[str, typer.Option(help="Address to listen at.", rich_help_panel=_REACH)] = "127.0.0.1"
-    port: Annotated[int, typer.Option(help="Port to listen at.", rich_help_panel=_REACH)] = 8000
+    panel: ClassVar[str] = "Who reaches it"
+
+    host: Annotated[str, "Address to listen at."] = "127.0.0.1"
+    port: Annotated[int, "Port to listen at."] = 8000
     address: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
             help="What it is called from outside, such as https://holdout.example (by default http://HOST:PORT).",
-            rich_help_panel=_REACH,
         ),
     ] = None
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME:PORT", help="Another name that it is called by.", rich_help_panel=_REACH),
+        list[str] | None, typer.Option(metavar="NAME:PORT", help="Another name that it is called by.")
     ] = None
     trust_proxy: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ADDRESS", help="A proxy that says where a request came from.", rich_help_panel=_REACH),
+        list[str] | None, typer.Option(metavar="ADDRESS", help="A proxy that says where a request came from.")
     ] = None
-    plain_http: Annotated[
-        bool,
-        typer.Option(
-            "--plain-http", help="Let tokens and answers travel in the open, to other machines.", rich_help_panel=_REACH
-        ),
-    ] = False
-    open_metrics: Annotated[
-        bool,
-        typer.Option("--open-metrics", help="Tell /metrics to this machine without a token.", rich_help_panel=_REACH),
-    ] = False
+    plain_http: Annotated[bool, "Let tokens and answers travel in the open, to other machines."] = False
+    open_metrics: Annotated[bool, "Tell /metrics to this machine without a token."] = False
     sign_in: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", exists=True, dir_okay=False, rich_help_panel=_REACH,
-            help="TOML: how people sign in with an account, and what each group may do.",
+            metavar="FILE", exists=True, dir_okay=False,
+            help="TOML: how people sign in with an account, and what each group may do."
         ),
     ] = None  # fmt: skip
 
@@ -70,7 +58,7 @@ class ReachOptions:
 class LimitOptions:
     """Limits of requests."""
 
-    panel: ClassVar[str] = _LIMITS
+    panel: ClassVar[str] = "Limits"
 
     most_megabytes: Annotated[int, typer.Option(min=1, help="Of an upload.")] = 1_024
     requests_a_minute: Annotated[int, typer.Option(min=0, help="Of one token (0 for as many as it likes).")] = 6_000
@@ -86,9 +74,7 @@ def serve(
     storage: Annotated[
         str | None, typer.Option(metavar="STORAGE", help=f"A path or URL ({STORAGE_VARIABLE} by default).")
     ] = None,
-    root: Annotated[
-        bool, typer.Option("--root", help="Print a link that logs a steward in: once, within 15 minutes.")
-    ] = False,
+    root: Annotated[bool, "Print a link that logs a steward in: once, within 15 minutes."] = False,
     reach: ReachOptions,
     limits: LimitOptions,
 ) -> None:

@@ -56,23 +56,17 @@ def register(app: typer.Typer) -> None:
 class RightOptions:
     """Role, holdouts and lifetime of the token."""
 
-    role: Annotated[RoleOption, typer.Option(help="What it may do.")] = RoleOption.ANALYST
-    holdout: Annotated[
-        list[str] | None, typer.Option(help="A holdout that it is limited to. May be repeated. All by default.")
-    ] = None
-    days: Annotated[float | None, typer.Option(help="How long it lasts (for ever by default).")] = None
+    role: Annotated[RoleOption, "What it may do."] = RoleOption.ANALYST
+    holdout: Annotated[list[str] | None, "A holdout that it is limited to. May be repeated. All by default."] = None
+    days: Annotated[float | None, "How long it lasts (for ever by default)."] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllotmentOptions:
     """Allotment of the token's analyst in each named holdout."""
 
-    queries: Annotated[
-        int | None, typer.Option(help="Allot so many new queries of each holdout that is named, too.")
-    ] = None
-    charges: Annotated[
-        int | None, typer.Option(help="Most that they may be charged (by default what they can cost).")
-    ] = None
+    queries: Annotated[int | None, "Allot so many new queries of each holdout that is named, too."] = None
+    charges: Annotated[int | None, "Most that they may be charged (by default what they can cost)."] = None
 
     def part(self) -> dict[str, Any] | None:
         """Return the allotment as plain data, or None if no option names one.
@@ -128,6 +122,7 @@ def create(
 
 
 @group.command(name="register")
+@with_option_groups
 def register_teams(
     storage: StorageArgument,
     names: Annotated[
@@ -135,8 +130,8 @@ def register_teams(
     ],
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="New CSV for the names and their secrets.")],
     *,
-    holdout: Annotated[str, typer.Option(help="The competition.")],
-    days: Annotated[float | None, typer.Option(help="How long the tokens last (for ever by default).")] = None,
+    holdout: Annotated[str, "The competition."],
+    days: Annotated[float | None, "How long the tokens last (for ever by default)."] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Make a token for each team of a competition, all of them or none.
