@@ -262,8 +262,9 @@ def test_lines_of_a_summary_are_means(small3):
     assert line["repetitions"] == len(same) == 2
     assert line["fresh"] == pytest.approx(np.mean([row["fresh"] for row in same]))
     assert line["sd_reported"] == pytest.approx(np.std([row["reported"] for row in same]))
-    assert list(line)[:9] == [
-        "analyst", "signal", "k", "training", "reported", "fresh", "sd_training", "sd_reported", "sd_fresh",
+    assert list(line)[:10] == [
+        "analyst", "signal", "k", "rows_move", "training", "reported", "fresh", "sd_training", "sd_reported",
+        "sd_fresh",
     ]  # fmt: skip
     assert len(summary) * 2 == len(rows)
 

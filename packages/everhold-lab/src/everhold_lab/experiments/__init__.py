@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from scipy.stats import binom
 
 from everhold.charts import INK, styled
@@ -57,6 +58,7 @@ class Experiment(ABC):
         source: The paper and figure that it follows, or the part of everhold that it measures.
         about: Paragraph on what the experiment does and what it shows.
         repetitions: Default number of repetitions of each setting.
+        keys: Values by which rows are grouped for the summary.
     """
 
     name: ClassVar[str]
@@ -64,6 +66,7 @@ class Experiment(ABC):
     source: ClassVar[str]
     about: ClassVar[str]
     repetitions: ClassVar[int] = 100
+    keys: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def settings(self) -> Sequence[Setting]:
@@ -73,9 +76,14 @@ class Experiment(ABC):
     def play(self, setting: Setting, seed: int) -> list[Row]:
         """Run one repetition of one setting, and return its rows. The same seed gives the same rows in any process."""
 
-    @abstractmethod
     def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the summary table of all repetitions as a list of lines."""
+        """Return the summary table of all repetitions, by default `line` of all rows with the same `keys`."""
+        groups = grouped(rows, *self.keys).items()
+        return [dict(zip(self.keys, values, strict=True)) | self.line(same) for values, same in groups]
+
+    def line(self, rows: Sequence[Row]) -> Row:
+        """Return a line of the summary, without its keys."""
+        raise NotImplementedError
 
     @abstractmethod
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
@@ -84,6 +92,20 @@ class Experiment(ABC):
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
         """Return charts for the report, which need the extra ``[plots]``."""
         return []
+
+
+def grouped(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Return rows by their values of these keys, in the order in which the values first occur."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return groups
+
+
+def mean_of(rows: Iterable[Row], name: str) -> float | None:
+    """Return the mean of a number over the rows that have it, or None if no row has it."""
+    values = [row[name] for row in rows if row[name] is not None]
+    return float(np.mean(values)) if values else None
 
 
 _COLOURS = ("#56b4e9", "#0072b2", "#009e73", "#e69f00", "#d55e00", "#cc79a7")  # of Okabe and Ito
@@ -144,6 +166,13 @@ _SERIES = {
     "reported": ("as the holdout reports", "#d55e00", [1, 0]),
     "fresh": ("on fresh rows", INK, [7, 4]),
 }
+
+
+def accuracies(rows: Sequence[Row]) -> Row:
+    """Return means and standard deviations of the accuracies that `accuracy_bands` draws, without refused answers."""
+    known = {name: [row[name] for row in rows if row[name] is not None] for name in _SERIES}
+    means = {name: float(np.mean(some)) if some else None for name, some in known.items()}
+    return means | {f"sd_{name}": float(np.std(some)) if some else None for name, some in known.items()}
 
 
 def accuracy_bands(

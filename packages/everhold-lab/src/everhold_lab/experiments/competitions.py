@@ -16,7 +16,7 @@ from everhold.mechanisms import GuessAndCheck, Mechanism
 from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold_competitions.ladder import Ladder
-from everhold_lab.experiments import Experiment, Row, Setting, promises_kept
+from everhold_lab.experiments import Experiment, Row, Setting, mean_of, promises_kept
 from everhold_lab.published.classical import ParameterFreeLadder
 from everhold_privacy.mechanisms.thresholdout import Thresholdout
 
@@ -63,6 +63,7 @@ class Competitions(Experiment):
         "and the team with the best of all scores is said to lead."
     )
     repetitions: ClassVar[int] = 10
+    keys: ClassVar[tuple[str, ...]] = ("told",)
 
     rows: int = 10_000
     teams: int = 50
@@ -97,22 +98,17 @@ class Competitions(Experiment):
             ) as holdout:
                 return [game.held(holdout)]
 
-    def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """Return one line for each kind of feedback."""
-        lines = []
-        for setting in self.settings():
-            games = [row for row in rows if setting.items() <= row.items()]
-            if games:
-                widths = [game["half_width"] for game in games if game["half_width"] is not None]
-                lines.append({
-                    **setting, "games": len(games), "least_correlation": min(game["correlation"] for game in games),
-                    "least_correlation_of_places": min(game["correlation_of_places"] for game in games),
-                    "widest": max(widths, default=None), "surprises": sum(game["charged"] for game in games),
-                    "false_leaders": sum(game["false_leader"] for game in games) / len(games),
-                    "games_with_a_false_claim": sum(game["false"] > 0 for game in games),
-                    "pairs_told_apart": float(np.mean([game["told_apart"] for game in games])),
-                })  # fmt: skip
-        return lines
+    def line(self, rows: Sequence[Row]) -> Row:
+        """Return how the games with one kind of feedback went."""
+        widths = [game["half_width"] for game in rows if game["half_width"] is not None]
+        return {
+            "games": len(rows), "least_correlation": min(game["correlation"] for game in rows),
+            "least_correlation_of_places": min(game["correlation_of_places"] for game in rows),
+            "widest": max(widths, default=None), "surprises": sum(game["charged"] for game in rows),
+            "false_leaders": mean_of(rows, "false_leader"),
+            "games_with_a_false_claim": sum(game["false"] > 0 for game in rows),
+            "pairs_told_apart": mean_of(rows, "told_apart"),
+        }  # fmt: skip
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
         """Find that places are true and sharp, and that without protection a false leader is common."""

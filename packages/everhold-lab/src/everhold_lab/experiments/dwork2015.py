@@ -13,7 +13,7 @@ import numpy as np
 
 from everhold.mechanisms import GuessAndCheck, Mechanism
 from everhold.randomness import SeededNoise
-from everhold_lab.experiments import Experiment, Picture, Row, Setting, accuracy_bands
+from everhold_lab.experiments import Experiment, Picture, Row, Setting, accuracies, accuracy_bands, mean_of
 from everhold_lab.experiments.attributes import (
     AttributeHoldout,
     AttributeLaw,
@@ -195,6 +195,7 @@ class Dwork2015(Experiment):
     confidence: float = 0.95
 
     name: ClassVar[str] = "dwork2015"
+    keys: ClassVar[tuple[str, ...]] = ("analyst", "signal", "k")
     title: ClassVar[str] = "The reusable holdout"
     source: ClassVar[str] = (
         "Dwork, Feldman, Hardt, Pitassi, Reingold, Roth 2015, The reusable holdout (Science 349), both figures"
@@ -299,27 +300,12 @@ class Dwork2015(Experiment):
         told_of = access.accuracies(right[0][voted], right[1][voted], rows=self.rows)
         return _Choice(analyst, access, order, right[0], told_of, voted)
 
-    def summary(self, rows: Sequence[Row]) -> list[Row]:
+    def line(self, rows: Sequence[Row]) -> Row:
         """Return means and standard deviations over the repetitions, without refused answers."""
-        groups: dict[tuple[str, bool, int], list[Row]] = {}
-        for row in rows:
-            groups.setdefault((row["analyst"], row["signal"], row["k"]), []).append(row)
-        lines = []
-        for (analyst, signal, count), group in groups.items():
-            numbers = {series: [row[series] for row in group if row[series] is not None] for series in SERIES}
-            lines.append(
-                {
-                    "analyst": analyst,
-                    "signal": signal,
-                    "k": count,
-                    **{name: float(np.mean(some)) if some else None for name, some in numbers.items()},
-                    **{f"sd_{name}": float(np.std(some)) if some else None for name, some in numbers.items()},
-                    "population": float(np.mean([row["population"] for row in group])),
-                    "radius": group[0]["radius"],
-                    "refused": sum(row["refused"] for row in group),
-                }
-            )
-        return lines
+        return {
+            **accuracies(rows), "population": mean_of(rows, "population"), "radius": rows[0]["radius"],
+            "refused": sum(row["refused"] for row in rows),
+        }  # fmt: skip
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
         """Return the findings of the paper's figures and the promises, for the settings that were played."""

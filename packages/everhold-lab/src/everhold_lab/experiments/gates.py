@@ -13,7 +13,7 @@ from everhold.guarantees.intervals.means import SignTest
 from everhold.mechanisms import GuessAndCheck, Source, State
 from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
-from everhold_lab.experiments import Experiment, Row, Setting, promises_kept
+from everhold_lab.experiments import Experiment, Row, Setting, mean_of, promises_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,6 +54,7 @@ class GatesExperiment(Experiment):
         "better for new labels. Without the protection each challenger is judged as if it were the only one."
     )
     repetitions: ClassVar[int] = 200
+    keys: ClassVar[tuple[str, ...]] = ("agent", "judge")
 
     rows: int = 20_000
     challengers: int = 10_000
@@ -109,18 +110,12 @@ class GatesExperiment(Experiment):
 
         return judge
 
-    def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """Return for each setting the number of games with a wrong promotion and of real steps that were promoted."""
-        lines = []
-        for setting in self.settings():
-            games = [row for row in rows if setting.items() <= row.items()]
-            if games:
-                lines.append({
-                    **setting, "games": len(games), "games_with_a_wrong_promotion": sum(g["wrong"] > 0 for g in games),
-                    "wrong_promotions": sum(g["wrong"] for g in games) / len(games),
-                    "real_steps_promoted": sum(g["real_steps"] for g in games) / len(games),
-                })  # fmt: skip
-        return lines
+    def line(self, rows: Sequence[Row]) -> Row:
+        """Return the number of games with a wrong promotion, and of real steps that were promoted."""
+        return {
+            "games": len(rows), "games_with_a_wrong_promotion": sum(game["wrong"] > 0 for game in rows),
+            "wrong_promotions": mean_of(rows, "wrong"), "real_steps_promoted": mean_of(rows, "real_steps"),
+        }  # fmt: skip
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
         """Find that promotions are real, that nearly all real steps are seen, and that luck wins without protection."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from everhold.charts import styled
 from everhold_lab.analysts import Analyst, BoostingAnalyst, CrowdAnalyst, HillClimbingAnalyst, best_claim
-from everhold_lab.experiments import Experiment, Picture, Row, Setting
+from everhold_lab.experiments import Experiment, Picture, Row, Setting, mean_of
 from everhold_lab.experiments.competitions import (
     BARE,
     HALF_STEP,
@@ -69,6 +69,7 @@ class LadderAttack(Experiment):
         "sealed score. The vote is then fitted to the training rows, and the report is off by at most the promised "
         "radius."
     )
+    keys: ClassVar[tuple[str, ...]] = ("attack", "board", "submissions")
 
     def settings(self) -> list[Setting]:
         """Return every attack against every board."""
@@ -95,27 +96,16 @@ class LadderAttack(Experiment):
             "kept": shown.kept,
         }
 
-    def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """Return one line for each attack, board and number of submissions."""
-        return [self._line(attack, board, k, games) for (attack, board, k), games in _grouped(rows)]
-
-    def _line(self, attack: str, board: str, submissions: int, games: Sequence[Row]) -> Row:
-        reported = [game["reported"] for game in games if game["reported"] is not None]
+    def line(self, rows: Sequence[Row]) -> Row:
+        """Return the scores that the games of one kind reported, and how many of them broke a promise."""
+        reported = [game["reported"] for game in rows if game["reported"] is not None]
         low, high = np.quantile(reported, _BAND).tolist() if reported else (None, None)
-        promised = games[0]["radius"] is not None
+        radius = rows[0]["radius"]
         return {
-            "attack": attack,
-            "board": board,
-            "submissions": submissions,
-            "games": len(games),
-            "reported": float(np.mean(reported)) if reported else None,
-            "reported_low": low,
-            "reported_high": high,
-            "highest": max(reported, default=None),
-            "fresh": TRUTH,
-            "radius": games[0]["radius"],
-            "broken": sum(not game["kept"] for game in games) if promised else None,
-        }
+            "games": len(rows), "reported": mean_of(rows, "reported"), "reported_low": low, "reported_high": high,
+            "highest": max(reported, default=None), "fresh": TRUTH, "radius": radius,
+            "broken": None if radius is None else sum(not game["kept"] for game in rows),
+        }  # fmt: skip
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> dict[str, bool]:
         """Find that the bare leaderboard is climbed, that the Ladder is not, and that promises are kept."""
@@ -180,13 +170,6 @@ def _attacker(attack: str, submissions: int) -> tuple[Analyst, int]:
     members = max(1, min(_MOST_MEMBERS, submissions // (2 * _ROUNDS)))
     a_turn = -(-submissions // (_ROUNDS * members))
     return CrowdAnalyst(members, a_turn), submissions + members * -(-submissions // (a_turn * members))
-
-
-def _grouped(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str, int], list[Row]]]:
-    groups: dict[tuple[str, str, int], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["attack"], row["board"], row["submissions"]), []).append(row)
-    yield from groups.items()
 
 
 def _chart(lines: Sequence[Row]) -> alt.Chart | alt.LayerChart:

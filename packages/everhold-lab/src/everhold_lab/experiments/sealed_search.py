@@ -12,7 +12,7 @@ import numpy as np
 import everhold as eh
 from everhold.charts.intervals import search_chart
 from everhold_lab.demo.flights import KNOWN_BEFORE, load_flights
-from everhold_lab.experiments import Experiment, Picture, Row, Setting
+from everhold_lab.experiments import Experiment, Picture, Row, Setting, mean_of
 from everhold_lab.experiments.sharpness import SealedHoldout
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class TuningLoop(Experiment):
         "fresh flights. The comparison allows three standard errors of that accuracy."
     )
     repetitions: ClassVar[int] = 1
+    keys: ClassVar[tuple[str, ...]] = ("known",)
 
     models: int = 200
     sealed: int = 20_000
@@ -88,23 +89,15 @@ class TuningLoop(Experiment):
                     best = answer.value, described
         return rows
 
-    def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """Return one line for each set of features."""
-        lines = []
-        for setting in self.settings():
-            mine = [row for row in rows if row["known"] == setting["known"]]
-            if mine:
-                widths = [row["half_width"] for row in mine if row["half_width"] is not None]
-                lines.append(
-                    {
-                        **setting, "models": len(mine), "answered": len(widths),
-                        "surprises": sum(row["charged"] for row in mine), "missed": sum(row["missed"] for row in mine),
-                        "narrowest": min(widths, default=None), "widest": max(widths, default=None),
-                        "mean_half_width": float(np.mean(widths)) if widths else None,
-                        "guess_off_by": float(np.mean([row["truth"] - row["estimate"] for row in mine])),
-                    }
-                )  # fmt: skip
-        return lines
+    def line(self, rows: Sequence[Row]) -> Row:
+        """Return the widths and misses of the models with one set of features."""
+        widths = [row["half_width"] for row in rows if row["half_width"] is not None]
+        return {
+            "models": len(rows), "answered": len(widths), "surprises": sum(row["charged"] for row in rows),
+            "missed": sum(row["missed"] for row in rows), "narrowest": min(widths, default=None),
+            "widest": max(widths, default=None), "mean_half_width": mean_of(rows, "half_width"),
+            "guess_off_by": float(np.mean([row["truth"] - row["estimate"] for row in rows])),
+        }  # fmt: skip
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
         """Find that all models are answered, few at a cost, and that every interval is narrow and holds."""
@@ -201,6 +194,7 @@ class SealedSearch(Experiment):
         "selected by cross-validation, by the answer's value and by the lower end of the interval."
     )
     repetitions: ClassVar[int] = 1
+    keys: ClassVar[tuple[str, ...]] = ("known",)
 
     models: int = 200
     trees: int = 15
@@ -248,12 +242,23 @@ class SealedSearch(Experiment):
             {**_search_row(sealed.cv_results_, place, truth, self.fresh), **whole} for place, truth in enumerate(truths)
         ]
 
-    def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """Return one line for each set of features."""
-        return [
-            {**setting, **_line([row for row in rows if row["known"] == setting["known"]])}
-            for setting in self.settings() if any(row["known"] == setting["known"] for row in rows)
-        ]  # fmt: skip
+    def line(self, rows: Sequence[Row]) -> Row:
+        """Return cost, widths and the selected models of the searches with one set of features."""
+        fitting, asking = (sum(row[name] for row in rows) for name in ("fit_seconds", "answer_seconds"))
+
+        def selected(name: str) -> float:
+            return float(max(rows, key=lambda row: row[name])["truth"])
+
+        return {
+            "models": len(rows), "answered": sum(row["answered"] for row in rows),
+            "surprises": sum(row["charged"] for row in rows), "missed": sum(row["missed"] for row in rows),
+            "mean_half_width": float(np.mean([(row["high"] - row["low"]) / 2.0 for row in rows])),
+            "overhead": asking / fitting, "seconds": rows[0]["sealed_seconds"],
+            "plain_seconds": rows[0]["plain_seconds"],
+            "truth_of_proven": selected("low"), "truth_of_value": selected("value"),
+            "truth_of_cross_validation": selected("cross_validation"), "truth_of_plain": rows[0]["plain_truth"],
+            "best_truth": selected("truth"),
+        }  # fmt: skip
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
         """Find that all are answered at little cost, that intervals hold, and that the selected one is no worse."""
@@ -331,22 +336,4 @@ def _search_row(results: Mapping[str, Any], place: int, truth: float, fresh: int
         "missed": answered and not line["answer_low"] - allowed <= truth <= line["answer_high"] + allowed,
         "fit_seconds": folds * float(line["mean_fit_time"]) + float(line["refit_time"]),
         "answer_seconds": float(line["answer_time"]),
-    }  # fmt: skip
-
-
-def _line(mine: Sequence[Row]) -> Row:
-    fitting, asking = (sum(row[name] for row in mine) for name in ("fit_seconds", "answer_seconds"))
-
-    def selected(name: str) -> float:
-        return float(max(mine, key=lambda row: row[name])["truth"])
-
-    return {
-        "models": len(mine), "answered": sum(row["answered"] for row in mine),
-        "surprises": sum(row["charged"] for row in mine), "missed": sum(row["missed"] for row in mine),
-        "mean_half_width": float(np.mean([(row["high"] - row["low"]) / 2.0 for row in mine])),
-        "overhead": asking / fitting, "seconds": mine[0]["sealed_seconds"],
-        "plain_seconds": mine[0]["plain_seconds"],
-        "truth_of_proven": selected("low"), "truth_of_value": selected("value"),
-        "truth_of_cross_validation": selected("cross_validation"), "truth_of_plain": mine[0]["plain_truth"],
-        "best_truth": selected("truth"),
     }  # fmt: skip

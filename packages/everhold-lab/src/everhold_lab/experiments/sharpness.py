@@ -17,7 +17,7 @@ from everhold.dependence import Groups
 from everhold.errors import DependenceWarning, VacuousGuaranteeWarning
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold_lab.demo.flights import ASSUMPTIONS, EACH_FLIGHT, LATE_MINUTES, all_flights
-from everhold_lab.experiments import Experiment, Row, Setting
+from everhold_lab.experiments import Experiment, Row, Setting, mean_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,6 +83,7 @@ class Sharpness(Experiment):
         "population from which the rows were drawn."
     )
     repetitions: ClassVar[int] = 3
+    keys: ClassVar[tuple[str, ...]] = ("measured",)
 
     rows: int = 20_000
     queries: int = _PLANNED
@@ -108,23 +109,17 @@ class Sharpness(Experiment):
         }
         return plays[kind](rng)
 
-    def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """Return one line for each measurement, with means over the repetitions and how many intervals hold."""
-        lines = []
-        for name, (told, unsealed) in _WANTED.items():
-            mine = [row for row in rows if row["measured"] == name]
-            if mine:
-                lines.append(
-                    {
-                        "measured": name, "before": _BEFORE.get(name), "told": _mean(mine, "told"), "at_most": told,
-                        "unsealed": _mean(mine, "unsealed"), "unsealed_at_most": unsealed,
-                        "fixed_in_advance": _mean(mine, "fixed_in_advance"),
-                        "surprises": sum(row["charged"] for row in mine),
-                        "intervals": sum(row["intervals"] for row in mine),
-                        "missed": sum(row["missed"] for row in mine),
-                    }
-                )  # fmt: skip
-        return lines
+    def line(self, rows: Sequence[Row]) -> Row:
+        """Return means over the repetitions of one measurement, and how many intervals hold."""
+        name = rows[0]["measured"]
+        told, unsealed = _WANTED[name]
+        return {
+            "before": _BEFORE.get(name), "told": mean_of(rows, "told"), "at_most": told,
+            "unsealed": mean_of(rows, "unsealed"), "unsealed_at_most": unsealed,
+            "fixed_in_advance": mean_of(rows, "fixed_in_advance"),
+            **{what: sum(row[of] for row in rows)
+               for what, of in (("surprises", "charged"), ("intervals", "intervals"), ("missed", "missed"))},
+        }  # fmt: skip
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
         """Return whether every half-width is within its limit, and whether every interval contains its true value."""
@@ -311,8 +306,3 @@ def _high(answer: Answer) -> float:
 
 def _unsealed(answer: Answer) -> float:
     return (_high(answer) - _low(answer)) / 2.0
-
-
-def _mean(rows: Sequence[Row], name: str) -> float | None:
-    values = [row[name] for row in rows if row[name] is not None]
-    return float(np.mean(values)) if values else None

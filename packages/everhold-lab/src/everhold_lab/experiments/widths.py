@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from everhold_lab.analysts import HillClimbingAnalyst
 from everhold_lab.audit.audit import audit_plan
 from everhold_lab.audit.boards import CopiedInGroups, CopiedInOrder, Population
 from everhold_lab.audit.coverage import edge_of_checks, play_once
-from everhold_lab.experiments import Experiment, Picture, Row, Setting, promises_kept
+from everhold_lab.experiments import Experiment, Picture, Row, Setting, grouped, promises_kept
 from everhold_lab.published.splitting import hoeffding_radius
 
 if TYPE_CHECKING:
@@ -206,18 +207,17 @@ class DependenceExperiment(Experiment):
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
         """Return one line for each mechanism, declaration and strength, and promises for a Gaussian AR(1)."""
-        games: dict[tuple[Any, ...], list[Row]] = {}
-        for row in rows:
-            games.setdefault((row["family"], row["strength"], row["mechanism"], row["declared"]), []).append(row)
+        games = grouped(rows, "family", "strength", "mechanism", "declared")
         lines = []
         for setting in self.settings():
             right = _population(setting, self.points).dependence()
             for name in _MECHANISMS:
                 for declared, model in ((_RIGHT, right), (_WRONG, None)):
                     played = games.get((*setting.values(), name, declared), [])
-                    lines.append(self._line(setting, name, declared, model) | _seen_under(played))
+                    errors = [row["worst_error"] for row in played]
+                    lines.append(self._line(setting, name, declared, model) | _seen(played, errors, (0.1, 0.9)))
         return lines + [
-            self._line({"family": "ar1", "strength": one}, name, _RIGHT, GaussianAR1(one, gap=np.inf)) | _seen_under([])
+            self._line({"family": "ar1", "strength": one}, name, _RIGHT, GaussianAR1(one, gap=np.inf)) | _seen([], [])
             for one in self.correlations
             for name in _MECHANISMS
         ]
@@ -242,12 +242,11 @@ class DependenceExperiment(Experiment):
                 f"declared independent, {sum(wrong):,} of {len(wrong):,} games broke a promise in {_FAMILIES[family]} "
                 f"({_STRENGTHS[family]}: {strength:g}), where {may:,} may"
             ] = sum(wrong) > may
-        lines: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        for line in summary:
-            if line["declared"] == _RIGHT:
-                lines.setdefault((line["family"], line["mechanism"]), []).append((line["strength"], line["radius"]))
+        lines = grouped((line for line in summary if line["declared"] == _RIGHT), "family", "mechanism").values()
         findings["the stronger the dependence, the larger the radius of the right model"] = all(
-            bool(np.all(np.diff([radius for _, radius in sorted(points)]) >= 0.0)) for points in lines.values()
+            after["radius"] >= before["radius"]
+            for same in lines
+            for before, after in pairwise(sorted(same, key=lambda line: line["strength"]))
         )
         return findings
 
@@ -317,18 +316,13 @@ def _tuned(
     return tuned_mechanism(name, request)
 
 
-def _seen_under(games: Sequence[Row]) -> Row:
-    if not games:
-        return {"worst_error": None, "worst_error_low": None, "worst_error_high": None, "games": 0, "violations": 0}
-    errors = [row["worst_error"] for row in games]
-    low, high = np.quantile(errors, [0.1, 0.9])
+def _seen(games: Sequence[Row], errors: Sequence[float], quantiles: tuple[float, float] = (0.0, 1.0)) -> Row:
+    """Return mean and two quantiles of the errors, the number of games, and how many of them broke a promise."""
+    low, high = np.quantile(errors, quantiles).tolist() if errors else (None, None)
     return {
-        "worst_error": float(np.mean(errors)),
-        "worst_error_low": float(low),
-        "worst_error_high": float(high),
-        "games": len(games),
-        "violations": sum(row["violated"] for row in games),
-    }
+        "worst_error": float(np.mean(errors)) if errors else None, "worst_error_low": low, "worst_error_high": high,
+        "games": len(games), "violations": sum(bool(row["violated"]) for row in games),
+    }  # fmt: skip
 
 
 _ATTACKS = ("climbing", "greedy")
@@ -427,42 +421,23 @@ class WidthsExperiment(Experiment):
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
         """Return one line for each bound at each setting, with the largest error of an attack."""
-        games: dict[tuple[Any, ...], dict[int, list[Row]]] = {}
-        for row in rows:
-            place = tuple(row[name] for name in (*_PLACE, "width"))
-            games.setdefault(place, {}).setdefault(row["repetition"], []).append(row)
+        games = grouped(rows, *_PLACE, "width")
         lines = []
         for setting in self.settings():
             planned = _planned(setting["sealed"], setting["queries"], setting["surprises"], self.confidence)
             own = [
-                {
-                    "width": line["mechanism"],
-                    "statement": line["statement"],
-                    "published": False,
-                    "radius": line["radius"],
-                }
+                (line["mechanism"], line["statement"], False, line["radius"])
                 for line in planned["lines"]
                 if MECHANISMS[line["mechanism"]].traits.adaptive
             ]
-            others = [
-                {
-                    "width": line["statement"],
-                    "statement": line["statement"],
-                    "published": True,
-                    "radius": line["radius"],
-                }
-                for line in planned["published"]
-            ]
-            fixed = hoeffding_radius(setting["sealed"], confidence=self.confidence)
-            bare = {"width": _BARE, "statement": "none", "published": False, "radius": None}
-            for width in [
-                *own,
-                *others,
-                {"width": _FIXED, "statement": "P9", "published": True, "radius": fixed},
-                bare,
-            ]:
-                played = games.get((*setting.values(), width["width"]), {})
-                lines.append({**setting, **width, **_seen(played)})
+            others = [(line["statement"], line["statement"], True, line["radius"]) for line in planned["published"]]
+            fixed = (_FIXED, "P9", True, hoeffding_radius(setting["sealed"], confidence=self.confidence))
+            for width in (*own, *others, fixed, (_BARE, "none", False, None)):
+                played = games.get((*setting.values(), width[0]), [])
+                # of a repetition, the error of the strongest attack
+                worst = [max(row["worst_error"] for row in same) for same in grouped(played, "repetition").values()]
+                names = ("width", "statement", "published", "radius")
+                lines.append({**setting, **dict(zip(names, width, strict=True)), **_seen(played, worst)})
         return lines
 
     def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
@@ -472,7 +447,7 @@ class WidthsExperiment(Experiment):
             for row in rows
             if row["violated"] is not None
         ]
-        compared = [ratio for ratio in map(_gain, _places(summary)) if ratio is not None]
+        compared = [ratio for ratio in map(_gain, grouped(summary, *_PLACE).values()) if ratio is not None]
         findings = promises_kept(played, confidence=self.confidence)
         if compared:
             findings[
@@ -529,28 +504,6 @@ def _planned(rows: int, queries: int, surprises: int, confidence: float) -> dict
 
 def _game(width: str, analyst: str, error: float, violated: bool | None) -> Row:
     return {"width": width, "analyst": analyst, "worst_error": error, "violated": violated}
-
-
-def _seen(games: Mapping[int, Sequence[Row]]) -> Row:
-    """Return the worst error of the strongest attack: mean over repetitions, smallest and largest."""
-    if not games:
-        return {"worst_error": None, "worst_error_low": None, "worst_error_high": None, "games": 0, "violations": 0}
-    worst = [max(row["worst_error"] for row in attacks) for attacks in games.values()]
-    everything = [row for attacks in games.values() for row in attacks]
-    return {
-        "worst_error": float(np.mean(worst)),
-        "worst_error_low": min(worst),
-        "worst_error_high": max(worst),
-        "games": len(everything),
-        "violations": sum(bool(row["violated"]) for row in everything),
-    }
-
-
-def _places(summary: Sequence[Row]) -> list[list[Row]]:
-    places: dict[tuple[Any, ...], list[Row]] = {}
-    for line in summary:
-        places.setdefault((line["sweep"], line["sealed"], line["queries"], line["surprises"]), []).append(line)
-    return list(places.values())
 
 
 def _gain(place: Sequence[Row]) -> float | None:

@@ -8,7 +8,6 @@ rows and sealed rows are two series, or two sets of groups, that are independent
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,7 +19,7 @@ from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 from everhold_lab.audit.boards import CopiedInGroups, CopiedInOrder
-from everhold_lab.experiments import Experiment, Picture, accuracy_bands, error_shares
+from everhold_lab.experiments import Experiment, Picture, accuracies, accuracy_bands, error_shares, mean_of
 from everhold_lab.experiments.attributes import Attributes
 from everhold_lab.published.thresholdout import thresholdout_zhao2017, zhao_theorem_2_rows
 from everhold_privacy.mechanisms.averages import Empirical
@@ -356,6 +355,7 @@ class _Reuse(Experiment):
     tolerance: float = 0.1
     confidence: float = 0.95
 
+    keys: ClassVar[tuple[str, ...]] = ("analyst", "signal", "k", "rows_move")
     analysts: ClassVar[tuple[str, ...]]
 
     def settings(self) -> Sequence[Setting]:
@@ -387,12 +387,18 @@ class _Reuse(Experiment):
             rows += [known | line for line in reuse.lines(self.numbers)]
         return rows
 
-    def summary(self, rows: Sequence[Row]) -> list[Row]:
-        """Return means and standard deviations by population, analyst and k, without refused answers."""
-        lines: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-        for row in rows:
-            lines[row["rows_move"], row["signal"], row["analyst"], row["k"]].append(row)
-        return [_summed(same) for same in lines.values()]
+    def line(self, rows: Sequence[Row]) -> Row:
+        """Return means and standard deviations of one population, analyst and k, without refused answers."""
+        return {
+            **accuracies(rows),
+            **{name: rows[0][name] for name in ("rows", "radius", "rows_needed")},
+            "repetitions": len(rows),
+            "answered": sum(row["reported"] is not None for row in rows),
+            "worst_error": max(row["error"] for row in rows),
+            "broken": sum(row["error"] > row["radius"] for row in rows),
+            "releases": mean_of(rows, "releases"),
+            "refused": mean_of(rows, "refused"),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -523,29 +529,6 @@ class Figure3(_Reuse):
 def _worst(lines: Iterable[Row]) -> Row:
     """Return the line in which the error is the largest fraction of the claimed radius."""
     return max(lines, key=lambda line: float(line["worst_error"] / line["radius"]))
-
-
-def _summed(same: Sequence[Row]) -> Row:
-    """Return one summary line for repetitions with the same population, analyst and k."""
-    first = same[0]
-    answered = [row for row in same if row["reported"] is not None]
-    values = {
-        "training": [row["training"] for row in same],
-        "reported": [row["reported"] for row in answered],
-        "fresh": [row["fresh"] for row in same],
-    }
-    return {
-        **{name: first[name] for name in ("analyst", "signal", "k")},
-        **{name: float(np.mean(of)) if of else None for name, of in values.items()},
-        **{f"sd_{name}": float(np.std(of)) if of else None for name, of in values.items()},
-        **{name: first[name] for name in ("rows_move", "rows", "radius", "rows_needed")},
-        "repetitions": len(same),
-        "answered": len(answered),
-        "worst_error": max(row["error"] for row in same),
-        "broken": sum(row["error"] > row["radius"] for row in same),
-        "releases": float(np.mean([row["releases"] for row in same])),
-        "refused": float(np.mean([row["refused"] for row in same])),
-    }
 
 
 def _bands(
