@@ -195,7 +195,7 @@ def test_a_slice_that_is_taken_for_all_rows_breaks_its_shares(protected):
         rows = Judged(np.ones(ROWS), (rng.random(ROWS) < p).astype(float), None, counting)
         seen = kind.see(rows, SETTINGS)
         procedure = kind.procedure(seen, SETTINGS, Sized(ROWS, ROWS, ROWS, sliced=protected))
-        low, high = procedure.parts[4].ends(seen.parts[4], 3.0)  # of the share of label 1
+        low, high = procedure.parts[4].interval(seen.parts[4], 3.0)  # of the share of label 1
         missed += not low <= 0.5 <= high
     assert missed <= 2 if protected else missed >= 5  # probability .01 at the bound
 

@@ -85,7 +85,7 @@ def test_the_parts_of_a_macro_area_share_the_level():
         seen = measure.see(Judged(chances, labels), setting)
         procedure = measure.procedure(seen, setting, Sized(400, 400, 400))
         low, high = procedure.interval(seen, 5.0)
-        ends = np.mean([part.ends(of, 5.0 + np.log(3.0)) for part, of in zip(procedure.parts, seen.parts,
+        ends = np.mean([part.interval(of, 5.0 + np.log(3.0)) for part, of in zip(procedure.parts, seen.parts,
                         strict=True)], axis=0)  # fmt: skip
         assert (low, high) == pytest.approx(tuple(ends), abs=1e-9)
         removed = replace(procedure, shares=(1 / 3, 1 / 3, 1 / 3 - 1e-9))

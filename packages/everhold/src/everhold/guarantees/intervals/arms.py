@@ -22,14 +22,13 @@ import numpy as np
 
 from everhold.guarantees.intervals.betting import refuse_larger, side_of
 from everhold.guarantees.intervals.joint import FRACTIONS, JointBets, Units, first_excluded
-from everhold.guarantees.intervals.parts import OfScore, PartBets, around
+from everhold.guarantees.intervals.parts import OfScore, PartBets
 
 _JOINT = 15.0 / 16.0  # of the level for both bets together, the rest for the box
 _HONEST_ERRORS = 6.0  # standard errors from the planned means up to which bets are made
 _CAP = 0.99  # of the stake with which one unit could lose everything
 _OWN = 0.75  # of the capital, for the stake that the training rows name; the rest for `FRACTIONS`
 _WEIGHTS = np.log(np.append(_OWN, np.full(len(FRACTIONS), (1.0 - _OWN) / len(FRACTIONS))))
-_ROUNDING = 1e-12
 
 Ends = tuple[float, float]
 Losses = tuple[tuple[float, float], ...]
@@ -82,8 +81,8 @@ class SeenArms:
         The arm is the control arm if ``control`` is True, else the treated arm.
         """
         units = _counting(self.control if control else self.treated)
-        low, high = procedure.ends(units, nats)
-        return low, high if self.rounded == 0.0 else procedure.ends(_raised(units, self.rounded), nats)[1]
+        low, high = procedure.interval(units, nats)
+        return low, high if self.rounded == 0.0 else procedure.interval(_raised(units, self.rounded), nats)[1]
 
 
 @dataclass(frozen=True)
@@ -135,6 +134,7 @@ class ArmDifference(OfScore):
     scale: float
     rows: int
 
+    widened: ClassVar[float] = 1e-12
     name: ClassVar[str] = "arm_difference"
     title: ClassVar[str] = "betting on the difference of two arms"
     why: ClassVar[str] = (
@@ -142,23 +142,14 @@ class ArmDifference(OfScore):
         "against either of them"
     )
 
-    def ends(self, seen: SeenArms, nats: float) -> Ends:
-        """Return the same as `interval`, as a part of a score."""
-        return self.interval(seen, nats)
-
-    def error(self, value: float) -> float:
-        """Return the expected distance of an honest guess from the sealed value of ``(1 + difference) / 2``."""
-        return self._error
-
-    def interval(self, seen: SeenArms, nats: float) -> Ends:
-        """Return both ends of the interval of ``(1 + difference) / 2``, which contains that of the sealed rows."""
-        low, high = self._ends(seen, nats, joint=self._is_joint(nats))
-        return around(seen.score, ((1.0 + low) / 2.0, (1.0 + high) / 2.0), _ROUNDING)
+    def _ends(self, seen: SeenArms, nats: float) -> Ends:
+        low, high = self._differences(seen, nats, joint=self._is_joint(nats))
+        return (1.0 + low) / 2.0, (1.0 + high) / 2.0
 
     def _planned_ends(self, nats: float) -> Ends:
         return self.interval(self._likely, nats)
 
-    def _ends(self, seen: SeenArms, nats: float, *, joint: bool) -> Ends:
+    def _differences(self, seen: SeenArms, nats: float, *, joint: bool) -> Ends:
         """Return the least and the largest difference of the two means that is not excluded.
 
         Args:
@@ -180,7 +171,8 @@ class ArmDifference(OfScore):
         """Return whether a bet on both arms together is expected to give the narrower interval, from public facts."""
         if nats not in self._joint:
             widths = [
-                high - low for low, high in (self._ends(self._likely, nats, joint=both) for both in (False, True))
+                high - low
+                for low, high in (self._differences(self._likely, nats, joint=both) for both in (False, True))
             ]
             self._joint[nats] = widths[1] < widths[0]
         return self._joint[nats]

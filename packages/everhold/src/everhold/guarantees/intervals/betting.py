@@ -125,8 +125,9 @@ class Bets(Procedure):
         )
 
     def interval(self, seen: Any, nats: float) -> tuple[float, float]:
-        """Return both ends of the interval at the level ``exp(-nats)``, within [0, 1] and rounded outwards."""
-        return self._ends(self._units(seen), nats, tolerance=1e-9)
+        """Return both ends of the interval at the level ``exp(-nats)``, which are 0 and 1 if no unit counts."""
+        units = self._units(seen)
+        return self._ends(units, nats, tolerance=1e-9) if units.total > 0.0 else (0.0, 1.0)
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
         """Return the interval of predicted units: training units, scaled to sealed rows and shifted to the guess."""

@@ -78,12 +78,12 @@ class SeenParts:
 
 
 class PartInterval(Protocol):
-    """Protocol of the procedure that makes the interval of one part of a score. It is public and fixed in advance."""
+    """Protocol of the procedure that makes the interval of one part of a score, as a `Procedure` does."""
 
-    def ends(self, seen: Any, nats: float) -> tuple[float, float]:
+    def interval(self, seen: Any, nats: float) -> tuple[float, float]:
         """Return both ends of the interval at the level ``exp(-nats)`` of both sides together."""
 
-    def error(self, value: float) -> float:
+    def standard_error(self, guess: float) -> float:
         """Return the expected distance of an honest guess from the sealed value of this part."""
 
 
@@ -112,26 +112,14 @@ class PartBets(Bets):
     def _units(self, seen: Units) -> Units:
         return seen
 
-    def ends(self, seen: Units, nats: float) -> tuple[float, float]:
-        """Return both ends of the interval at the level ``exp(-nats)``, which are 0 and 1 if no unit counts."""
-        return Bets.interval(self, seen, nats) if seen.total > 0.0 else (0.0, 1.0)
-
-    def error(self, value: float) -> float:
-        """Return the expected distance of an honest guess from the sealed value of this part."""
-        return Bets.standard_error(self, min(max(value, 0.0), 1.0))
-
 
 @dataclass(frozen=True, eq=False)
 class CountedPart(ClopperPearson):
     """Exact binomial limits of a share of independent rows."""
 
-    def ends(self, seen: Units, nats: float) -> tuple[float, float]:
-        """Return both ends of the interval at the level ``exp(-nats)`` of both sides together."""
-        return self.interval(seen.mean, nats)
-
-    def error(self, value: float) -> float:
-        """Return the expected distance of an honest guess from the sealed share."""
-        return self.standard_error(min(max(value, 0.0), 1.0))
+    def interval(self, seen: Units, nats: float) -> tuple[float, float]:  # type: ignore[override]
+        """Return both ends of the interval at the level ``exp(-nats)``, for rows whose mean is the sealed share."""
+        return ClopperPearson.interval(self, seen.mean, nats)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,18 +133,18 @@ class FreeRatio:
     planned: Units
     scale: float
 
-    def ends(self, seen: Units, nats: float) -> tuple[float, float]:
+    def interval(self, seen: Units, nats: float) -> tuple[float, float]:
         """Return both ends of the ratio's interval at the level ``exp(-nats)``. The upper end may be infinite."""
         turned = Units(seen.values, seen.sizes, seen.counts, seen.largest)
         inverse = free_ratio_end(turned, side_of(nats))
         return 0.0 if math.isinf(inverse) else 1.0 / inverse, free_ratio_end(seen, side_of(nats))
 
-    def error(self, value: float) -> float:
+    def standard_error(self, guess: float) -> float:
         """Return the expected distance of an honest guess from the sealed ratio, by the delta method."""
         units, scale = self.planned, self.scale
         if not units.total > 0.0:
             return 1.0
-        squares = float(np.sum(units.counts * (units.values - value * units.sizes) ** 2))
+        squares = float(np.sum(units.counts * (units.values - guess * units.sizes) ** 2))
         return math.sqrt(squares * (1.0 + 1.0 / scale)) / units.total
 
 
@@ -210,9 +198,20 @@ class OfScore(Procedure):
     __eq__ = object.__eq__  # that of `Procedure` compares the fields of `Procedure`, of which there are none
     __hash__ = object.__hash__
 
+    widened: ClassVar[float] = 0.0
+    """Amount by which intervals are widened at either end, for what arithmetic rounds."""
+
     @abstractmethod
+    def _ends(self, seen: Any, nats: float) -> tuple[float, float]:
+        """Return the least and the largest score that is not excluded."""
+
+    def interval(self, seen: Any, nats: float) -> tuple[float, float]:
+        """Return both ends of the score's interval, which contains the score of the sealed rows."""
+        return around(seen.score, self._ends(seen, nats), self.widened)
+
     def _planned_ends(self, nats: float) -> tuple[float, float]:
         """Return the interval that results if the sealed rows are like the planned ones."""
+        return self._ends(self.planned, nats)
 
     @property
     @abstractmethod
@@ -270,22 +269,15 @@ class Composite(OfScore):
                 f"The shares of the level are {self.shares}. Pass one share for each part, which sum to at most 1."
             )
 
-    def interval(self, seen: SeenParts, nats: float) -> tuple[float, float]:
-        """Return both ends of the score's interval, which contains the score of the sealed rows."""
-        return around(seen.score, self._of_units(seen, nats))
-
-    def _of_units(self, seen: SeenParts, nats: float) -> tuple[float, float]:
+    def _ends(self, seen: SeenParts, nats: float) -> tuple[float, float]:
         """Return the least and the largest score over the intervals of all parts."""
         ends = [
-            part.ends(units, nats - math.log(share))
+            part.interval(units, nats - math.log(share))
             for part, units, share in zip(self.parts, seen.parts, self.shares, strict=True)
         ]
         low, high = np.array(ends, dtype=np.float64).T
         least, most = self.bounds(low, high)
         return least - _ROUNDING, most + _ROUNDING
-
-    def _planned_ends(self, nats: float) -> tuple[float, float]:
-        return self._of_units(self.planned, nats)
 
     @cached_property
     def _error(self) -> float:
@@ -294,7 +286,7 @@ class Composite(OfScore):
         moves = []
         for place, part in enumerate(self.parts):
             reach = np.zeros(len(means))
-            reach[place] = part.error(means[place])
+            reach[place] = part.standard_error(means[place])
             low, high = self.bounds(means - reach, means + reach)
             moves.append(max(high - low, 0.0) / 2.0)
         return math.hypot(*moves)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import scipy.special
 
-from everhold.guarantees.intervals.base import Needs, Procedure
+from everhold.guarantees.intervals.base import Needs
 from everhold.guarantees.intervals.betting import Bets, Prediction
 from everhold.guarantees.intervals.joint import Units
 from everhold.guarantees.intervals.means import ClopperPearson
@@ -529,10 +529,6 @@ class GroupBlockBetting(Bets):
     def _units(self, seen: SeenBlocks) -> Units:
         return seen.units
 
-    def interval(self, seen: SeenBlocks, nats: float) -> tuple[float, float]:
-        """Return both ends of the interval at the level ``exp(-nats)``, which are 0 and 1 if there is no pair."""
-        return Bets.interval(self, seen, nats) if seen.units.total > 0.0 else (0.0, 1.0)
-
     def standard_error(self, guess: float) -> float:
         """Return the expected distance of an honest guess, computed from groups, because blocks would overstate it."""
         return self.scattered
@@ -541,22 +537,3 @@ class GroupBlockBetting(Bets):
     def worth(self) -> float:
         """Number of yes-or-no rows whose share would have the same standard error."""
         return 0.25 / self.scattered**2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AreaPart:
-    """The AUC of one class against all others, as one part of a `Composite` score (C1).
-
-    Attributes:
-        procedure: The interval procedure of this AUC.
-    """
-
-    procedure: Procedure
-
-    def ends(self, seen: SeenScores | SeenBlocks, nats: float) -> tuple[float, float]:
-        """Return both ends of the AUC's interval at the level ``exp(-nats)``."""
-        return self.procedure.interval(seen, nats)
-
-    def error(self, value: float) -> float:
-        """Return the expected distance of an honest guess from the sealed AUC."""
-        return self.procedure.standard_error(min(max(value, 0.0), 1.0))

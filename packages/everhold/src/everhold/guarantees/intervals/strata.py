@@ -21,7 +21,7 @@ import scipy
 
 from everhold.guarantees.intervals.betting import Bets, side_of
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.guarantees.intervals.parts import OfScore, around
+from everhold.guarantees.intervals.parts import OfScore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,10 +98,6 @@ class StratifiedShare(OfScore):
     title: ClassVar[str] = "exact binomial tails of two strata that a pool counts"
     why: ClassVar[str] = "counts in both strata so unusual are this unlikely, whatever the shares within them"
 
-    def interval(self, seen: SeenStrata, nats: float) -> Ends:
-        """Return both ends of the share's interval, which contains the estimate from the sealed rows."""
-        return around(seen.score, self._ends(seen, nats))
-
     def _ends(self, seen: SeenStrata, nats: float) -> Ends:
         """Return both limits of the share, which are cached for equal counts and levels."""
         key = seen.rows, seen.counts, nats
@@ -113,9 +109,6 @@ class StratifiedShare(OfScore):
     @cached_property
     def _known(self) -> dict[tuple[tuple[int, int], tuple[int, int], float], Ends]:
         return {}
-
-    def _planned_ends(self, nats: float) -> Ends:
-        return self._ends(self.planned, nats)
 
     @cached_property
     def _error(self) -> float:
@@ -286,9 +279,8 @@ class ControlledMean(OfScore):
     title: ClassVar[str] = "betting on what a judge leaves unexplained, and a pool for the rest"
     why: ClassVar[str] = "a fair bet against the true mean of the residuals gains so much with this probability at most"
 
-    def interval(self, seen: SeenResiduals, nats: float) -> Ends:
-        """Return both ends of the mean's interval, which contains the estimate from the sealed rows."""
-        return around(seen.score, self._moved(self.bets.interval(seen.residuals, nats)))
+    def _ends(self, seen: SeenResiduals, nats: float) -> Ends:
+        return self._moved(self.bets.interval(seen.residuals, nats))
 
     def _moved(self, ends: Ends) -> Ends:
         low, high = (self.width * end + added for end, added in zip(ends, self.added, strict=True))

@@ -25,7 +25,7 @@ import numpy as np
 
 from everhold.guarantees.intervals.joint import FRACTIONS, Units, doubt_of, log_of_sum
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.guarantees.intervals.parts import OfScore, PartBets, around
+from everhold.guarantees.intervals.parts import OfScore, PartBets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,6 +125,7 @@ class Survival(OfScore):
     rows: int
     largest: float | None
 
+    widened: ClassVar[float] = _ROUNDING
     name: ClassVar[str] = "survival"
     title: ClassVar[str] = "betting on survival through intervals of time"
     why: ClassVar[str] = (
@@ -132,9 +133,8 @@ class Survival(OfScore):
         "probability at most"
     )
 
-    def interval(self, seen: SeenSurvival, nats: float) -> tuple[float, float]:
-        """Return both ends of the interval, which contains the estimate from the sealed rows."""
-        return around(seen.score, seen.share(*self.curves(seen, nats)), _ROUNDING)
+    def _ends(self, seen: SeenSurvival, nats: float) -> tuple[float, float]:
+        return seen.share(*self.curves(seen, nats))
 
     def curves(self, seen: SeenSurvival, nats: float) -> tuple[Numbers, Numbers]:
         """Return lower and upper limits of survival, valid at all edges at once; shape (intervals,) each."""
@@ -143,7 +143,7 @@ class Survival(OfScore):
             planned, units = (one.parts(self.largest) for one in (self.planned, seen))
             low, high = (
                 [
-                    PartBets(plan, self.scale).ends(unit, each)[end]
+                    PartBets(plan, self.scale).interval(unit, each)[end]
                     for plan, unit in zip(planned[end], units[end], strict=True)
                 ]
                 for end in (0, 1)

@@ -20,7 +20,7 @@ import numpy as np
 from everhold.guarantees.intervals.betting import side_of
 from everhold.guarantees.intervals.joint import Units, best_stake, first_excluded, log_of_sum, upper_end
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.guarantees.intervals.parts import OfScore, PartInterval, around
+from everhold.guarantees.intervals.parts import OfScore, PartInterval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,15 +101,14 @@ class OperatingPoint(OfScore):
     rate: float
     unlike: bool
 
+    widened: ClassVar[float] = _ROUNDING
     name: ClassVar[str] = "operating_point"
     title: ClassVar[str] = "limits of the false positive rate and of the recall of nested rules"
     why: ClassVar[str] = "only the best rule of the population can make either limit miss"
 
     def interval(self, seen: SeenRules, nats: float) -> tuple[float, float]:
         """Return both ends of the interval, which contains the recall of the sealed rows. Without a class 0 and 1."""
-        if not (seen.positives and seen.negatives):
-            return 0.0, 1.0
-        return around(seen.score, self._ends(seen, nats), _ROUNDING)
+        return OfScore.interval(self, seen, nats) if seen.positives and seen.negatives else (0.0, 1.0)
 
     def _ends(self, seen: SeenRules, nats: float) -> tuple[float, float]:
         """Return both ends of the recall's interval. Each side has two events, each at a quarter of the level."""
@@ -204,32 +203,26 @@ class MedianOfLosses(OfScore):
     rows: int
     share: PartInterval
 
+    widened: ClassVar[float] = _ROUNDING
     name: ClassVar[str] = "median_of_losses"
     title: ClassVar[str] = "limits of the shares of rows up to each loss"
     why: ClassVar[str] = "shares of nested sets of rows grow, so only the share at the true median can make it miss"
-
-    def interval(self, seen: SeenLosses, nats: float) -> tuple[float, float]:
-        """Return both ends of the interval, which contains the median of the sealed rows."""
-        return around(seen.score, self._ends(seen, nats), _ROUNDING)
 
     def _ends(self, seen: SeenLosses, nats: float) -> tuple[float, float]:
         """Return both ends of the median's interval, from intervals of the shares of rows up to each loss."""
 
         def leading(side: int, most: float) -> int:
             """Count the first edges for which one end of the share's interval is at most ``most``."""
-            return bisect_right(seen.edges, most, key=lambda edge: self.share.ends(seen.up_to(edge), nats)[side])
+            return bisect_right(seen.edges, most, key=lambda edge: self.share.interval(seen.up_to(edge), nats)[side])
 
         below, above = leading(1, math.nextafter(0.5, 0.0)), leading(0, 0.5)
         low = float(seen.edges[min(below, len(seen.edges) - 1)]) if below else 0.0
         return low, float(seen.edges[above]) if above < len(seen.edges) else 1.0
 
-    def _planned_ends(self, nats: float) -> tuple[float, float]:
-        return self._ends(self.planned, nats)
-
     @cached_property
     def _error(self) -> float:
         """Half of the distance between the planned losses one standard error of a share below and above 1/2."""
-        edges, apart = self.planned.edges, self.share.error(0.5)
+        edges, apart = self.planned.edges, self.share.standard_error(0.5)
         if not len(edges):
             return 1.0
         low, high = (
@@ -330,13 +323,13 @@ class CalibrationBets(OfScore):
     rows: int
     training: int
 
+    widened: ClassVar[float] = _ROUNDING
     name: ClassVar[str] = "calibration_betting"
     title: ClassVar[str] = "betting on the calibration of all bins at once"
     why: ClassVar[str] = "the error is the largest mean over signs of bins, and one fair bet against it is enough"
 
-    def interval(self, seen: SeenBins, nats: float) -> tuple[float, float]:
-        """Return both ends of the interval, which contains the calibration error of the sealed rows."""
-        return around(seen.score, calibration_ends(seen.mass, side_of(nats)), _ROUNDING)
+    def _ends(self, seen: SeenBins, nats: float) -> tuple[float, float]:
+        return calibration_ends(seen.mass, side_of(nats))
 
     def _planned_ends(self, nats: float) -> tuple[float, float]:
         scale = self.rows / max(float(self.planned.mass.sum()), 1.0)

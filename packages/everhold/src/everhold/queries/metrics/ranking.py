@@ -14,7 +14,6 @@ from everhold.guarantees.intervals import boxes
 from everhold.guarantees.intervals.gains import RATIOS
 from everhold.guarantees.intervals.parts import Composite, SeenParts
 from everhold.guarantees.intervals.ranking import (
-    AreaPart,
     BlockBetting,
     BlockDifference,
     GroupBlockBetting,
@@ -144,7 +143,7 @@ class MacroArea(Measure):
         """Return the interval procedure of the average AUC, from that of each class."""
         alone = replace(sized, guess=None)
         parts = [
-            AreaPart(self.of_one.procedure(part, own, alone, reach=reach))
+            self.of_one.procedure(part, own, alone, reach=reach)
             for part, own in zip(planned.parts, _settings(setting), strict=True)
         ]
         shares = (1.0 / len(parts),) * len(parts)

@@ -93,7 +93,7 @@ def test_free_ratios_miss_at_most_with_their_level_for_every_law_on_three_atoms(
     for count in counts:
         rows = np.repeat(np.array(atoms), count, axis=0)
         units = units_of(rows[:, 0], rows[:, 1])
-        ends[count] = FreeRatio(units, 1.0).ends(units, -math.log(level))
+        ends[count] = FreeRatio(units, 1.0).interval(units, -math.log(level))
     for _ in range(30):
         laws = rng.dirichlet(np.full(3, 0.4), size=2)
         means = (2 * laws[0] + 3 * laws[1]) @ np.array(atoms)
@@ -110,7 +110,7 @@ def test_free_ratios_miss_at_most_with_their_level_for_every_law_on_three_atoms(
 def test_a_free_ratio_without_denominators_has_no_upper_end():
     units = units_of(np.array([0.5, 0.2]), np.array([0.0, 0.0]))
     assert math.isinf(free_ratio_end(units, 3.0))
-    low, high = FreeRatio(units, 1.0).ends(units, 3.0)
+    low, high = FreeRatio(units, 1.0).interval(units, 3.0)
     assert 0.0 < low < 0.1
     assert math.isinf(high)
 

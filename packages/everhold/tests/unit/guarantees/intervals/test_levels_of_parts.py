@@ -59,7 +59,7 @@ def two_arms():
 @pytest.mark.parametrize("joint", [True, False])
 def test_both_arms_and_both_sides_of_statement_k_share_one_level(levels, joint):
     of_arms, of_sides = levels(SeenArms, "ends", 2), levels(arms, "_least_difference", 2)
-    ArmDifference(two_arms(), 1.0, 200)._ends(two_arms(), NATS, joint=joint)
+    ArmDifference(two_arms(), 1.0, 200)._differences(two_arms(), NATS, joint=joint)
     assert (len(of_arms), len(of_sides)) == (2, 2 if joint else 0)
     assert sum(of_arms) + sum(of_sides) == pytest.approx(LEVEL)
 
@@ -68,7 +68,7 @@ def test_both_arms_and_both_sides_of_statement_k_share_one_level(levels, joint):
 def test_all_intervals_of_time_and_both_sides_share_one_level(levels, grouped):
     """Of the limits of a single interval of time one side is used, and the other one is not."""
     seen = SeenSurvival.expected(3, rows=90.0, largest=2.0 if grouped else 1.0, widths=np.full(3, 1.0 / 3.0))
-    single = levels(PartBets if grouped else ClopperPearson, "ends" if grouped else "interval", 2)
+    single = levels(PartBets if grouped else ClopperPearson, "interval", 2)
     of_sides = levels(survival, "_hazard", 3)
     Survival(seen, 1.0, 90, 2.0 if grouped else None).curves(seen, NATS)
     assert len(single) == 6
