@@ -205,7 +205,7 @@ class TeamFeedback:
 
         if competition.feedback == LEADER:
             if (leader := self.session.leader(self.session.accounts())) is not None:
-                self.session.champions.find(leader)
+                self.session.champions.champion(leader)
             assert entered.candidate is not None
             return partial(self._challenge_leader, executor, entered.candidate, limited, predictions, training)
         scored = executor.ledger.find(self.session.scoring.score_digest(predicted)) is not None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from everhold.arguments import as_whole
 from everhold.dependence.base import DependenceModel, require_rows
 from everhold.display import counted
 from everhold.errors import DependenceError
@@ -137,11 +137,8 @@ class RowUnits(DependenceModel):
     @classmethod
     def _whole(cls, size: Any) -> int:
         """Return a size as a Python int, after a check that it is a whole number of at least 1."""
-        try:
-            number = 0 if isinstance(size, bool) else operator.index(size)
-        except TypeError:
-            number = 0
-        if number < 1:
+        number = as_whole(size)
+        if number is None or number < 1:
             raise DependenceError(f"The size of a {cls.unit} is {size!r}. Pass whole numbers of at least 1.")
         return number
 

@@ -45,15 +45,24 @@ _GAP = 5.0  # times as far as the neighbour before
 _SHARE = 0.35  # of rows with such a gap; on a line every fourth independent row has one
 
 
-class CopiesFinding(GroupFinding):
-    """The finding that rows are nearly equal in all measurements."""
+class ClearFinding(GroupFinding):
+    """A finding that is suspect as soon as it is clear, whatever its outcome is.
+
+    Chance produces no gaps between copies, and what crosses declared groups is always about the label.
+    """
 
     __slots__ = ()
 
     @property
     def suspect(self) -> bool:
-        """Whether the finding is clear. Every outcome counts, because chance does not produce such gaps."""
+        """Whether the finding is clear."""
         return self.clear
+
+
+class CopiesFinding(ClearFinding):
+    """The finding that rows are nearly equal in all measurements."""
+
+    __slots__ = ()
 
     def suggestion(self, *, shell: bool = False) -> str | None:
         """Return the advice to declare a column that numbers the original of each copy."""
@@ -205,15 +214,10 @@ _FEWEST_GROUPS = 30
 _DECIMALS = 9  # of averages that are compared by rank
 
 
-class CrossedFinding(GroupFinding):
+class CrossedFinding(ClearFinding):
     """Finding that rows of different declared groups with an equal value are correlated."""
 
     __slots__ = ()
-
-    @property
-    def suspect(self) -> bool:
-        """Whether the finding is clear. No more is needed, because it is always about the label."""
-        return self.clear
 
     def claim(self, alike: str, advice: str | None, would: str) -> str:
         """Return the warning that the values of the column may be a random sample, as the declared groups are."""

@@ -18,16 +18,15 @@ import contextlib
 import hashlib
 import hmac
 import math
-import secrets
 from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
-from everhold.errors import EverholdError, IntegrityError
+from everhold.errors import IntegrityError
 from everhold.ledger.acts import CHECK, GATE, KEPT, MOST, OPENED, PROMOTED, VERDICTS, is_count
 from everhold.ledger.chain import canonical
 from everhold.ledger.extension import LedgerExtension
 from everhold.sealing.configuration import GROWS, schema_from
-from everhold.sealing.sealed_files import ArrayFiles, packed, read_arrays, write_durably
+from everhold.sealing.sealed_files import ArrayFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -168,7 +167,7 @@ class Gates(LedgerExtension):
                     rows = schema_from(record.configuration).rows + sum(each["rows"] for each in arrived)
                     of = arrival_name(arrived[-1]["fingerprint"]) if arrived else ""
                     models = ModelStore.of(folder, holdout=record.id, rows=rows, seal_key=seal_key, of_arrival=of)
-                    models.find(gate.champion)
+                    models.champion(gate.champion)
                 else:
                     results = ResultStore.of(folder, holdout=record.id, seal_key=seal_key)
                     for name in (gate.champion, baseline_file(gate.name)):
@@ -466,82 +465,60 @@ class Written:
 
     Attributes:
         path: Path of the file.
-        champion: The challenger as it would be stored. Secret.
+        digest: SHA-256 of the query about the challenger.
     """
 
     path: Path
-    champion: Champion = field(repr=False)
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
-class ModelStore:
+class ModelStore(ArrayFiles):
     """The files with the row values or predictions of the champions of one holdout's gates.
 
     Attributes:
-        folder: The private folder of its rows.
-        holdout: Identifier of the holdout.
         rows: Number of sealed rows.
         of_arrival: Name of the latest arrival in file names; empty where no rows arrived.
     """
 
-    folder: Path
-    holdout: str
     rows: int
-    of_arrival: str
-    _key: bytes = field(repr=False)
+    of_arrival: str = ""
     _latest: dict[str, Champion] = field(default_factory=dict, init=False, repr=False, compare=False)
     _unsettled: set[Path] = field(default_factory=set, init=False, repr=False, compare=False)
 
-    @classmethod
-    def of(cls, folder: Path, *, holdout: str, rows: int, seal_key: bytes, of_arrival: str = "") -> ModelStore:
-        """Open the store of champions in a folder. Nothing is read or written yet."""
-        return cls(folder, holdout, rows, of_arrival, hmac.digest(seal_key, b"everhold champions", "sha256"))
+    purpose: ClassVar[bytes] = b"everhold champions"
+    prefix: ClassVar[str] = "champion"
+    array: ClassVar[str] = "values"
+    whose: ClassVar[str] = "the gate's champion"
+    called: ClassVar[str] = "the champion of the gate"
+    remedy: ClassVar[str] = "challenge again"
 
-    def find(self, digest: str) -> Champion:
+    def champion(self, digest: str) -> Champion:
         """Return a stored champion by its digest.
 
         Raises:
             IntegrityError: If the champion's file is missing or was altered. Nothing is charged.
         """
-        found = self._latest.get(digest)
-        if found is None:
-            found = self._read(digest)
-            # Keep only this one in memory: a gate asks for the same champion again and again
-            self._latest.clear()
-            self._latest[found.digest] = found
-        return found
+        if digest not in self._latest:
+            found = self.arrays(digest)
+            self._latest.clear()  # one is kept in memory: a gate asks for the same champion again and again
+            self._latest[digest] = Champion(digest, found["values"], found.get("training"), found.get("predictions"))
+        return self._latest[digest]
 
-    def keep(self, champion: Champion) -> None:
-        """Write a champion to its file, which replaces an earlier one.
-
-        Raises:
-            EverholdError: If the file cannot be written.
-        """
-        self.settle(self.written(champion))
-
-    def written(self, champion: Champion) -> Written:
+    def write(self, champion: Champion) -> Written:
         """Write a challenger to a file with a random name, before its verdict is known.
 
         Raises:
             EverholdError: If the file cannot be written.
         """
-        named = {"values": champion.values, "training": champion.training, "predictions": champion.predictions}
-        content = packed(named, key=self._key, bound_to=self._bound_to(champion.digest))
-        path = self.folder / f"{secrets.token_hex(8)}.new"
-        self._unsettled.add(path)
-        try:
-            write_durably(path, content)
-        except OSError as fault:
-            self.discard()
-            raise EverholdError(
-                f"The champion of the gate cannot be written beside the sealed rows: {fault.strerror}. Make room, "
-                "check that the folder is writable, and challenge again."
-            ) from None
-        return Written(path, champion)
+        arrays = {"values": champion.values, "training": champion.training, "predictions": champion.predictions}
+        made = Written(self.written(champion.digest, arrays), champion.digest)
+        self._unsettled.add(made.path)
+        return made
 
     def settle(self, written: Written) -> None:
         """Rename the written file of a promoted challenger to the name of the champion that it is now."""
-        written.path.replace(self._path(written.champion.digest))
+        written.path.replace(self._path(written.digest))
         self._unsettled.discard(written.path)
         self._latest.clear()  # it is read from its file: arrays that an analyst handed in may change
 
@@ -552,15 +529,8 @@ class ModelStore:
                 path.unlink(missing_ok=True)
             self._unsettled.discard(path)
 
-    def _read(self, digest: str) -> Champion:
-        arrays = read_arrays(
-            self._path(digest), key=self._key, bound_to=self._bound_to(digest), needed="values",
-            whose="the gate's champion",
-        )  # fmt: skip
-        return Champion(digest, arrays["values"], arrays.get("training"), arrays.get("predictions"))
-
     def _path(self, digest: str) -> Path:
-        return self.folder / "-".join(filter(None, ("champion", digest, self.of_arrival)))
+        return self.folder / "-".join(filter(None, (self.prefix, digest, self.of_arrival)))
 
     def _bound_to(self, digest: str) -> bytes:
         return f"{self.holdout}\n{digest}\n{self.rows}\n".encode()

@@ -122,7 +122,7 @@ class RowEvidence(Evidence[RowVersion]):
 
         def look() -> Any:
             made = first.as_champion(self.executor.sealed, unit=self.executor.mechanism.unit)
-            return lambda: self.champions.keep(made)
+            return lambda: self.champions.settle(self.champions.write(made))
 
         return Opening(account, first.bound.shown, look)
 
@@ -145,7 +145,7 @@ class RowEvidence(Evidence[RowVersion]):
                 f"The champion of gate {gate.name!r} has no values for {left:,} rows that arrived. Pass the same "
                 "model, or its predictions for these rows, to gate.complete(...) (everhold gate complete)."
             )
-        candidate, champion, tree = version.candidate, self.champions.find(gate.champion), executor.schema
+        candidate, champion, tree = version.candidate, self.champions.champion(gate.champion), executor.schema
         if self.executor.growth is not None:  # the champion has values for all rows, and the last ones are the tree's
             trained = champion.training is not None and len(champion.training) == tree.training_rows
             champion = replace(
@@ -181,7 +181,7 @@ class RowEvidence(Evidence[RowVersion]):
         first, last = _first_left(gate, executor), growth.account.arrivals
         window = growth.window(first, last)
         new = Candidate.prepared(self.metric, given, training, window.compiler)
-        known = model_store_of(executor, self.folder, gate.arrived).find(gate.champion)
+        known = model_store_of(executor, self.folder, gate.arrived).champion(gate.champion)
         self._check_same_champion(gate, known, new, given, window)
         made = new.as_champion(window.sealed, unit=executor.mechanism.unit)
         if first == gate.arrived + 1:  # else all rows that it knew are retired
@@ -208,7 +208,7 @@ class RowEvidence(Evidence[RowVersion]):
                 )
 
         def keep() -> None:
-            self.champions.keep(replace(made, digest=gate.champion))
+            self.champions.settle(self.champions.write(replace(made, digest=gate.champion)))
 
         record_act(executor, act(public, shown), Gates, check=check, keep=keep)
 
@@ -296,7 +296,7 @@ class RowChallenge(Challenge):
         """Return the gain on the sealed rows, and the file written for the challenger in case it is promoted."""
         unit = self.mechanism.unit
         made = self.of_all.as_champion(self.every, unit=unit)
-        written = self.champions.written(made)  # for every verdict: failing tells nothing
+        written = self.champions.write(made)  # for every verdict: failing tells nothing
         gained = self.gain.evaluate(sealed, made.values[-sealed.rows :], self.champion.values)
         evaluations = Evaluations(
             totals=np.array([[gained.total]], dtype=np.int64),

@@ -162,63 +162,6 @@ def _seal(path: Path, content: bytes, key: bytes) -> bytes:
     return b"\n" + hmac.digest(key, path.name.encode() + b"\n" + content, "sha256").hex().encode()
 
 
-# Files of arrays beside the sealed rows: private to their owner, durable, and protected against alteration.
-
-
-_SEAL_BYTES = 32
-
-
-def packed(arrays: Mapping[str, NDArray[Any] | None], *, key: bytes, bound_to: bytes) -> bytes:
-    """Return arrays by name as bytes, with a keyed digest of content and owner. Arrays that are None are left out.
-
-    Args:
-        arrays: Numbers or text, no objects.
-        key: Only who has it can make the digest.
-        bound_to: Bytes that identify the owner of the arrays. Only the same bytes open them.
-    """
-    content = io.BytesIO()
-    np.savez_compressed(content, allow_pickle=False, **{name: a for name, a in arrays.items() if a is not None})
-    return hmac.digest(key, bound_to + content.getvalue(), "sha256") + content.getvalue()
-
-
-def unpacked(content: bytes, *, key: bytes, bound_to: bytes) -> dict[str, NDArray[Any]] | None:
-    """Return the arrays that `packed` wrote, or None if the content was altered or is bound to another object."""
-    seal, inside = content[:_SEAL_BYTES], content[_SEAL_BYTES:]
-    if not hmac.compare_digest(seal, hmac.digest(key, bound_to + inside, "sha256")):
-        return None
-    try:
-        with np.load(io.BytesIO(inside), allow_pickle=False) as arrays:
-            return dict(arrays)
-    except (ValueError, zipfile.BadZipFile):  # never, as it carries the seal
-        return None
-
-
-def read_arrays(path: Path, *, key: bytes, bound_to: bytes, needed: str, whose: str) -> dict[str, NDArray[Any]]:
-    """Read the arrays in a file of bytes that `packed` made.
-
-    Args:
-        path: Path of the file.
-        key: Key of the digest, as for `packed`.
-        bound_to: Bytes that identify the owner of the arrays, as for `packed`.
-        needed: Name of an array that has to be there.
-        whose: Owner of the file, in words for an error message.
-
-    Raises:
-        IntegrityError: If the file is missing or was altered.
-    """
-    try:
-        content = path.read_bytes()
-    except OSError:
-        content = b""
-    arrays = unpacked(content, key=key, bound_to=bound_to)
-    if arrays is None or needed not in arrays:
-        what = "was altered" if content else "is missing"
-        raise IntegrityError(
-            f"The file {path.name} of {whose} beside the sealed rows {what}. Restore the folder from its backup."
-        )
-    return arrays
-
-
 def write_durably(path: Path, content: bytes) -> None:
     """Write a new file that only its owner can read, and flush it to the disk.
 
@@ -231,9 +174,15 @@ def write_durably(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
+# Files of arrays beside the sealed rows: private to their owner, durable, and protected against alteration.
+
+
+_SEAL_BYTES = 32
+
+
 @dataclass(frozen=True, slots=True)
 class ArrayFiles:
-    """Directory of files with one array each, for one holdout.
+    """Directory of files with arrays, for one holdout. Each has a keyed digest of what it holds and to what it belongs.
 
     Attributes:
         folder: The private folder of its rows.
@@ -251,7 +200,7 @@ class ArrayFiles:
     """Of the names of files."""
 
     array: ClassVar[str]
-    """Name of the array in a file."""
+    """Name of the array that each file has."""
 
     whose: ClassVar[str]
     """What a file is of, in words for an error."""
@@ -261,9 +210,29 @@ class ArrayFiles:
     """Words for an error: what cannot be kept, and what to do."""
 
     @classmethod
-    def of(cls, folder: Path, *, holdout: str, seal_key: bytes) -> Self:
+    def of(cls, folder: Path, *, holdout: str, seal_key: bytes, **more: Any) -> Self:
         """Return the store of the files in a folder. Nothing is read or written yet."""
-        return cls(folder, holdout, hmac.digest(seal_key, cls.purpose, "sha256"))
+        return cls(folder, holdout, hmac.digest(seal_key, cls.purpose, "sha256"), **more)
+
+    def written(self, name: str, arrays: Mapping[str, NDArray[Any] | None]) -> Path:
+        """Write arrays under a random name durably, readable only by their owner, and return the path of the file.
+
+        Args:
+            name: Hexadecimal digits and hyphens; the name that the file is to get.
+            arrays: Numbers or text by name, no objects. Arrays that are None are left out.
+
+        Raises:
+            EverholdError: If they cannot be written.
+        """
+        path, content = self.folder / f"{secrets.token_hex(8)}.new", io.BytesIO()
+        np.savez_compressed(content, allow_pickle=False, **{key: a for key, a in arrays.items() if a is not None})
+        try:
+            write_durably(path, self._seal(name, content.getvalue()) + content.getvalue())
+        except OSError as fault:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            raise self.not_kept(fault) from None
+        return path
 
     def keep(self, name: str, values: NDArray[Any]) -> None:
         """Write an array under a name durably, readable only by its owner, and replace an earlier array.
@@ -275,12 +244,11 @@ class ArrayFiles:
         Raises:
             EverholdError: If it cannot be written.
         """
-        path = self.folder / f"{secrets.token_hex(8)}.new"
+        new = self.written(name, {self.array: values})
         try:
-            write_durably(path, packed({self.array: values}, key=self._key, bound_to=self._bound_to(name)))
-            path.replace(self._path(name))
+            new.replace(self._path(name))
         except OSError as fault:
-            path.unlink(missing_ok=True)
+            new.unlink(missing_ok=True)
             raise self.not_kept(fault) from None
 
     def not_kept(self, fault: OSError) -> EverholdError:
@@ -290,19 +258,41 @@ class ArrayFiles:
             f"folder is writable and has room, and {self.remedy}."
         )
 
+    def arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        """Return the arrays that were written under a name.
+
+        Raises:
+            IntegrityError: If their file is missing or was altered. Nothing is charged.
+        """
+        path, content, found = self._path(name), b"", dict[str, Any]()
+        with suppress(OSError):
+            content = path.read_bytes()
+        seal, inside = content[:_SEAL_BYTES], content[_SEAL_BYTES:]
+        if hmac.compare_digest(seal, self._seal(name, inside)):
+            with suppress(ValueError, zipfile.BadZipFile), np.load(io.BytesIO(inside), allow_pickle=False) as arrays:
+                found = dict(arrays)  # what is suppressed never happens, as the content carries the seal
+        if self.array not in found:
+            what = "was altered" if content else "is missing"
+            raise IntegrityError(
+                f"The file {path.name} of {self.whose} beside the sealed rows {what}. Restore the folder from its "
+                "backup."
+            )
+        return found
+
     def find(self, name: str) -> NDArray[Any]:
         """Return the array that was written under a name.
 
         Raises:
             IntegrityError: If its file is missing or was altered. Nothing is charged.
         """
-        return read_arrays(
-            self._path(name), key=self._key, bound_to=self._bound_to(name), needed=self.array, whose=self.whose,
-        )[self.array]  # fmt: skip
+        return self.arrays(name)[self.array]
 
     def has(self, name: str) -> bool:
         """Return whether an array is stored under a name."""
         return self._path(name).exists()
+
+    def _seal(self, name: str, content: bytes) -> bytes:
+        return hmac.digest(self._key, self._bound_to(name) + content, "sha256")
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{self.prefix}-{name}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
+from everhold.arguments import as_float, as_whole
 from everhold.dependence.base import ONE_STEP, DependenceModel, require_rows
 from everhold.dependence.series.coupling import uniform_rows
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
@@ -230,11 +231,8 @@ def checked_settings(given: SeriesSettings) -> dict[str, Any]:
     settings["fit_miss"] = settings.pop("miss")
     gap, step, lengths = settings["gap"], settings["step"], settings["lengths"]
     if gap is not None and gap != math.inf:
-        try:
-            settings["gap"] = -1 if isinstance(gap, bool) else operator.index(gap)
-        except TypeError:
-            settings["gap"] = -1
-        if not 0 <= settings["gap"] <= _LARGEST_GAP:
+        settings["gap"] = as_whole(gap)
+        if settings["gap"] is None or not 0 <= settings["gap"] <= _LARGEST_GAP:
             raise DependenceError(f"gap is {gap!r}. Pass the whole number of rows that were left out, or math.inf.")
     if lengths is not None:
         pairs = tuple(sorted((operator.index(length), operator.index(number)) for length, number in lengths))
@@ -244,9 +242,9 @@ def checked_settings(given: SeriesSettings) -> dict[str, Any]:
             )
         settings["lengths"] = pairs
     if step is not None:
-        if isinstance(step, bool) or not isinstance(step, (int, float)) or not 0.0 < step < math.inf:
+        settings["step"] = as_float(step)
+        if not 0.0 < settings["step"] < math.inf:
             raise DependenceError(f"step is {step!r}. Pass the positive distance between neighbouring rows, or None.")
-        settings["step"] = float(step)
     if not 0.0 <= settings["fit_miss"] < 1.0:
         raise DependenceError(f"miss is {settings['fit_miss']}. Pass a probability below 1, such as 0.01.")
     for name in ("order_by", "state", "groups"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from everhold.arguments import names_keywords
+from everhold.arguments import as_float, names_keywords
 from everhold.dependence.blocks import warn_of_long_memory
 from everhold.dependence.series.base import (
     SEEN_ROWS,
@@ -109,8 +109,7 @@ class GaussianAR1(SeriesModel):
 
     @names_keywords(SeriesSettings, UNDECLARED)
     def __init__(self, correlation: float, **settings: Unpack[SeriesSettings]) -> None:
-        number = isinstance(correlation, (int, float, np.number)) and not isinstance(correlation, bool)
-        if not number or not -1.0 < correlation < 1.0:
+        if not -1.0 < as_float(correlation) < 1.0:
             raise DependenceError(
                 f"correlation is {correlation!r}. Pass a number strictly between -1 and 1, or take differences of "
                 "rows first."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from everhold.arguments import as_whole
 from everhold.guarantees.intervals import boxes
 from everhold.guarantees.intervals.gains import RATIOS
 from everhold.guarantees.intervals.parts import Composite, SeenParts
@@ -483,6 +484,7 @@ def whole_count(name: str, count: int) -> int:
     Raises:
         ValueError: If the number is not whole, or is below 1.
     """
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+    whole = as_whole(count)
+    if whole is None or whole < 1:
         raise ValueError(f"{name} is {count!r}. Pass a whole number of rows, at least 1.")
-    return int(count)
+    return whole

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import operator
 import os
 import re
 import secrets
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 
+from everhold.arguments import as_whole
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.sealing.intake.delimited import DelimitedFile, create_views
@@ -343,11 +343,8 @@ def check_most_rows(most_rows: int) -> int:
     Raises:
         ValueError: If ``most_rows`` is not a whole number of at least 1.
     """
-    try:
-        number = 0 if isinstance(most_rows, bool) else operator.index(most_rows)
-    except TypeError:
-        number = 0
-    if number < 1:
+    number = as_whole(most_rows)
+    if number is None or number < 1:
         raise ValueError(f"most_rows is {most_rows!r:.100}. Pass a whole number of at least 1.")
     return number
 

@@ -81,6 +81,10 @@ class StoredRows(EvaluatedRows):
         if self.whole is not None:
             self.whole.close()
 
+    def _check_open(self) -> None:
+        if self._sealed:
+            raise ValueError("The rows are sealed. Pass the training rows.")
+
     @cached_property
     def incomplete(self) -> frozenset[str]:
         """Columns of public rows with missing values.
@@ -88,8 +92,7 @@ class StoredRows(EvaluatedRows):
         Raises:
             ValueError: If the rows are sealed.
         """
-        if self._sealed:
-            raise ValueError("The rows are sealed. Pass the training rows.")
+        self._check_open()
         with self.reading(), engine_errors_hidden:
             return lacking_columns(self.engine.rows, self._schema.columns, self.engine.source)
 
@@ -99,8 +102,7 @@ class StoredRows(EvaluatedRows):
         Raises:
             ValueError: If the rows are sealed.
         """
-        if self._sealed:
-            raise ValueError("The rows are sealed. Pass the training rows.")
+        self._check_open()
         names, found = list(self._schema.columns), list[str | None]()
         with self.reading(), engine_errors_hidden:
             for start in range(0, len(names), _AT_ONCE):
@@ -159,8 +161,7 @@ class StoredRows(EvaluatedRows):
             QueryRejected: If a function fails.
             ValueError: If the rows are sealed.
         """
-        if self._sealed:
-            raise ValueError("The rows are sealed. Pass the training rows.")
+        self._check_open()
         with self.reading():
             return tuple(grids_of(self, parts_of_ratio(query) or (query,), unit=unit))
 
@@ -171,8 +172,7 @@ class StoredRows(EvaluatedRows):
             QueryRejected: If a function fails.
             ValueError: If the rows are sealed.
         """
-        if self._sealed:
-            raise ValueError("The rows are sealed. Pass the training rows.")
+        self._check_open()
         for start in range(0, len(queries), self.at_once):
             with self.reading():
                 yield from grids_of(self, queries[start : start + self.at_once], unit=unit)
@@ -194,8 +194,7 @@ class StoredRows(EvaluatedRows):
         Raises:
             ValueError: If the rows are sealed.
         """
-        if self._sealed:
-            raise ValueError("The rows are sealed. Pass the training rows.")
+        self._check_open()
         return self.group_index(column)
 
     def blocks_of_rows(self, order_by: Sequence[str]) -> NDArray[np.int64]:
