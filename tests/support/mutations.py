@@ -1447,8 +1447,8 @@ MUTATIONS = [
         "A3",
         "both scores are dealt alike",
         "everhold/queries/metrics/ranking.py",
-        "blocks = [block_averages(each, positive, order) for each in ranked]",
-        "blocks = [block_averages(each, positive, order[:: 1 - 2 * place]) for place, each in enumerate(ranked)]",
+        "ranking.block_averages(each, positive, order) for each in ranked",
+        "ranking.block_averages(each, positive, order[:: 1 - 2 * place]) for place, each in enumerate(ranked)",
         (
             f"{_INTERVALS}/test_ranking_difference.py::test_both_scores_are_dealt_alike_and_the_reach_is_that_of_all_rows",
         ),
@@ -1465,8 +1465,8 @@ MUTATIONS = [
         "A4",
         "the reach is that of all rows",
         "everhold/queries/metrics/ranking.py",
-        "return max(float(np.max(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))",
-        "return max(float(np.mean(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))",
+        "np.max(np.abs(ranking.public_ranks(first) - ranking.public_ranks(second)))",
+        "np.mean(np.abs(ranking.public_ranks(first) - ranking.public_ranks(second)))",
         (
             f"{_INTERVALS}/test_ranking_difference.py::test_both_scores_are_dealt_alike_and_the_reach_is_that_of_all_rows",
         ),

@@ -11,19 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.form import (
-    FORMAT,
-    FORMAT_FIELD,
-    RARE_SOURCES,
-    SECTIONS,
-    SIGNATURE,
-    SOURCES,
-    SUMMARY,
-    TIMESTAMP,
-    Malformed,
-    misshapen,
-    read_document,
-)
+from everhold.certificate import form
 from everhold.certificate.outline import outline
 from everhold.certificate.page import render_fragment, render_page, summary_rows
 from everhold.certificate.timestamps import Timestamper, stamp_of
@@ -57,7 +45,7 @@ class Certificate(Display):
     _document: Mapping[str, Any] = field(repr=False)
 
     def __post_init__(self) -> None:
-        faults = list(misshapen(self._document))
+        faults = list(form.misshapen(self._document))
         if faults:
             raise ValueError(f"The document is not a valid certificate: {faults[0]}.")
 
@@ -72,8 +60,8 @@ class Certificate(Display):
             IntegrityError: If the file does not hold a certificate of everhold.
         """
         try:
-            return cls(read_document(path)[0])
-        except (Malformed, ValueError) as fault:
+            return cls(form.read_document(path)[0])
+        except (form.Malformed, ValueError) as fault:
             raise IntegrityError(f"The file is not a certificate: {fault}. Pass a file that everhold saved.") from None
 
     @property
@@ -95,12 +83,12 @@ class Certificate(Display):
     @property
     def public_key(self) -> str:
         """The steward's public key, as the certificate states it, in hex."""
-        return str(self._document[SIGNATURE]["public_key"])
+        return str(self._document[form.SIGNATURE]["public_key"])
 
     @property
     def claimed_time(self) -> str | None:
         """Time of signing by a time-stamping authority, UTC in ISO 8601, or None. `verify_certificate` checks it."""
-        return self._document[TIMESTAMP]["time"] if TIMESTAMP in self._document else None
+        return self._document[form.TIMESTAMP]["time"] if form.TIMESTAMP in self._document else None
 
     @property
     def ledger_head(self) -> tuple[int, str]:
@@ -110,8 +98,8 @@ class Certificate(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole signed document, section by section."""
-        stamp = (TIMESTAMP,) if TIMESTAMP in self._document else ()
-        names = (FORMAT_FIELD, *SECTIONS, SIGNATURE, *stamp)
+        stamp = (form.TIMESTAMP,) if form.TIMESTAMP in self._document else ()
+        names = (form.FORMAT_FIELD, *form.SECTIONS, form.SIGNATURE, *stamp)
         return {name: copy.deepcopy(self._document[name]) for name in names}
 
     def in_words(self) -> dict[str, Any]:
@@ -124,7 +112,7 @@ class Certificate(Display):
         A row that is a whole sentence has no item.
         """
         worded = self.in_words()
-        return summary_rows(worded[SUMMARY]) + [
+        return summary_rows(worded[form.SUMMARY]) + [
             {"section": block.title, "item": item, "value": value}
             for block in outline(worded)
             for item, value in [*(("", text) for text in (*block.before, *block.bullets, *block.after)), *block.items]
@@ -216,7 +204,7 @@ def make_certificate(
     """
     state = state_from(account.head.state, record.configuration)
     facts: dict[str, dict[str, Any]] = {
-        SUMMARY: {"answers": [dict(answer) for answer in account.answers]},
+        form.SUMMARY: {"answers": [dict(answer) for answer in account.answers]},
         **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
         **_holdout_facts(record, account.also_sealed_as),
         **_account_facts(account, mechanism, state),
@@ -227,28 +215,28 @@ def make_certificate(
             "simulation": record.configuration["seed"] is not None,
         },
     }
-    sections: dict[str, Any] = {name: facts[name] for name in SECTIONS}
+    sections: dict[str, Any] = {name: facts[name] for name in form.SECTIONS}
     signature: dict[str, Any] = {
         "algorithm": ALGORITHM,
         "public_key": key.public_key,
         "digests": {name: digest(section) for name, section in sections.items()},
     }
-    document = {FORMAT_FIELD: FORMAT, **sections, SIGNATURE: signature}
+    document = {form.FORMAT_FIELD: form.FORMAT, **sections, form.SIGNATURE: signature}
     signature["value"] = key.sign(signed_message(document))
     if timestamp is not None:
-        document[TIMESTAMP] = stamp_of(timestamp, stamped_digest(document))
+        document[form.TIMESTAMP] = stamp_of(timestamp, stamped_digest(document))
     return Certificate(json.loads(canonical(document)))
 
 
 def signed_message(document: Mapping[str, Any]) -> bytes:
     """Return the bytes that are signed: the format, the algorithm, the key and the digests of all sections."""
-    signed = {name: value for name, value in document[SIGNATURE].items() if name != "value"}
-    return canonical({FORMAT_FIELD: document[FORMAT_FIELD], SIGNATURE: signed}).encode()
+    signed = {name: value for name, value in document[form.SIGNATURE].items() if name != "value"}
+    return canonical({form.FORMAT_FIELD: document[form.FORMAT_FIELD], form.SIGNATURE: signed}).encode()
 
 
 def stamped_digest(document: Mapping[str, Any]) -> bytes:
     """Return the digest that a time stamp certifies: the SHA-256 of the format and the whole signature."""
-    signed = {name: document[name] for name in (FORMAT_FIELD, SIGNATURE)}
+    signed = {name: document[name] for name in (form.FORMAT_FIELD, form.SIGNATURE)}
     return hashlib.sha256(canonical(signed).encode()).digest()
 
 
@@ -349,8 +337,8 @@ def _account_facts(account: CertifiedAccount, mechanism: Mechanism, state: State
         "account": {
             "asked": head.asked,
             "by_source": {
-                **{name: counts.sources.get(name, 0) for name in SOURCES},
-                **{name: counts.sources[name] for name in RARE_SOURCES if counts.sources.get(name)},
+                **{name: counts.sources.get(name, 0) for name in form.SOURCES},
+                **{name: counts.sources[name] for name in form.RARE_SOURCES if counts.sources.get(name)},
             },
             "by_position": counts.by_position,
             "charged": head.charged,

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everhold.certificate import form
 from everhold.certificate.document import (
     ALGORITHM,
     SOFTWARE,
@@ -20,16 +21,6 @@ from everhold.certificate.document import (
     signed_message,
     software_version,
     stamped_digest,
-)
-from everhold.certificate.form import (
-    SECTIONS,
-    SIGNATURE,
-    SUMMARY,
-    TIMESTAMP,
-    Malformed,
-    is_hex,
-    misshapen,
-    read_document,
 )
 from everhold.certificate.outline import simulated
 from everhold.certificate.page import render_page
@@ -128,13 +119,13 @@ def verify_certificate(
     roots = None if timestamp_roots is None else roots_from(timestamp_roots)
     if public_key is not None:
         public_key = public_key.strip().lower()
-        if not is_hex(public_key, 64):
+        if not form.is_hex(public_key, 64):
             raise ValueError("public_key is malformed. Pass 64 hexadecimal digits.")
     try:
-        document, page = read_document(path)
-    except Malformed as fault:
+        document, page = form.read_document(path)
+    except form.Malformed as fault:
         return CertificateReport((str(fault),), None)
-    faults = tuple(misshapen(document))
+    faults = tuple(form.misshapen(document))
     if faults:
         return CertificateReport(faults, None)
     certificate, promise = Certificate(document), None
@@ -159,9 +150,9 @@ def verify_certificate(
         misworded = []
     untimely: list[str] = []
     unread: list[str] = []
-    if TIMESTAMP in document:
+    if form.TIMESTAMP in document:
         try:
-            untimely = stamp_findings(document[TIMESTAMP], stamped_digest(document), roots)
+            untimely = stamp_findings(document[form.TIMESTAMP], stamped_digest(document), roots)
         except EverholdError as fault:  # the package that reads a trusted time is missing
             if roots is not None:
                 raise
@@ -178,12 +169,12 @@ def verify_certificate(
 
 def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> Iterator[str]:
     """Yield faults of the signature: its key, its digests, or a section that does not match its digest."""
-    signature = document[SIGNATURE]
+    signature = document[form.SIGNATURE]
     if signature["algorithm"] != ALGORITHM:
         yield "the signature names an algorithm that this everhold does not know"
-    if set(signature["digests"]) != set(SECTIONS):
+    if set(signature["digests"]) != set(form.SECTIONS):
         yield "the signature does not cover exactly the sections of a certificate"
-    for name in SECTIONS:
+    for name in form.SECTIONS:
         if digest(document[name]) != signature["digests"].get(name):
             yield f"the section {name!r} was altered: it is not the one that was signed"
     message = signed_message(document)
@@ -214,7 +205,7 @@ def _notes(certificate: Certificate, public_key: str | None, *, time_trusted: bo
         yield f"this is a simulation: {simulated(document)}"
     if public_key is None:
         yield (
-            f"it was signed with the key {document[SIGNATURE]['public_key']}. Compare that "
+            f"it was signed with the key {document[form.SIGNATURE]['public_key']}. Compare that "
             "with the steward's key, because anyone can sign with another key"
         )
     listed = "queries" in document["account"]
@@ -296,7 +287,7 @@ def _unordered(numbers: Iterable[int]) -> bool:
 
 def _summary_findings(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield contradictions between the answers on the first page and the counts of the ledger."""
-    answers, account = document[SUMMARY]["answers"], document["account"]
+    answers, account = document[form.SUMMARY]["answers"], document["account"]
     single = [fact for fact in answers if len(fact["entries"]) == 1]
     entries = [number for fact in single for number in fact["entries"]]
     last, unsealed = document["ledger_head"]["sequence"], account.get("unsealed", {"answers": 0})["answers"]
@@ -571,7 +562,7 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
         (not {rows["label"], rows["row_id"]} - {None} <= {*columns}, "the label or the row id is none of the columns"),
         (rows["label"] is not None and rows["label"] == rows["row_id"],
          "one column is said to be both the label and the row id"),
-        (not all(is_hex(each, 64) for each in digests if each is not None),
+        (not all(form.is_hex(each, 64) for each in digests if each is not None),
          "the fingerprint of a file is no SHA-256, which has 64 hexadecimal digits"),
         ((digests[1] is not None) != (training > 0),
          "there are training rows without a fingerprint, or a fingerprint without training rows"),

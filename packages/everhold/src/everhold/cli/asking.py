@@ -15,15 +15,7 @@ import typer
 
 from everhold.answers import SILENT, estimand_in_words
 from everhold.arguments import as_numbers
-from everhold.cli.arguments import (
-    AnalystOption,
-    FormatOption,
-    HoldoutPlace,
-    StorageArgument,
-    opened,
-    with_option_groups,
-    with_options,
-)
+from everhold.cli import arguments
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record, show_sentence
 from everhold.display import left_in_words
@@ -56,8 +48,8 @@ ToleranceOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     for command in (ask, quote):
-        app.command()(with_option_groups(with_query_options(command)))
-    app.command()(with_option_groups(compare))
+        app.command()(arguments.with_option_groups(with_query_options(command)))
+    app.command()(arguments.with_option_groups(compare))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +91,12 @@ class AskingOptions:
 
 def ask(
     *,
-    place: HoldoutPlace,
+    place: arguments.HoldoutPlace,
     spelled: Spelled,
     details: AnswerOptions,
-    analyst: AnalystOption = None,
+    analyst: arguments.AnalystOption = None,
     ways: AskingOptions,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     r"""Ask one query and print the answer with what holds for the population.
 
@@ -173,11 +165,11 @@ def ask(
 
 def quote(
     *,
-    place: HoldoutPlace,
+    place: arguments.HoldoutPlace,
     spelled: Spelled | None = None,
     request: AnswerRequest,
-    analyst: AnalystOption = None,
-    form: FormatOption = Format.TABLE,
+    analyst: arguments.AnalystOption = None,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Say what a query would cost and how wide its interval would be, for free.
 
@@ -213,7 +205,7 @@ _METRICS = (*METRICS.compared, _RISK)
 class FileArguments:
     """The holdout, and the two files."""
 
-    storage: StorageArgument
+    storage: arguments.StorageArgument
     name: Annotated[str, typer.Argument(metavar="NAME", help="The holdout's name.")]
     first: Annotated[Path, typer.Argument(metavar="FIRST", help="Predictions: CSV, TSV or Parquet.")]
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="The predictions that are subtracted.")]
@@ -251,8 +243,8 @@ def compare(
     comparison: ComparisonOptions,
     guess: Annotated[float, "Your guess of the difference."] = 0.0,
     column: Annotated[str | None, "Column of the predictions, where there are several."] = None,
-    analyst: AnalystOption = None,
-    form: FormatOption = Format.TABLE,
+    analyst: arguments.AnalystOption = None,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Ask how much better or larger the score of one file of predictions is than that of another.
 
@@ -279,7 +271,7 @@ def compare(
     asked = comparison.asked()
     from everhold.queries.predictions.files import read_predictions
 
-    with opened(files.storage, files.name, analyst) as holdout, arguments_checked():
+    with arguments.opened(files.storage, files.name, analyst) as holdout, arguments_checked():
         both = [read_predictions(path, holdout.schema, column=column) for path in (files.first, files.second)]
         told = holdout.compare(both[0], both[1], asked, margin=comparison.margin, where=comparison.where, guess=guess)
     if comparison.margin is None:
@@ -462,7 +454,7 @@ def with_query_options(command: Callable[..., None]) -> Callable[..., None]:
         for name, annotation in _options().items()
     ]
     required = inspect.signature(command).parameters["spelled"].default is not None
-    return with_options(command, "spelled", options, partial(Spelled.read, required=required))
+    return arguments.with_options(command, "spelled", options, partial(Spelled.read, required=required))
 
 
 def _options() -> dict[str, Any]:

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 import typer
 
-from everhold.cli.arguments import (
-    ENGINE_VARIABLE,
-    FormatOption,
-    HoldoutPlace,
-    model_from,
-    option_for,
-    place_of,
-    with_option_groups,
-    with_options,
-)
+from everhold.cli import arguments
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_sentence
 from everhold.display import at_most
@@ -51,8 +42,8 @@ class SourceOptions:
     holdout: Annotated[Path | None, "The rows to seal: Parquet, CSV or TSV with named columns."] = None
     engine: Annotated[
         str | None,
-        f"Seal rows that stay in the engine at this address, such as scheme://host:port/database ({ENGINE_VARIABLE} by "
-        "default). A password in it is not recorded.",
+        "Seal rows that stay in the engine at this address, such as scheme://host:port/database "
+        f"({arguments.ENGINE_VARIABLE} by default). A password in it is not recorded.",
     ] = None
     table: Annotated[str | None, "The table there whose rows are sealed."] = None
     arrived: Annotated[
@@ -105,9 +96,11 @@ class SourceOptions:
         """Return a table of the engine at the address that was given, or that the environment names."""
         from everhold.sealing.rows.row_store import table_at
 
-        url = self.engine or os.environ.get(ENGINE_VARIABLE)
+        url = self.engine or os.environ.get(arguments.ENGINE_VARIABLE)
         if not url:
-            raise Misuse(f"--table is {table}, and no engine is given. Pass --engine URL, or set {ENGINE_VARIABLE}.")
+            raise Misuse(
+                f"--table is {table}, and no engine is given. Pass --engine URL, or set {arguments.ENGINE_VARIABLE}."
+            )
         return table_at(url, table)
 
 
@@ -148,7 +141,7 @@ class DependenceOptions:
             return Groups(self.groups)
         if self.in_order is not None:
             return InOrder(self.in_order)
-        return None if self.model is None else model_from(self.model)
+        return None if self.model is None else arguments.model_from(self.model)
 
 
 def _setting_options() -> list[inspect.Parameter]:
@@ -166,7 +159,7 @@ def _setting_options() -> list[inspect.Parameter]:
     ):  # fmt: skip
         every[name] = replace(every[name], about=Param(f"{every[name].about.help} {more}"))
     return [
-        option_for(each, panel=panel, unset=True)
+        arguments.option_for(each, panel=panel, unset=True)
         for panel, every in ((_ROWS, rows), (_PLAN, plain | settings_of(Planning)))
         for each in every.values()
     ]
@@ -232,8 +225,8 @@ class FurtherOptions(Protocol):
 
 def register(app: typer.Typer) -> None:
     """Add the command `create`, with the options that distributions add."""
-    made = with_options(create, "settings", _setting_options(), _given_settings)
-    app.command()(with_option_groups(made, further_options()))
+    made = arguments.with_options(create, "settings", _setting_options(), _given_settings)
+    app.command()(arguments.with_option_groups(made, further_options()))
 
 
 def further_options() -> dict[str, type[FurtherOptions]]:
@@ -249,7 +242,7 @@ def _check(_: str, options: Any) -> str:
 
 def create(
     *,
-    place: HoldoutPlace,
+    place: arguments.HoldoutPlace,
     rows: SourceOptions,
     settings: Mapping[str, Any],
     dependence: DependenceOptions,
@@ -262,7 +255,7 @@ def create(
         ),
     ] = None,
     extensions: Mapping[str, FurtherOptions],
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     r"""Seal rows and print what is promised about all answers.
 
@@ -301,7 +294,7 @@ def create(
       3  the rows or the name cannot be used; nothing was created
       9  the groups or the model do not match the rows; nothing was created
     """
-    storage, name = place_of(place.storage, place.name)
+    storage, name = arguments.place_of(place.storage, place.name)
     said: dict[str, Any] = {}
     if protocol is not None:
         from everhold.families.protocol import protocol as read_protocol

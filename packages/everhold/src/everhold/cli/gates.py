@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everhold.cli.arguments import (
-    STORAGE_VARIABLE,
-    AnalystOption,
-    FormatOption,
-    HoldoutPlace,
-    NameArgument,
-    StorageArgument,
-    given_options,
-    opened,
-    opened_here,
-    with_option_groups,
-)
+from everhold.cli import arguments
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked, leave_reader, said_of
 from everhold.cli.output import Format, note, show_list, show_record, show_sentence
 from everhold.errors import BudgetExhausted
@@ -124,7 +113,7 @@ class TermOptions:
 
             reason = why_no_gain(self.metric) or f"--metric is {self.metric!r}."
             raise Misuse(f"{reason} Pass one of {', '.join(_METRICS)}.")
-        given = given_options(self, "loss", "low", "high")
+        given = arguments.given_options(self, "loss", "low", "high")
         if not given and self.metric != "risk":
             return self.metric
         if known is not None and ("loss" in given or "low" not in known.settings):
@@ -138,14 +127,14 @@ class TermOptions:
 
 
 @group.command()
-@with_option_groups
+@arguments.with_option_groups
 def create(
     *,
-    place: HoldoutPlace,
+    place: arguments.HoldoutPlace,
     champion: ChampionOptions,
     terms: TermOptions,
     gate: GateOption = "gate",
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Open a gate with its first champion, once; an act of the steward, kept in the ledger.
 
@@ -184,15 +173,15 @@ def create(
 
 
 @group.command()
-@with_option_groups
+@arguments.with_option_groups
 def challenge(
     *,
-    place: HoldoutPlace,
+    place: arguments.HoldoutPlace,
     challenger: ChallengerOptions,
     gate: GateOption = "gate",
-    analyst: AnalystOption = None,
+    analyst: arguments.AnalystOption = None,
     strict: Annotated[bool, "Exit with code 6 if the challenge is refused."] = False,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     r"""Let a challenger try to beat the champion, and print whether it is promoted.
 
@@ -225,13 +214,13 @@ def challenge(
 
 
 @group.command()
-@with_option_groups
+@arguments.with_option_groups
 def complete(
     *,
-    place: HoldoutPlace,
+    place: arguments.HoldoutPlace,
     gate: Annotated[str, typer.Argument(metavar="GATE", help="The gate's name.")] = "gate",
     champion: CompletionOptions,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Give a champion's values for rows that arrived; the gate answers no challenge before.
 
@@ -265,11 +254,11 @@ def complete(
 
 @group.command()
 def status(
-    storage: StorageArgument,
-    name: NameArgument = None,
+    storage: arguments.StorageArgument,
+    name: arguments.NameArgument = None,
     *,
     gate: Annotated[str | None, typer.Option("--gate", help="One gate (all of them by default).")] = None,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Print which champion each gate has, and how often it was challenged.
 
@@ -289,7 +278,7 @@ def status(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    with opened(storage, name) as holdout, arguments_checked():
+    with arguments.opened(storage, name) as holdout, arguments_checked():
         if gate is not None:
             show_record(holdout.gate(name=gate).status(), form)
             return
@@ -307,7 +296,9 @@ FileArgument = Annotated[
         help="JUnit XML, a table (CSV, JSONL, Parquet), or promptfoo, Inspect, deepeval, lm-eval.",
     ),
 ]
-StorageOption = Annotated[str | None, typer.Option(help=f"Path or URL of the storage. {STORAGE_VARIABLE} replaces it.")]
+StorageOption = Annotated[
+    str | None, typer.Option(help=f"Path or URL of the storage. {arguments.STORAGE_VARIABLE} replaces it.")
+]
 HoldoutOption = Annotated[str, typer.Option("--holdout", help="Name of the holdout of the cases.")]
 SuiteGateOption = Annotated[str, typer.Option("--gate", help="Name of the gate.")]
 
@@ -384,9 +375,9 @@ class SuitePlace:
 
     def address(self) -> str:
         """Return the storage from the command line, or from the environment if none was given."""
-        found = self.storage or os.environ.get(STORAGE_VARIABLE)
+        found = self.storage or os.environ.get(arguments.STORAGE_VARIABLE)
         if not found:
-            raise Misuse(f"No storage is given. Pass --storage or set {STORAGE_VARIABLE}.")
+            raise Misuse(f"No storage is given. Pass --storage or set {arguments.STORAGE_VARIABLE}.")
         return found
 
 
@@ -412,7 +403,7 @@ def suite(
     columns: TableOptions,
     gate: SuiteGateOption = "main",
     place: SuitePlace,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     r"""Seal the cases of a suite with the results of the present version, and open a gate.
 
@@ -446,7 +437,7 @@ def suite(
         return results, None if columns.cluster is None else groups_in(results, columns.cluster)
 
     if adding.add:
-        with arguments_checked(), opened_here(storage, place.holdout) as found:
+        with arguments_checked(), arguments.opened_here(storage, place.holdout) as found:
             missing = found.gate(name=gate).suite.missing
             results, groups = read(missing)
             fixed = columns.read(adding.baseline_results, missing)
@@ -472,8 +463,8 @@ def challenge_results(
     challenger: VersionOptions,
     columns: TableOptions,
     place: SuitePlace,
-    analyst: AnalystOption = None,
-    form: FormatOption = Format.TABLE,
+    analyst: arguments.AnalystOption = None,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     r"""Compare a file of results with the champion of a gate, with the verdict as exit code.
 
@@ -509,8 +500,8 @@ def check(
     margin: Annotated[float, "The version may be worse by so much, in the metric's units."] = 0.0,
     columns: TableOptions,
     place: SuitePlace,
-    analyst: AnalystOption = None,
-    form: FormatOption = Format.TABLE,
+    analyst: arguments.AnalystOption = None,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     r"""Check a file of results against the baseline of a gate, with the verdict as exit code.
 
@@ -554,7 +545,7 @@ def _decide(
 
     summary = challenger.summary
     try:
-        with arguments_checked(), opened(place.address(), place.holdout, analyst) as holdout:
+        with arguments_checked(), arguments.opened(place.address(), place.holdout, analyst) as holdout:
             found = holdout.gate(name=gate)
             missing = found.status().get("missing", "refuse")
             results, baseline = (columns.read(each, missing) for each in (file, challenger.baseline_results))
@@ -604,6 +595,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     said = "Keep or revert: a champion and proved promotions: create, challenge, complete, status."
     app.add_typer(group, name="gate", help=said)
-    app.command()(with_option_groups(suite))
-    app.command("challenge")(with_option_groups(challenge_results))
-    app.command()(with_option_groups(check))
+    app.command()(arguments.with_option_groups(suite))
+    app.command("challenge")(arguments.with_option_groups(challenge_results))
+    app.command()(arguments.with_option_groups(check))

@@ -10,17 +10,7 @@ from typing import Annotated
 import typer
 
 from everhold.answers import UNSEALED
-from everhold.cli.arguments import (
-    STORAGE_VARIABLE,
-    FormatOption,
-    NameArgument,
-    StorageArgument,
-    StorageHereArgument,
-    address_of,
-    opened,
-    opened_here,
-    storage_of,
-)
+from everhold.cli import arguments
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
 from everhold.display import at_most
@@ -44,7 +34,9 @@ def register(app: typer.Typer) -> None:
     app.add_typer(protocols, name="protocol", help="A study's protocol beside its certificate: check.")
 
 
-def status(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
+def status(
+    storage: arguments.StorageArgument, name: arguments.NameArgument = None, form: arguments.FormatOption = Format.TABLE
+) -> None:
     """Print rows, mechanism, promise, what was asked and what is left.
 
     Example:
@@ -61,7 +53,7 @@ def status(storage: StorageArgument, name: NameArgument = None, form: FormatOpti
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    with opened(storage, name) as holdout:
+    with arguments.opened(storage, name) as holdout:
         found = holdout.status()
     if form is not Format.TABLE:
         show_record(found, form)
@@ -79,7 +71,9 @@ def status(storage: StorageArgument, name: NameArgument = None, form: FormatOpti
         note(f"the next confirmed answers to yes-or-no queries: {widths}")
 
 
-def transcript(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
+def transcript(
+    storage: arguments.StorageArgument, name: arguments.NameArgument = None, form: arguments.FormatOption = Format.TABLE
+) -> None:
     """Print every query with its answer, in order.
 
     Example:
@@ -98,7 +92,7 @@ def transcript(storage: StorageArgument, name: NameArgument = None, form: Format
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    with opened(storage, name) as holdout:
+    with arguments.opened(storage, name) as holdout:
         entries = holdout.transcript()
     rows = entries.to_rows()
     columns = [*_TRANSCRIPT, *(name for name in (*UNSEALED, "analyst", "about") if rows and name in rows[0])]
@@ -110,9 +104,9 @@ def transcript(storage: StorageArgument, name: NameArgument = None, form: Format
 def list_holdouts(
     storage: Annotated[
         str | None,
-        typer.Argument(metavar="STORAGE", help=f"Where the holdouts are ({STORAGE_VARIABLE} by default)."),
+        typer.Argument(metavar="STORAGE", help=f"Where the holdouts are ({arguments.STORAGE_VARIABLE} by default)."),
     ] = None,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Print all holdouts of a storage.
 
@@ -125,7 +119,7 @@ def list_holdouts(
       4  no such storage
       8  the token of a service is missing or wrong
     """
-    place = storage_of(storage)
+    place = arguments.storage_of(storage)
     if is_address(place):
         with arguments_checked():
             rows = remote_storage(place).holdouts(place)
@@ -133,7 +127,7 @@ def list_holdouts(
         from everhold.ledger import LedgerStore
         from everhold.sealing.configuration import listed_facts
 
-        with LedgerStore.open(address_of(place), create=False) as store:
+        with LedgerStore.open(arguments.address_of(place), create=False) as store:
             rows = [listed_facts(record, store.head(record.id)) for record in store.records()]
     show_list(rows, _LISTED, form, document={"holdouts": rows})
 
@@ -146,8 +140,8 @@ _ProtocolOption = Annotated[
 
 
 def declare(
-    storage: StorageArgument, name: NameArgument = None, *, protocol: _ProtocolOption = None,
-    form: FormatOption = Format.TABLE,
+    storage: arguments.StorageArgument, name: arguments.NameArgument = None, *, protocol: _ProtocolOption = None,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:  # fmt: skip
     r"""Declare families of queries, whose members cost nothing from then on.
 
@@ -180,7 +174,7 @@ def declare(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    with opened(storage, name) as holdout, arguments_checked():
+    with arguments.opened(storage, name) as holdout, arguments_checked():
         if protocol is not None:
             from everhold.families.protocol import protocol as read
 
@@ -198,7 +192,7 @@ def check(
     public_key: Annotated[
         str | None, typer.Option(metavar="HEX", help="The steward's public key, from a source that you trust.")
     ] = None,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Compare a protocol with what a certificate says was declared; offline.
 
@@ -242,7 +236,11 @@ _SUSPECTS = (
 _ALL_OF_SUSPECTS = (*_SUSPECTS, "estimate", "suggestion")
 
 
-def diagnose(storage: StorageHereArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
+def diagnose(
+    storage: arguments.StorageHereArgument,
+    name: arguments.NameArgument = None,
+    form: arguments.FormatOption = Format.TABLE,
+) -> None:
     """Look for rows that depend on each other more than declared, in the training rows only.
 
     Example:
@@ -264,7 +262,7 @@ def diagnose(storage: StorageHereArgument, name: NameArgument = None, form: Form
     """
     from everhold.diagnosis.diagnosis import informed
 
-    with opened_here(storage, name) as holdout:
+    with arguments.opened_here(storage, name) as holdout:
         found = holdout.diagnose()
     rows, assumed = found.to_rows(), found.assumed_in_words()
     columns = (*_SUSPECTS, "assumed_independent") if assumed else _SUSPECTS
@@ -290,11 +288,11 @@ _FOR_EVER = (
 
 
 def unseal(
-    storage: StorageArgument,
-    name: NameArgument = None,
+    storage: arguments.StorageArgument,
+    name: arguments.NameArgument = None,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for a confirmation.")] = False,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """End the study: print what the sealed rows say about all queries asked.
 
@@ -320,7 +318,7 @@ def unseal(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    with opened(storage, name) as holdout:
+    with arguments.opened(storage, name) as holdout:
         if not holdout.status()["closed"]:
             for text in (_FOR_EVER, *holdout.affected_holdouts()):
                 note(f"warning: {text}")

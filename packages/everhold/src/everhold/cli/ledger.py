@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everhold.cli.arguments import (
-    STORAGE_VARIABLE,
-    FormatOption,
-    HoldoutPlace,
-    NameArgument,
-    StorageHereArgument,
-    address_of,
-    opened_here,
-    place_of,
-    storage_of,
-    with_option_groups,
-)
+from everhold.cli import arguments
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
 from everhold.display import counted
@@ -57,16 +46,16 @@ certificates = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
 
 @certificates.command()
-@with_option_groups
+@arguments.with_option_groups
 def show(
     *,
-    place: HoldoutPlace,
+    place: arguments.HoldoutPlace,
     output: Annotated[
         Path | None, "Also write it to this file, whose ending, .json or .html, decides the form."
     ] = None,
     answers: _AnswerOption = None,
     queries: _QueriesOption = True,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Print what is promised, for which rows, by which theorem.
 
@@ -92,15 +81,15 @@ def show(
 
 
 @certificates.command()
-@with_option_groups
+@arguments.with_option_groups
 def save(
     *,
-    place: HoldoutPlace,
+    place: arguments.HoldoutPlace,
     output: Annotated[Path, "The file, whose ending, .json or .html, decides the form."],
     answers: _AnswerOption = None,
     queries: _QueriesOption = True,
     timestamp: _TimestampOption = None,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Write the signed certificate to a file, JSON or HTML.
 
@@ -143,7 +132,7 @@ def verify(
             "there has to be a trusted time.",
         ),
     ] = None,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Check a certificate, offline.
 
@@ -189,11 +178,11 @@ ledgers = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
 @ledgers.command()
 def spent(
-    storage: StorageHereArgument,
-    name: NameArgument = None,
+    storage: arguments.StorageHereArgument,
+    name: arguments.NameArgument = None,
     *,
     delta: Annotated[float, typer.Option(help="The delta at which epsilon is stated, between 0 and 1.")] = 1e-6,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Print how much the answers so far told about any one sealed row.
 
@@ -213,21 +202,21 @@ def spent(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    with opened_here(storage, name) as holdout, arguments_checked():
+    with arguments.opened_here(storage, name) as holdout, arguments_checked():
         spending = holdout.spent(delta=delta)
     show_record(spending.to_dict(), form)
 
 
 @ledgers.command("verify")
 def verify_ledger(
-    storage: StorageHereArgument,
-    name: NameArgument = None,
+    storage: arguments.StorageHereArgument,
+    name: arguments.NameArgument = None,
     *,
     certificate: Annotated[
         Path | None,
         typer.Option(help="An earlier certificate, which shows whether the ledger was set back behind it."),
     ] = None,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Check that the ledger and the sealed rows are what they were.
 
@@ -245,7 +234,7 @@ def verify_ledger(
       4  no such holdout
       7  something was altered
     """
-    place = place_of(storage, name)
+    place = arguments.place_of(storage, name)
     result = verified(*place, certificate)
     show_record(result, form)
     if not result["ok"]:
@@ -253,7 +242,11 @@ def verify_ledger(
 
 
 @ledgers.command()
-def recover(storage: StorageHereArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
+def recover(
+    storage: arguments.StorageHereArgument,
+    name: arguments.NameArgument = None,
+    form: arguments.FormatOption = Format.TABLE,
+) -> None:
     """Continue with a database that was set back: what it has lost counts as spent.
 
     Example:
@@ -272,8 +265,8 @@ def recover(storage: StorageHereArgument, name: NameArgument = None, form: Forma
     """
     from everhold.holdout import Holdout
 
-    place, named = place_of(storage, name)
-    with Holdout.open(address_of(place), named, recover=True) as holdout:
+    place, named = arguments.place_of(storage, name)
+    with Holdout.open(arguments.address_of(place), named, recover=True) as holdout:
         status = holdout.status()
     lost = status.get("lost", {"recoveries": 0, "queries": 0, "charges": 0})
     show_record({"name": status["name"], "lost": lost, "remaining": status["remaining"]}, form)
@@ -285,7 +278,7 @@ def verified(storage: str, name: str, certificate_file: Path | None) -> dict[str
     from everhold.sealing.backup import inspect
     from everhold.sealing.storage import rows_folder
 
-    url = address_of(storage)
+    url = arguments.address_of(storage)
     with LedgerStore.open(url, create=False) as store:
         record = store.record(name)
         folder = rows_folder(url) / str(record.configuration.get("folder"))
@@ -345,11 +338,11 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 _Storage = Annotated[
     str | None,
-    typer.Argument(metavar="STORAGE", help=f"Where the holdouts are ({STORAGE_VARIABLE} by default)."),
+    typer.Argument(metavar="STORAGE", help=f"Where the holdouts are ({arguments.STORAGE_VARIABLE} by default)."),
 ]
 
 
-def migrate(storage: _Storage = None, form: FormatOption = Format.TABLE) -> None:
+def migrate(storage: _Storage = None, form: arguments.FormatOption = Format.TABLE) -> None:
     """Make the tables of a storage, or check that they are this version's.
 
     Example:
@@ -368,7 +361,7 @@ def migrate(storage: _Storage = None, form: FormatOption = Format.TABLE) -> None
     from everhold.ledger.address import connected
     from everhold.ledger.schema import CURRENT_REVISION
 
-    url = address_of(storage_of(storage))
+    url = arguments.address_of(arguments.storage_of(storage))
     database = connected(url, create=True, patience=30.0)
     try:
         before = database.migrate(create=True)
@@ -378,7 +371,7 @@ def migrate(storage: _Storage = None, form: FormatOption = Format.TABLE) -> None
     show_record(record, form)
 
 
-def doctor(storage: _Storage = None, form: FormatOption = Format.TABLE) -> None:
+def doctor(storage: _Storage = None, form: arguments.FormatOption = Format.TABLE) -> None:
     """Check a storage: database, permissions, keys, rows, ledgers, disk space, crash leftovers.
 
     Example:
@@ -394,7 +387,7 @@ def doctor(storage: _Storage = None, form: FormatOption = Format.TABLE) -> None:
       4  no such storage
       7  something is not as it should be
     """
-    url = address_of(storage_of(storage))
+    url = arguments.address_of(arguments.storage_of(storage))
     rows = list(_checks(url))
     show_list(rows, _CHECKS, form, document={"ok": all(row["ok"] for row in rows), "checks": rows})
     if not all(row["ok"] for row in rows):
@@ -405,7 +398,7 @@ def backup(
     storage: _Storage = None,
     *,
     output: Annotated[Path, typer.Option(help="The archive, a new file such as monday.tar.")],
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Write ledger, sealed rows and keys into one archive, while others go on asking.
 
@@ -430,7 +423,7 @@ def backup(
     """
     from everhold.sealing.backup import backup as write
 
-    url = address_of(storage_of(storage))
+    url = arguments.address_of(arguments.storage_of(storage))
     if output.exists():
         raise Misuse(f"The file {str(output)!r} exists. Pass a new file.")
     show_record(write(url, output), form)
@@ -439,7 +432,7 @@ def backup(
 def restore(
     archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", help="What 'everhold backup' wrote.")],
     storage: _Storage = None,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
     *,
     keep_access: Annotated[
         bool, typer.Option("--keep-access", help="Restore tokens, sessions and public pages, too.")
@@ -472,7 +465,7 @@ def restore(
     """
     from everhold.sealing.backup import restore as read
 
-    url = address_of(storage_of(storage))
+    url = arguments.address_of(arguments.storage_of(storage))
     if not archive.is_file():
         raise Misuse(f"There is no archive {str(archive)!r}. Check the path.")
     told = read(archive, url, keep_access=keep_access)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 import typer
 
 from everhold.answers import with_shares
-from everhold.cli.arguments import FormatOption, ModelOption, model_from, with_option_groups
+from everhold.cli import arguments
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
 from everhold.progress import progress
@@ -103,7 +103,7 @@ class SessionTerms:
 class PlannedDependence:
     """Dependence of the rows on each other."""
 
-    model: ModelOption = None
+    model: arguments.ModelOption = None
     group_size: Annotated[
         int | None,
         typer.Option(metavar="INT", help="Rows of one group, which may depend in any way. Not with --model."),
@@ -119,7 +119,7 @@ class PlannedDependence:
         if self.model is not None and self.group_size is not None:
             raise Misuse("--model and --group-size are both given. Pass one of them.")
         if self.model is not None:
-            return model_from(self.model)
+            return arguments.model_from(self.model)
         if self.group_size is None:
             return None
         if self.group_size < 1:
@@ -187,7 +187,7 @@ class OutputOptions:
     chart: Annotated[
         Path | None, "Also draw the plan to this .svg or .html file. With --rows-per-month, widths over time."
     ] = None
-    form: FormatOption = Format.TABLE
+    form: arguments.FormatOption = Format.TABLE
 
     def show(
         self, made: Any, tables: Sequence[Any] = (), *, title: str, caption: str, against: tuple[str, ...] = (),
@@ -401,7 +401,7 @@ def split(
     *,
     options: SplitOptions,
     sealing: SealingOptions,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     r"""Split a table into training and sealed rows, and print the command that seals.
 
@@ -530,9 +530,9 @@ def register(app: typer.Typer) -> None:
     from everhold.cli.create import further_options
 
     plans = {name: options.plans for name, options in further_options().items()}
-    app.command()(with_option_groups(plan, plans))
-    app.command()(with_option_groups(split))
-    app.command()(with_option_groups(board))
+    app.command()(arguments.with_option_groups(plan, plans))
+    app.command()(arguments.with_option_groups(split))
+    app.command()(arguments.with_option_groups(board))
 
 
 # The command about open results: board.
@@ -552,7 +552,7 @@ def board(
     lowest: Annotated[bool, "The lowest score is best."] = False,
     confidence: Annotated[float, "Probability with which everything holds."] = 0.95,
     output: Annotated[Path | None, "Also write a page (.html) or a picture (.svg)."] = None,
-    form: FormatOption = Format.TABLE,
+    form: arguments.FormatOption = Format.TABLE,
 ) -> None:
     """Rank models by open results: proved tiers, rank intervals, and who is first.
 

@@ -20,16 +20,8 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.asking.session import growth_of
 from everhold.errors import QueryRejected
-from everhold.gates.challenge import (
-    NEW_RUNS,
-    Challenge,
-    Evidence,
-    Version,
-    about_runs,
-    challenge_of,
-    next_nats,
-    promotions_of,
-)
+from everhold.gates import challenge
+from everhold.gates.challenge import Challenge, Version
 from everhold.gates.records import GateAccount, Gates, OpenChallenges, ResultStore, baseline_file, result_names
 from everhold.gates.results import CaseSuite, cases_and_runs, runs_by_case, warn_of_copies
 from everhold.gates.steps import ChallengeWorth, worth_asking
@@ -144,7 +136,7 @@ class CaseVersion(Version):
 
 
 @dataclass(frozen=True)
-class CaseEvidence(Evidence[CaseVersion]):
+class CaseEvidence(challenge.Evidence[CaseVersion]):
     """Evidence of a gate about cases: the sealed cases, stored results, and claims about results.
 
     Attributes:
@@ -184,7 +176,7 @@ class CaseEvidence(Evidence[CaseVersion]):
 
     def next_nats(self, head: Head) -> float:
         """Return ln(1 / level) of the next query."""
-        return next_nats(self.executor.mechanism, self.executor.state_from(head.state))
+        return challenge.next_nats(self.executor.mechanism, self.executor.state_from(head.state))
 
     def identity_of(self, name: Any) -> Version:
         """Return the version that a name identifies, after checking the name.
@@ -199,7 +191,7 @@ class CaseEvidence(Evidence[CaseVersion]):
             )
         known_by = digest({"kind": "cases", "gate": self.name, "challenger": name})
         return Version(
-            known_by, f"{', '.join(self.units.suite.better)} of {name}", about_runs(self.described), name
+            known_by, f"{', '.join(self.units.suite.better)} of {name}", challenge.about_runs(self.described), name
         )  # fmt: skip
 
     def version(
@@ -256,7 +248,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         Its ledger entry has the width of the gain if that is not 1, and of an open challenge the number of the entry
         that opened it.
         """
-        identity = challenge_of(gate, gate.champion, version.digest, self.executor.schema)
+        identity = challenge.challenge_of(gate, gate.champion, version.digest, self.executor.schema)
         first = self.units.suite.first
         described: dict[str, Any] = {} if first is None or first.width == 1.0 else {GAIN_WIDTH: first.width}
         if opened is not None:
@@ -273,7 +265,7 @@ class CaseEvidence(Evidence[CaseVersion]):
             challenger: Digest of the challenger's name.
             results: Results of challenger, champion and baseline, each of shape (cases, runs, metrics).
         """
-        if self.units.suite.population == NEW_RUNS:  # else a unit has the mean of its runs
+        if self.units.suite.population == challenge.NEW_RUNS:  # else a unit has the mean of its runs
             results = with_runs_shuffled(self.executor.key.order_key, challenger, results)
         return PairedResults(self.units, *results)
 
@@ -359,7 +351,7 @@ class CaseEvidence(Evidence[CaseVersion]):
         analyst = self.executor.analyst
         if analyst is None:
             return
-        promoted = promotions_of(self.executor, gate.name)[-1:]
+        promoted = challenge.promotions_of(self.executor, gate.name)[-1:]
         if not promoted or promoted[0].description.get(ANALYST) != analyst:
             raise QueryRejected(
                 f"The champion of gate {gate.name!r} is not yours. The steward, or the analyst who promoted it, adds "
@@ -451,7 +443,7 @@ class ClaimChallenge(Challenge):
         """The price of the challenge: at most one surprise. It is refused if no results could prove the claims."""
 
         def sure(state: State, count: int) -> int:
-            provable = self.opened is not None or self.units.can_prove(next_nats(self.mechanism, state))
+            provable = self.opened is not None or self.units.can_prove(challenge.next_nats(self.mechanism, state))
             return min(count, 1) if provable else 0  # the place of an open one was taken when it was opened
 
         return Pricing(1, sure, reserved=self.opened is not None)
@@ -461,7 +453,7 @@ class ClaimChallenge(Challenge):
 
     def answer(self, state: State, seen: None, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
         """Decide the challenge. Results of a promoted challenger are stored before the verdict is returned."""
-        nats = next_nats(self.mechanism, state) if self.opened is None else self.opened.nats
+        nats = challenge.next_nats(self.mechanism, state) if self.opened is None else self.opened.nats
         promoted = not self.futile and self.proves(nats)
         if promoted:
             self.keep()
@@ -501,7 +493,7 @@ def groups_of(executor: QueryExecutor, population: str) -> NDArray[np.int64]:
     if dependence.group_column is not None:
         column = executor.sealed.table([dependence.group_column])[dependence.group_column]
         return np.unique(np.asarray(column).astype(str), return_inverse=True)[1].astype(np.int64)
-    if not dependence.independent and population != NEW_RUNS:
+    if not dependence.independent and population != challenge.NEW_RUNS:
         raise QueryRejected(
             "A gate about cases needs independent cases or groups of cases. Seal the rows "
             "with eh.Independent() or eh.Groups(...)."

@@ -17,16 +17,7 @@ from everhold.asking.session import SeesArrivals, current
 from everhold.asking.unsealing import as_row, disclosed
 from everhold.display import Display, Facts, at_least, at_most, left_in_words
 from everhold.errors import QueryRejected
-from everhold.gates.challenge import (
-    Verdict,
-    about_runs,
-    act,
-    bounds_of,
-    described_gate,
-    next_nats,
-    promotions_of,
-    record_act,
-)
+from everhold.gates import challenge
 from everhold.gates.records import LONGEST_GATE, MOST_CHALLENGES, Gates
 from everhold.ledger.acts import GATE, EntryCounts
 from everhold.ledger.store import all_entries
@@ -38,14 +29,13 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.cases import CaseEvidence
-    from everhold.gates.challenge import Evidence, Opening
     from everhold.gates.checks import CheckVerdict
     from everhold.gates.open_challenge import OpenChallenge
     from everhold.gates.results import CaseSuite, VarianceShares
     from everhold.gates.steps import ChallengeWorth
     from everhold.ledger import Head
 
-    Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
+    Telling = Callable[[QueryPlan[challenge.Verdict]], QueryPlan[challenge.Verdict]]
 
 Made = TypeVar("Made")
 
@@ -112,7 +102,7 @@ class Gate(SeesArrivals):
     compares results that versions report; `open`, `find_open`, `cases_left`, `shares` and `suite` are for those alone.
     """
 
-    def __init__(self, evidence: Evidence[Any], *, telling: Telling | None = None) -> None:
+    def __init__(self, evidence: challenge.Evidence[Any], *, telling: Telling | None = None) -> None:
         """Use `Holdout.gate` instead."""
         self._evidence, self._telling = evidence, telling
         self._executor, self._folder = evidence.executor, evidence.folder
@@ -146,7 +136,7 @@ class Gate(SeesArrivals):
     def challenge(
         self, candidate: Any, *, training: Any = None, challenger: str | None = None, champion: Any = None,
         baseline: Any = None, strict: bool = False,
-    ) -> Verdict:  # fmt: skip
+    ) -> challenge.Verdict:  # fmt: skip
         """Let a candidate challenge the champion. If it is proved to be better, it becomes the champion.
 
         The planned number of queries is no limit, as for `Holdout.ask`. Beyond the plan a promotion is still proved,
@@ -183,18 +173,18 @@ class Gate(SeesArrivals):
         """
         given = self._fitting(training=training, challenger=challenger, champion=champion, baseline=baseline)
 
-        def prepared(head: Head) -> tuple[QueryExecutor, QueryPlan[Verdict]] | Verdict:
+        def prepared(head: Head) -> tuple[QueryExecutor, QueryPlan[challenge.Verdict]] | challenge.Verdict:
             gate = self._evidence.gate_at(head)
             version = self._evidence.version(candidate, **given)
             if version.digest == gate.champion:
                 return self._evidence.verdict_of_champion(gate, version)
             executor = self._evidence.answering(head)
-            plan: QueryPlan[Verdict] = self._evidence.challenge(gate, version, head, executor)
+            plan: QueryPlan[challenge.Verdict] = self._evidence.challenge(gate, version, head, executor)
             return executor, plan if self._telling is None else self._telling(plan)
 
         while True:
             found = self._evidence.on_latest(prepared)
-            if isinstance(found, Verdict):
+            if isinstance(found, challenge.Verdict):
                 return found
             try:
                 verdict = found[0].ask(found[1], strict=strict)
@@ -299,7 +289,7 @@ class Gate(SeesArrivals):
         gate, executor = self._evidence.gate_at(head), self._evidence.answering(head)
         limits = {} if gate.limit is None else {"challenges": gate.left}
         return Facts({
-            **described_gate(gate),
+            **challenge.described_gate(gate),
             "holdout": executor.record.name,
             **self._evidence.facts(gate, head),
             "remaining": {**executor.remaining(head.state), **limits},
@@ -310,7 +300,7 @@ class Gate(SeesArrivals):
     def promotions(self) -> list[dict[str, Any]]:
         """Return all promotions in order: ledger entry, the challenger, and the champion that it replaced."""
         counts = EntryCounts()
-        for entry in promotions_of(self._executor, self.name):
+        for entry in challenge.promotions_of(self._executor, self.name):
             counts.take(entry.sequence, entry.description, entry.answer)
         return counts.promotions.get(self.name, [])
 
@@ -319,27 +309,28 @@ class Gate(SeesArrivals):
         """Return all champions so far, each with the interval of its gain over the one before, and the budget spent."""
         head = self._executor.ledger.head()
         executor, gate = self._evidence.answering(head), self._evidence.gate_at(head)
-        said, limits = described_gate(gate), {} if gate.limit is None else {"challenges": gate.left}
+        said, limits = challenge.described_gate(gate), {} if gate.limit is None else {"challenges": gate.left}
         first: dict[str, Any] = {
             "number": 0, "champion": gate.first, "over": None, "entry": None, "asked_at": None, "low": None,
             "high": None, "since_first": None, "nats": None,
         }  # fmt: skip
         told = disclosed(all_entries(executor.ledger)) if head.accounts.closed else {}
         champions = [first]
-        for number, entry in enumerate(promotions_of(executor, self.name)[: gate.promotions], 1):
+        for number, entry in enumerate(challenge.promotions_of(executor, self.name)[: gate.promotions], 1):
             width = float(entry.description.get(GAIN_WIDTH, 1.0))
             ends = as_row(entry, told[entry.sequence])[:2] if entry.sequence in told else ()
             champions.append({
                 **first, "number": number, "champion": entry.description["challenger"],
                 "over": entry.description["champion"], "entry": entry.sequence, "asked_at": entry.asked_at,
-                **bounds_of(gate, number, head.accounts), "nats": entry.answer.get("node", {}).get("nats"),
+                **challenge.bounds_of(gate, number, head.accounts), "nats": entry.answer.get("node", {}).get("nats"),
                 **{name: width * end for name, end in zip(("gain", "gain_low"), ends, strict=False)},
             })  # fmt: skip
         return GateHistory(
             gate=self.name, metric=said["metric"], margin=said["margin"], challenges=gate.challenges,
             promotions=gate.promotions, remaining={**executor.remaining(head.state), **limits},
-            nats=next_nats(executor.mechanism, executor.state_from(head.state)), about=about_runs(gate.metric),
-            confidence=executor.promise.confidence, statement=executor.promise.statement, champions=champions,
+            nats=challenge.next_nats(executor.mechanism, executor.state_from(head.state)),
+            about=challenge.about_runs(gate.metric), confidence=executor.promise.confidence,
+            statement=executor.promise.statement, champions=champions,
         )  # fmt: skip
 
     @property
@@ -488,7 +479,7 @@ class Gate(SeesArrivals):
         return found
 
 
-def record_gate(executor: QueryExecutor, opening: Opening) -> None:
+def record_gate(executor: QueryExecutor, opening: challenge.Opening) -> None:
     """Store the first champion, and record the act of the steward that opens a gate.
 
     Raises:
@@ -503,8 +494,8 @@ def record_gate(executor: QueryExecutor, opening: Opening) -> None:
         "champion": gate.champion, **({"arrived": gate.arrived} if gate.arrived else {}),
     }  # fmt: skip
     shown = f"gate {gate.name!r}: {opening.shown} is the champion"
-    draft = act(public, shown, identity={"kind": GATE, "gate": gate.name})
-    record_act(executor, draft, Gates, keep=opening.look())
+    draft = challenge.act(public, shown, identity={"kind": GATE, "gate": gate.name})
+    challenge.record_act(executor, draft, Gates, keep=opening.look())
 
 
 def checked_name(name: Any) -> str:

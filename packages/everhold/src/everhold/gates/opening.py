@@ -14,18 +14,8 @@ from everhold.arguments import as_float, brief
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.session import CaseClaims
 from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
+from everhold.gates import challenge
 from everhold.gates.cases import CaseEvidence
-from everhold.gates.challenge import (
-    MISSING,
-    NEW_CASES,
-    NEW_RUNS,
-    Opening,
-    about_runs,
-    bounds_of,
-    check_gates,
-    claims_in_words,
-    described_gate,
-)
 from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
 from everhold.gates.records import COMPLETED, GateAccount, Gates, baseline_file
 from everhold.gates.results import CaseSuite, limits_for, metrics_for, runs_by_case, warn_of_copies
@@ -68,7 +58,7 @@ class HoldoutGates(HoldoutAccessor):
         """Return the public facts of all gates, for `Holdout.status`."""
         gates = [
             {
-                **described_gate(gate),
+                **challenge.described_gate(gate),
                 **({"rows_left": rows_left(gate, self._executor)} if self._executor.growth and gate.about_rows else {}),
             }
             for gate in head.accounts.of(Gates).by_name.values()
@@ -85,7 +75,7 @@ class HoldoutGates(HoldoutAccessor):
                     completed.setdefault(entry.description["gate"], []).append(facts)
         gates = []
         for gate in known.values():
-            said, about = described_gate(gate), about_runs(gate.metric)
+            said, about = challenge.described_gate(gate), challenge.about_runs(gate.metric)
             promotions = enumerate(counts.promotions.get(gate.name, []), 1)
             certified: dict[str, Any] = {
                 name: said[name] for name in ("gate", "metric", "margin", "limit", "challenges")
@@ -94,7 +84,7 @@ class HoldoutGates(HoldoutAccessor):
                 certified["metric"] += f"; about {about}"
             certified["first"] = gate.first
             certified["promotions"] = [
-                {**step, **bounds_of(gate, number, head.accounts)} for number, step in promotions
+                {**step, **challenge.bounds_of(gate, number, head.accounts)} for number, step in promotions
             ]  # fmt: skip
             if gate.name in completed:
                 certified["completed"] = completed[gate.name]
@@ -104,7 +94,7 @@ class HoldoutGates(HoldoutAccessor):
         return {"gates": gates} if gates else {}
 
 
-_POPULATIONS = {"cases": NEW_CASES, "runs": NEW_RUNS}
+_POPULATIONS = {"cases": challenge.NEW_CASES, "runs": challenge.NEW_RUNS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +154,10 @@ class CaseRules:
                 "A number in not_worse= is outside the range of its metric. Pass a number above 0 and below the "
                 "width of this range, by which the metric may be worse."
             )
-        if self.missing not in MISSING or (self.missing != "refuse" and ratios):
+        if self.missing not in challenge.MISSING or (self.missing != "refuse" and ratios):
             raise QueryRejected(
-                f"missing is {brief(self.missing)}. Pass one of {', '.join(map(repr, MISSING))}, and only 'refuse' "
-                "where a ratio is compared, which has no worst value."
+                f"missing is {brief(self.missing)}. Pass one of {', '.join(map(repr, challenge.MISSING))}, and only "
+                "'refuse' where a ratio is compared, which has no worst value."
             )
         slacks = {name: float(slack) for name, slack in not_worse.items()}
         fixed, numbers = limits_for(at_most, at_least, ranges=ranges)
@@ -206,7 +196,7 @@ def open_case_gate(
         QueryRejected: If the gate cannot be opened with these claims, or a gate of this name has other claims. Nothing
             was changed.
     """
-    check_gates(executor.mechanism)
+    challenge.check_gates(executor.mechanism)
     if executor.growth is not None and executor.record.configuration.get(GROWS):
         raise QueryRejected(
             "Rows have arrived in this holdout with grows=True, and gates about cases do "
@@ -244,8 +234,8 @@ def open_case_gate(
         evidence.keep(identity, first)
         evidence.keep(baseline_file(rules.name), fixed)
 
-    shown = f"{claims_in_words(evidence.described)} of the first champion"
-    record_gate(executor, Opening(account, shown, lambda: keep))
+    shown = f"{challenge.claims_in_words(evidence.described)} of the first champion"
+    record_gate(executor, challenge.Opening(account, shown, lambda: keep))
     units = evidence.units
     for guard, least in units.least_slacks(evidence.next_nats(head)).items():
         warn_caller(VacuousGuaranteeWarning(
@@ -350,7 +340,7 @@ def often_disagrees(suite: CaseSuite, results: NDArray[np.float64]) -> bool:
         results: Results on open cases, shape (cases, runs, metrics).
     """
     first = suite.first
-    if suite.population != NEW_RUNS or first is None or not first.yes_no or suite.runs < 2:
+    if suite.population != challenge.NEW_RUNS or first is None or not first.yes_no or suite.runs < 2:
         return False
     passed = first.scaled(results[:, :, suite.metrics.index(first)]).mean(axis=1)
     differ = 2.0 * passed * (1.0 - passed) * suite.runs / (suite.runs - 1.0)

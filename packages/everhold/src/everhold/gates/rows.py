@@ -22,18 +22,9 @@ from everhold.arguments import brief
 from everhold.asking.session import growth_of
 from everhold.errors import NotFound, QueryRejected
 from everhold.estimand import about_of, marked
+from everhold.gates import challenge
 from everhold.gates.candidates import Candidate, checked_margin, metric_of
-from everhold.gates.challenge import (
-    Challenge,
-    Evidence,
-    Opening,
-    Version,
-    act,
-    challenge_of,
-    check_gates,
-    next_nats,
-    record_act,
-)
+from everhold.gates.challenge import Challenge
 from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
 from everhold.gates.records import COMPLETED, Champion, GateAccount, Gates, ModelStore, arrival_name
 from everhold.ledger import Outcome
@@ -63,7 +54,7 @@ _DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can
 
 
 @dataclass(frozen=True, slots=True)
-class RowVersion(Version):
+class RowVersion(challenge.Version):
     """A version that a gate about rows compares: a candidate and the arguments it was made from.
 
     Attributes:
@@ -78,7 +69,7 @@ class RowVersion(Version):
 
 
 @dataclass(frozen=True)
-class RowEvidence(Evidence[RowVersion]):
+class RowEvidence(challenge.Evidence[RowVersion]):
     """Evidence of a gate about rows: the sealed rows, and a metric.
 
     Attributes:
@@ -106,7 +97,7 @@ class RowEvidence(Evidence[RowVersion]):
         about = about_of(self.executor.schema, by_position=made.bound.by_position)
         return RowVersion(made.bound.query, made.bound.shown, about, None, made, given, training)
 
-    def opening(self, champion: Any, training: Any, *, margin: Any, limit: int | None) -> Opening:
+    def opening(self, champion: Any, training: Any, *, margin: Any, limit: int | None) -> challenge.Opening:
         """Build the opening of the gate, which evaluates and stores this first champion."""
         first = self.version(champion, training=training).candidate
         arrived = 0 if (growth := growth_of(self.executor)) is None else growth.account.arrivals
@@ -124,7 +115,7 @@ class RowEvidence(Evidence[RowVersion]):
             made = first.as_champion(self.executor.sealed, unit=self.executor.mechanism.unit)
             return lambda: self.champions.settle(self.champions.write(made))
 
-        return Opening(account, first.bound.shown, look)
+        return challenge.Opening(account, first.bound.shown, look)
 
     def answering(self, head: Head) -> QueryExecutor:
         """Return the executor of the tree whose next answer is expected to be the narrowest."""
@@ -162,7 +153,7 @@ class RowEvidence(Evidence[RowVersion]):
         if any(candidate.bound.unbounded):
             described[GAIN_OPEN] = True
         return RowChallenge(
-            gate, version, challenge_of(gate, gate.champion, version.digest, tree),
+            gate, version, challenge.challenge_of(gate, gate.champion, version.digest, tree),
             marked(described, by_position=by_position), about_of(tree, by_position=by_position), executor.mechanism,
             champion, candidate.against(champion, self.metric, executor.compiler), version.candidate,
             self.executor.sealed, self.champions,
@@ -210,7 +201,7 @@ class RowEvidence(Evidence[RowVersion]):
         def keep() -> None:
             self.champions.settle(self.champions.write(replace(made, digest=gate.champion)))
 
-        record_act(executor, act(public, shown), Gates, check=check, keep=keep)
+        challenge.record_act(executor, challenge.act(public, shown), Gates, check=check, keep=keep)
 
     def _check_same_champion(
         self, gate: GateAccount, known: Champion, new: Candidate, given: Any, window: QueryExecutor
@@ -258,7 +249,7 @@ class RowEvidence(Evidence[RowVersion]):
         executor, tree, sees = self.executor, self.answering(head), None
         if gate.metric.get("kind") == "accuracy" and tree.mechanism.dependence.independent:
             public = tree.schema.features_public and tree.schema.label_kind == "binary"
-            nats = next_nats(tree.mechanism, tree.state_from(head.state))
+            nats = challenge.next_nats(tree.mechanism, tree.state_from(head.state))
             gain = step_at(rows=tree.schema.rows, disagreement=_DISAGREEMENT, nats=nats, public=public)
             sees = {"disagreement": _DISAGREEMENT, "gain": gain}
         queries, asked = executor.mechanism.queries, executor.state_from(head.state).asked
@@ -354,7 +345,7 @@ def open_row_gate(
         QueryRejected: If the mechanism has no gates, if a gate of this name has other settings, or if the name or the
             limit cannot be used. Nothing was changed.
     """
-    check_gates(executor.mechanism)
+    challenge.check_gates(executor.mechanism)
     name, limit, head = checked_name(name), checked_limit(challenges), executor.ledger.head()
     executor.state_from(head.state)
     known = head.accounts.of(Gates).by_name.get(name)

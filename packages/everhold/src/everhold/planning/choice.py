@@ -18,17 +18,9 @@ from everhold.errors import (
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, Silent, has_public_levels
 from everhold.mechanisms.base import planned_surprises
 from everhold.mechanisms.releases import SHARE
+from everhold.planning import widths
 from everhold.planning.inverse import rows_needed_by
 from everhold.planning.request import USUAL_VALUE, PlanRequest, best_mechanism, tuned_for, tuned_mechanism
-from everhold.planning.widths import (
-    VACUOUS,
-    few_rows,
-    half_within,
-    least_vacuous,
-    sealed_units,
-    vacuous_in_words,
-    width_at,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,7 +99,7 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
     needed, groups = None, sum(number for _, number in mechanism.dependence.unit_counts)
     if mechanism.dependence.independent or mechanism.dependence.in_groups:  # rows in groups like those that are sealed
         request = replace(PlanRequest.of(mechanism), alike=alike)
-        below = math.nextafter(least_vacuous(USUAL_VALUE), 0.0)
+        below = math.nextafter(widths.least_vacuous(USUAL_VALUE), 0.0)
         needed = rows_needed_by(mechanism.name, request, below, at=USUAL_VALUE)
     if mechanism.dependence.in_groups:
         more = "seal more groups, and train on more of them"
@@ -134,9 +126,9 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
 
 def is_worth(mechanism: Mechanism, alike: float | None) -> bool:
     """Return whether the promised radius, or the expected one with good guesses, is small enough to be useful."""
-    if mechanism.promise().radius < VACUOUS:
+    if mechanism.promise().radius < widths.VACUOUS:
         return True
-    return mechanism.expected_radius(USUAL_VALUE, alike) < least_vacuous(USUAL_VALUE)
+    return mechanism.expected_radius(USUAL_VALUE, alike) < widths.least_vacuous(USUAL_VALUE)
 
 
 def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
@@ -164,9 +156,11 @@ def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
 def warn_of_weak_promise(mechanism: Mechanism, alike: float | None = None) -> None:
     """Warn if few rows are sealed, if the radius is vacuous, or if the promise excludes adaptive queries."""
     if mechanism.rows < _FEW_ROWS:
-        warn_caller(SmallHoldoutWarning(f"Only {mechanism.rows:,} rows are sealed. {few_rows(mechanism, alike)}"))
-    if worst := vacuous_in_words(mechanism, alike):
-        more = sealed_units(mechanism.dependence)
+        warn_caller(
+            SmallHoldoutWarning(f"Only {mechanism.rows:,} rows are sealed. {widths.few_rows(mechanism, alike)}")
+        )
+    if worst := widths.vacuous_in_words(mechanism, alike):
+        more = widths.sealed_units(mechanism.dependence)
         warn_caller(VacuousGuaranteeWarning(f"{worst} Seal more {more}, or plan for fewer queries or surprises."))
     if not mechanism.traits.adaptive:
         warn_caller(
@@ -269,11 +263,11 @@ def three_ways(mechanism: Mechanism | None, *, at: float = USUAL_VALUE, alike: f
         return None
     beta, queries = 1.0 - mechanism.confidence, mechanism.queries
     most = min(mechanism.surprises, queries - 1)
-    first, last = (width_at(mechanism, at, surprises, alike) for surprises in (0, most))
+    first, last = (widths.width_at(mechanism, at, surprises, alike) for surprises in (0, most))
 
     def fixed(level: float) -> float:
         nats = -math.log(level)
-        return half_within(*mechanism.quotes.yes_no_at(at, nats, alike).expected(at, nats))
+        return widths.half_within(*mechanism.quotes.yes_no_at(at, nats, alike).expected(at, nats))
 
     lines = (
         Way("declared", f"{queries:,} fixed beforehand, exact, for ever", fixed(beta * SHARE / queries)),

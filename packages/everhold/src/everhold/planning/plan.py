@@ -11,17 +11,8 @@ from everhold.dependence import DependenceModel
 from everhold.display import Display, at_most, counted, html_record, html_sentences, html_table
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
 from everhold.mechanisms import MECHANISMS, Mechanism, PublicLevels, answering, has_public_levels
+from everhold.planning import inverse, widths
 from everhold.planning.choice import ThreeWays, three_ways
-from everhold.planning.inverse import (
-    BOUNDS,
-    by_mechanism,
-    published_bound,
-    published_rows_needed,
-    published_statements,
-    queries_allowed_by,
-    reaches,
-    rows_needed_by,
-)
 from everhold.planning.request import (
     LEAST_RADIUS,
     MOST_QUERIES,
@@ -36,20 +27,7 @@ from everhold.planning.request import (
     taken_by_default,
     tuned_for,
 )
-from everhold.planning.widths import (
-    USUAL_DISAGREEMENT,
-    VACUOUS,
-    Steps,
-    Widths,
-    least_vacuous,
-    sealed_units,
-    step_in_words,
-    steps_of,
-    surprises_until,
-    vacuous_in_words,
-    width_at,
-    widths_of,
-)
+from everhold.planning.widths import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +76,7 @@ class Plan(Display):
     training_rows: int | None = None
     at: float = USUAL_VALUE
     ways: ThreeWays | None = None
-    widths: Widths | None = None
+    widths: widths.Widths | None = None
     steps: Steps | None = None
     alike: float | None = None
 
@@ -155,8 +133,8 @@ class Plan(Display):
             at: Population value at which the half-width is expected, as for `everhold.planning.rows_needed`.
         """
         radius, at = check_radius(radius), None if at is None else check_value(at)
-        needed = by_mechanism(lambda name: rows_needed_by(name, self.request(), radius, at=at))
-        reaches(needed, radius)
+        needed = inverse.by_mechanism(lambda name: inverse.rows_needed_by(name, self.request(), radius, at=at))
+        inverse.reaches(needed, radius)
         return needed
 
     def queries_allowed(self, radius: float, *, at: float | None = None) -> dict[str, int]:
@@ -173,7 +151,7 @@ class Plan(Display):
         if self.rows is None:
             raise ValueError("The plan has no number of rows. Pass rows=... when you make the plan.")
         request = self.request().with_queries(MOST_QUERIES)
-        return by_mechanism(lambda name: queries_allowed_by(name, request, radius, at=at))
+        return inverse.by_mechanism(lambda name: inverse.queries_allowed_by(name, request, radius, at=at))
 
     def chart(self, against: Literal["queries", "rows", "values"] = "queries") -> alt.LayerChart:
         """Draw the radius (guaranteed half-width) of each mechanism against queries or rows.
@@ -309,21 +287,25 @@ def plan(
     at = check_value(at)
     if radius is not None:
         radius = check_radius(radius)
-    lines = tuple(by_mechanism(lambda name: line_of(name, request, radius, at=at, with_rows=rows is not None)).values())
+    lines = tuple(
+        inverse.by_mechanism(lambda name: line_of(name, request, radius, at=at, with_rows=rows is not None)).values()
+    )
     if radius is not None:
-        reaches({line.mechanism: line.rows_needed for line in lines}, radius)
+        inverse.reaches({line.mechanism: line.rows_needed for line in lines}, radius)
     checking = next((line.tuned for line in lines if has_public_levels(line.tuned)), None)
     made = Plan(
         rows=rows, queries=queries, surprises=request.surprises, confidence=request.confidence, slack=request.slack,
         dependence=request.dependence, requested_radius=radius, lines=lines, training_rows=request.training_rows, at=at,
         ways=three_ways(checking, at=at, alike=request.alike),
-        widths=None if checking is None else widths_of(checking, request.alike), alike=request.alike,
+        widths=None if checking is None else widths.widths_of(checking, request.alike), alike=request.alike,
         steps=_steps(request, lines, disagreement, with_rows=rows is not None),
-        published=tuple(published_line_of(name, request, radius, with_rows=rows is not None) for name in BOUNDS),
+        published=tuple(
+            published_line_of(name, request, radius, with_rows=rows is not None) for name in inverse.BOUNDS
+        ),
     )  # fmt: skip
-    advice = f"Plan for more {sealed_units(made.dependence)}, fewer queries or fewer surprises."
-    said = "" if made.best.tuned is None else vacuous_in_words(made.best.tuned, made.alike)
-    if not said and made.requested_radius is not None and made.requested_radius >= VACUOUS:
+    advice = f"Plan for more {widths.sealed_units(made.dependence)}, fewer queries or fewer surprises."
+    said = "" if made.best.tuned is None else widths.vacuous_in_words(made.best.tuned, made.alike)
+    if not said and made.requested_radius is not None and made.requested_radius >= widths.VACUOUS:
         said = f"The radius {made.requested_radius:.2f} is half the range or more and promises nothing."
     if said:
         warn_caller(VacuousGuaranteeWarning(f"{said} {advice}"))
@@ -340,7 +322,7 @@ def _steps(
     tuned = [line.tuned for line in lines if has_public_levels(line.tuned)]
     if disagreement is None or not request.dependence.independent or not tuned:
         return None
-    return steps_of(request if with_rows else request.with_rows(tuned[0].rows), disagreement)
+    return widths.steps_of(request if with_rows else request.with_rows(tuned[0].rows), disagreement)
 
 
 # Lines of a plan: each mechanism, and each published statement, for a request.
@@ -421,13 +403,13 @@ def line_of(name: str, request: PlanRequest, radius: float | None, *, at: float,
     kind = MECHANISMS[name]
     line = PlanLine(name, kind.statement, kind.traits.adaptive, None, {})
     if radius is not None:
-        many, needed = request.with_queries(MOST_QUERIES), rows_needed_by(name, request, radius)
-        allowed = queries_allowed_by(name, many, radius) if with_rows else None
+        many, needed = request.with_queries(MOST_QUERIES), inverse.rows_needed_by(name, request, radius)
+        allowed = inverse.queries_allowed_by(name, many, radius) if with_rows else None
         if kind.expected_radius is Mechanism.expected_radius and radius <= min(at, 1.0 - at) + 1e-12:
             by_rows, by_queries = needed, allowed  # nothing of so small a radius is cut off at 0 or 1
         else:
-            by_rows = rows_needed_by(name, request, radius, at=at)
-            by_queries = queries_allowed_by(name, many, radius, at=at) if with_rows else None
+            by_rows = inverse.rows_needed_by(name, request, radius, at=at)
+            by_queries = inverse.queries_allowed_by(name, many, radius, at=at) if with_rows else None
         line = replace(
             line, rows_needed=needed, rows_expected=by_rows, queries_allowed=allowed, queries_expected=by_queries
         )
@@ -441,7 +423,9 @@ def line_of(name: str, request: PlanRequest, radius: float | None, *, at: float,
     if isinstance(tuned, str):
         return replace(line, note=tuned)
     promised, expected = tuned.promise().radius, tuned.expected_radius(at, request.alike)
-    vacuous = "" if promised < VACUOUS else _SAYS_NOTHING if expected >= least_vacuous(at) else _ONLY_WORST
+    vacuous = (
+        "" if promised < widths.VACUOUS else _SAYS_NOTHING if expected >= widths.least_vacuous(at) else _ONLY_WORST
+    )
     return replace(
         line,
         radius=promised,
@@ -457,14 +441,14 @@ def published_line_of(name: str, request: PlanRequest, radius: float | None, *, 
 
     ``with_rows`` is True if the number of rows is given. If it is False, the line has no radius.
     """
-    source = BOUNDS[name].source
-    if name not in published_statements(request):
+    source = inverse.BOUNDS[name].source
+    if name not in inverse.published_statements(request):
         return PublishedLine(name, source, note=_ONLY_INDEPENDENT)
     label = "" if request.dependence.independent else _INCOMPLETE
-    needed = None if radius is None else published_rows_needed(name, request, radius)
+    needed = None if radius is None else inverse.published_rows_needed(name, request, radius)
     if not with_rows:
         return PublishedLine(name, source, rows_needed=needed, note=label)
-    bound = published_bound(name, request)
+    bound = inverse.published_bound(name, request)
     if not bound.radius < 1.0:
         note = _joined(bound.note or "no radius below 1", label)
         return PublishedLine(name, source, rows_needed=needed, note=note)
@@ -502,7 +486,7 @@ def explanation(plan: Plan) -> str:
             "study can be unsealed."
         )
     if tuned is not None and tuned.rows <= _FEW_ROWS and tuned.dependence.independent:
-        seen = step_in_words(tuned, USUAL_DISAGREEMENT if plan.steps is None else plan.steps.disagreement)
+        seen = widths.step_in_words(tuned, widths.USUAL_DISAGREEMENT if plan.steps is None else plan.steps.disagreement)
         said.append(f"With few rows, compare models in place of scores: {seen}.")
     return "\n".join(said)
 
@@ -528,8 +512,8 @@ def _headline(plan: Plan, best: PlanLine) -> str:
 
 def _of_guesses(plan: Plan, tuned: PublicLevels) -> Iterator[str]:
     """Yield sentences on the widths after unsealing, and on when another mechanism is better."""
-    hardest = width_at(tuned, _HARDEST, 0, plan.alike)
-    usual = width_at(tuned, plan.at, 0, plan.alike)
+    hardest = widths.width_at(tuned, _HARDEST, 0, plan.alike)
+    usual = widths.width_at(tuned, plan.at, 0, plan.alike)
     told = "nothing to say" if hardest.confirmed >= _HARDEST else at_most(hardest.confirmed)
     yield (
         f"At the last planned query, around {_HARDEST:g}, it has {told} if guesses hold, and unsealed "
@@ -550,7 +534,7 @@ def _of_guesses(plan: Plan, tuned: PublicLevels) -> Iterator[str]:
         yield f"{told}: narrower around {_HARDEST:g} from the start, until the study is unsealed."
         return
     at = {
-        value: surprises_until(tuned, other.tuned.expected_radius(value), value, plan.alike)
+        value: widths.surprises_until(tuned, other.tuned.expected_radius(value), value, plan.alike)
         for value in (_HARDEST, plan.at)
     }
     if all(found is None for found in at.values()):

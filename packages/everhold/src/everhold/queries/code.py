@@ -28,18 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.sealing.rows.code_trials import (
-    EstimatedValues,
-    called,
-    check_rows_alone,
-    is_of_a_package,
-    made_up_rows,
-    made_up_values,
-    public_values,
-    try_estimator,
-    try_on_public_rows,
-    varied_rows,
-)
+from everhold.sealing.rows import code_trials
 from everhold.values.evaluation import to_grid
 
 if TYPE_CHECKING:
@@ -293,7 +282,7 @@ def is_installed(module: str | None) -> bool:
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
         return False
-    return is_of_a_package(Path(file).resolve())
+    return code_trials.is_of_a_package(Path(file).resolve())
 
 
 def version_of(module: str | None) -> str:
@@ -327,10 +316,10 @@ def tried(bound: BoundQuery, function: RowFunction, compiler: CompileContext) ->
     if training is not None and out_of_fold and bound.training is not None:
         on_grid = to_grid(bound.training(training.table(names)), unit=unit)
     elif table is not None:
-        values = function.judge(outputs[0], table) if isinstance(function, EstimatedValues) else outputs[0]
+        values = function.judge(outputs[0], table) if isinstance(function, code_trials.EstimatedValues) else outputs[0]
         losses = (bound.at_zero, bound.at_one) if bound.description.get("kind") == "risk" else None
         on_grid = to_grid(values, unit=unit, losses=losses)
-    if isinstance(function, EstimatedValues):
+    if isinstance(function, code_trials.EstimatedValues):
         outputs = [output[:_MOST_COMPARED] for output in outputs]
         yes_no = bound.yes_no
     else:
@@ -360,21 +349,23 @@ def observed(
     schema, training = compiler.schema, compiler.training
     if training is None:
         kinds = {name: schema.columns[name] for name in names}
-        few, many = made_up_rows(kinds), varied_rows(kinds)
-        if not isinstance(function, EstimatedValues):
-            return [try_on_public_rows(function, few), made_up_values(function, many)], None
-        outputs = [try_estimator(function, table) for table in (few, many)]
+        few, many = code_trials.made_up_rows(kinds), code_trials.varied_rows(kinds)
+        if not isinstance(function, code_trials.EstimatedValues):
+            return [code_trials.try_on_public_rows(function, few), code_trials.made_up_values(function, many)], None
+        outputs = [code_trials.try_estimator(function, table) for table in (few, many)]
         if outputs[1] is not None:
-            check_rows_alone(function.predict, many, outputs[1])
+            code_trials.check_rows_alone(function.predict, many, outputs[1])
         return [np.zeros(0) if output is None else output for output in outputs], None
     public = training.table(names)
     few = {name: column[:_MOST_TRIED] for name, column in public.items()}
-    if isinstance(function, EstimatedValues):
+    if isinstance(function, code_trials.EstimatedValues):
         public = {name: column[:most] for name, column in public.items()}
-        predictions = np.asarray(called(functools.partial(function.predict, public=True), public, "one prediction"))
-        check_rows_alone(function.predict, few, predictions[:_MOST_TRIED])
+        predictions = np.asarray(
+            code_trials.called(functools.partial(function.predict, public=True), public, "one prediction")
+        )
+        code_trials.check_rows_alone(function.predict, few, predictions[:_MOST_TRIED])
         return [predictions], public
-    values = public_values(function, public, schema.training_rows)
+    values = code_trials.public_values(function, public, schema.training_rows)
     to_grid(values)
-    check_rows_alone(lambda rows: np.asarray(function(dict(rows))), few, values[:_MOST_TRIED])
+    code_trials.check_rows_alone(lambda rows: np.asarray(function(dict(rows))), few, values[:_MOST_TRIED])
     return [values], public

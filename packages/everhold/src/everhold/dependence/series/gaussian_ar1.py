@@ -11,17 +11,7 @@ import numpy as np
 
 from everhold.arguments import as_float, names_keywords
 from everhold.dependence.blocks import warn_of_long_memory
-from everhold.dependence.series.base import (
-    SEEN_ROWS,
-    UNDECLARED,
-    SeriesLaw,
-    SeriesModel,
-    SeriesSettings,
-    declare,
-    described,
-    plain_settings,
-    read_settings,
-)
+from everhold.dependence.series import base
 from everhold.dependence.series.coupling import GaussianCoupling
 from everhold.dependence.series.fitting import bound_correlation, continuous, missed, ordered_runs
 from everhold.errors import DependenceError
@@ -37,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class GaussianLaw(SeriesLaw):
+class GaussianLaw(base.SeriesLaw):
     """Stationary Gaussian series in which neighbouring rows have at most a given correlation."""
 
     correlation: float
@@ -62,7 +52,7 @@ class GaussianLaw(SeriesLaw):
 
 
 @dataclass(frozen=True, init=False)
-class GaussianAR1(SeriesModel):
+class GaussianAR1(base.SeriesModel):
     """A model of a stationary time series: a number is ``c + r x`` plus normal noise, where x is the number before.
 
     This number is called the state of a row. Given its state, a row is independent of all other rows. Mean and variance
@@ -91,7 +81,7 @@ class GaussianAR1(SeriesModel):
     title: ClassVar[str] = "Gaussian autoregression of order 1"
     rows_are: ClassVar[str] = "rows in an autoregressive series"
     how_to_tell: ClassVar[tuple[str, ...]] = (
-        SEEN_ROWS,
+        base.SEEN_ROWS,
         "The assumption is wrong if the series has seasons or a trend, if its values are far from normal, or if rows "
         "share more than this one value.",
         "To check, look at the residuals of the training rows: they must look normal and must not be correlated with "
@@ -101,21 +91,21 @@ class GaussianAR1(SeriesModel):
     )
     influence_in: ClassVar[str] = "correlation, at most"
     entries: ClassVar[Mapping[str, str]] = {
-        **SeriesModel.entries,
+        **base.SeriesModel.entries,
         "correlation": "correlation of neighbouring rows",
     }
 
     correlation: float
 
-    @names_keywords(SeriesSettings, UNDECLARED)
-    def __init__(self, correlation: float, **settings: Unpack[SeriesSettings]) -> None:
+    @names_keywords(base.SeriesSettings, base.UNDECLARED)
+    def __init__(self, correlation: float, **settings: Unpack[base.SeriesSettings]) -> None:
         if not -1.0 < as_float(correlation) < 1.0:
             raise DependenceError(
                 f"correlation is {correlation!r}. Pass a number strictly between -1 and 1, or take differences of "
                 "rows first."
             )
         object.__setattr__(self, "correlation", float(correlation))
-        declare(self, settings)
+        base.declare(self, settings)
 
     @classmethod
     def fit(
@@ -197,7 +187,7 @@ class GaussianAR1(SeriesModel):
         """Return the assumption about the series as one sentence, as the certificate shows it."""
         of = "the number" if self.state is None else f"the number in column {self.state!r}"
         bound = "at most " if self.fitted else ""
-        return described(
+        return base.described(
             self,
             f"{of} is a stationary Gaussian autoregression of order 1 with absolute correlation {bound}"
             f"{abs(self.correlation):.4g}, and a row given this number is independent of all others",
@@ -205,12 +195,12 @@ class GaussianAR1(SeriesModel):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as plain JSON data with its ``kind``, as the certificate holds it."""
-        return {"kind": self.kind, "correlation": self.correlation, **plain_settings(self)}
+        return {"kind": self.kind, "correlation": self.correlation, **base.plain_settings(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Build the model from plain data, such as ``{"kind": "gaussian_ar1", "correlation": 0.5}``."""
-        return cls(float(data["correlation"]), **read_settings(data))
+        return cls(float(data["correlation"]), **base.read_settings(data))
 
 
 @lru_cache(maxsize=16)

@@ -12,28 +12,9 @@ import numpy as np
 
 from everhold.arguments import names_keywords
 from everhold.dependence.blocks import warn_of_long_memory
-from everhold.dependence.series.base import (
-    SEEN_ROWS,
-    UNDECLARED,
-    SeriesLaw,
-    SeriesModel,
-    SeriesSettings,
-    declare,
-    described,
-    plain_settings,
-    read_settings,
-)
+from everhold.dependence.series import base, mixing
 from everhold.dependence.series.coupling import ChainCoupling, UniformCoupling
 from everhold.dependence.series.fitting import as_text, bound_transitions, count_transitions, missed, ordered_runs
-from everhold.dependence.series.mixing import (
-    OUTWARD,
-    Chain,
-    Contraction,
-    influence_bound,
-    mixing_of,
-    set_growth,
-    stationary_sides,
-)
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -49,7 +30,7 @@ _MOST_CHECKED = 8  # states whose shares are held against the fit
 
 
 @dataclass(frozen=True, init=False)
-class MarkovChain(SeriesModel):
+class MarkovChain(base.SeriesModel):
     """A model of a time series: a row's state depends on the state before by a fixed matrix of probabilities.
 
     A state is one of a few values of a column, such as rain or no rain. Given its state, a row is independent of all
@@ -86,7 +67,7 @@ class MarkovChain(SeriesModel):
     title: ClassVar[str] = "Markov chain"
     rows_are: ClassVar[str] = "rows in a Markov chain"
     how_to_tell: ClassVar[tuple[str, ...]] = (
-        SEEN_ROWS,
+        base.SEEN_ROWS,
         "The assumption is wrong if the past tells more about the next state than the present state does, if the "
         "transition probabilities change with time (seasons, trends), or if rows share more than their state.",
         "To check, compare the transition counts of early and late training rows, and count pairs of steps: given the "
@@ -95,14 +76,14 @@ class MarkovChain(SeriesModel):
         "blocks of time as groups.",
     )
     entries: ClassVar[Mapping[str, str]] = {
-        **SeriesModel.entries,
+        **base.SeriesModel.entries,
         "transition": "chances of the next state, one list for each state",
         "states": "states",
         "initial": "law of the first row of a series",
         "uncertainty": "how far each row of the matrix may be off in all",
     }
     value_words: ClassVar[Mapping[tuple[str, str], str]] = {
-        **SeriesModel.value_words,
+        **base.SeriesModel.value_words,
         ("initial", "stationary"): "the stationary one",
     }
 
@@ -111,7 +92,7 @@ class MarkovChain(SeriesModel):
     initial: Literal["stationary"] | tuple[float, ...]
     uncertainty: tuple[float, ...] | None
 
-    @names_keywords(SeriesSettings, UNDECLARED)
+    @names_keywords(base.SeriesSettings, base.UNDECLARED)
     def __init__(
         self,
         transition: Iterable[Iterable[float]],
@@ -119,7 +100,7 @@ class MarkovChain(SeriesModel):
         states: Sequence[str] | None = None,
         initial: Literal["stationary"] | Iterable[float] = "stationary",
         uncertainty: float | Iterable[float] | None = None,
-        **settings: Unpack[SeriesSettings],
+        **settings: Unpack[base.SeriesSettings],
     ) -> None:
         matrix = checked_matrix(transition)
         size = len(matrix)
@@ -138,7 +119,7 @@ class MarkovChain(SeriesModel):
         object.__setattr__(self, "states", names)
         object.__setattr__(self, "initial", first)
         object.__setattr__(self, "uncertainty", checked_radii(uncertainty, size))
-        declare(self, settings)
+        base.declare(self, settings)
 
     @classmethod
     def fit(
@@ -272,7 +253,7 @@ class MarkovChain(SeriesModel):
             chain += " in its stationary law"
         if self.uncertainty is not None:
             chain += f" whose matrix is known up to {max(self.uncertainty):.3g} in total per row"
-        return described(self, f"{chain}, and a row given its state is independent of all others")
+        return base.described(self, f"{chain}, and a row given its state is independent of all others")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as plain JSON data with its ``kind``, as the certificate holds it."""
@@ -282,7 +263,7 @@ class MarkovChain(SeriesModel):
             "states": list(self.states),
             "initial": self.initial if isinstance(self.initial, str) else list(self.initial),
             "uncertainty": None if self.uncertainty is None else list(self.uncertainty),
-            **plain_settings(self),
+            **base.plain_settings(self),
         }
 
     @classmethod
@@ -293,7 +274,7 @@ class MarkovChain(SeriesModel):
             states=data.get("states"),
             initial=data.get("initial", "stationary"),
             uncertainty=data.get("uncertainty"),
-            **read_settings(data),
+            **base.read_settings(data),
         )
 
 
@@ -309,7 +290,7 @@ _QUILT_STEPS = 4096
 
 
 @dataclass(frozen=True)
-class ChainLaw(SeriesLaw):
+class ChainLaw(base.SeriesLaw):
     """Law of a Markov chain: its matrix, the initial law, and the uncertainty of each row of the matrix."""
 
     transition: tuple[tuple[float, ...], ...]
@@ -322,14 +303,14 @@ class ChainLaw(SeriesLaw):
         return self.uncertainty is not None
 
     @cached_property
-    def chain(self) -> Chain:
+    def chain(self) -> mixing.Chain:
         """The chain with the given matrix."""
-        return Chain(self.transition)
+        return mixing.Chain(self.transition)
 
     @cached_property
-    def contraction(self) -> Contraction:
+    def contraction(self) -> mixing.Contraction:
         """The rate at which all chains of the set forget their first state."""
-        return Contraction(self.chain, np.array(self.uncertainty or (0.0,) * len(self.transition)))
+        return mixing.Contraction(self.chain, np.array(self.uncertainty or (0.0,) * len(self.transition)))
 
     @property
     def known(self) -> bool:
@@ -358,8 +339,8 @@ class ChainLaw(SeriesLaw):
             "one row earlier": before.max(axis=(1, 2)),
         }
         if self.uncertainty is None:
-            norm, least = mixing_of(self.chain)
-            bound = influence_bound(np.arange(1, distances + 1), norm=norm, least=least)
+            norm, least = mixing.mixing_of(self.chain)
+            bound = mixing.influence_bound(np.arange(1, distances + 1), norm=norm, least=least)
             found["bound from the spectral gap"] = 2.0 * bound
         return found
 
@@ -376,10 +357,10 @@ class ChainLaw(SeriesLaw):
         if self.initial != "stationary":
             raise DependenceError("The chain does not start in its stationary distribution. Leave initial out.")
         if not self.contraction.radii.any():
-            return stationary_sides(self.chain.transition, self.chain.stationary, reach)
-        contraction = self.contraction.at(1, reach + 1) * OUTWARD
-        growth = set_growth(self.chain.transition, self.contraction.radii, contraction)
-        later = (np.log1p(growth) * OUTWARD)[:, None, None]
+            return mixing.stationary_sides(self.chain.transition, self.chain.stationary, reach)
+        contraction = self.contraction.at(1, reach + 1) * mixing.OUTWARD
+        growth = mixing.set_growth(self.chain.transition, self.contraction.radii, contraction)
+        later = (np.log1p(growth) * mixing.OUTWARD)[:, None, None]
         return 2.0 * later, later
 
     def refuse_memory(self) -> None:
@@ -439,7 +420,7 @@ def _shared_coupling(law: ChainLaw) -> Coupling:
     return ChainCoupling(law.chain) if law.known else UniformCoupling(law.contraction, len(law.transition))
 
 
-def _influences(chain: Chain, steps: NDArray[np.int64]) -> NDArray[np.float64]:
+def _influences(chain: mixing.Chain, steps: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return ``ln max P^h(x, y)/P^h(x', y)`` for each number of steps h, infinite if a probability is 0."""
     result = np.full(len(steps), math.inf)
     power, done = np.eye(chain.states), 0

@@ -14,16 +14,8 @@ from typing import TYPE_CHECKING
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
+from everhold.queries.means import plans
 from everhold.queries.means.mean import MeanQuery, StatisticalQuery, in_words, is_condition, not_too_long
-from everhold.queries.means.plans import (
-    BoundDerived,
-    Derived,
-    DerivedQuery,
-    Estimate,
-    OneMean,
-    estimate_between,
-    share_of,
-)
 from everhold.queries.procedures import takes_ratios
 from everhold.queries.query import QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, Pair, Schema, kept_clips, with_clips
@@ -181,7 +173,7 @@ class WithinQuery(CombinedQuery):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ShareQuery(DerivedQuery):
+class ShareQuery(plans.DerivedQuery):
     """A query for a ratio of two sums, with the numerator inside the denominator in every row.
 
     Attributes:
@@ -207,8 +199,8 @@ class ShareQuery(DerivedQuery):
         asked = self.placed(compiler)
         if (bound := asked.as_one(compiler)) is not None:
             prepared = compiler.planner.ratio(bound, guess, tolerance)
-            return OneMean([prepared], compiler.schema, compiler.mechanism)
-        return DerivedQuery.compile(asked, compiler, guess=guess, tolerance=tolerance)
+            return plans.OneMean([prepared], compiler.schema, compiler.mechanism)
+        return plans.DerivedQuery.compile(asked, compiler, guess=guess, tolerance=tolerance)
 
     def spec(self) -> QuerySpec:
         """Return the kind and arguments from which the query can be built again."""
@@ -269,21 +261,21 @@ class ShareQuery(DerivedQuery):
             pair=Pair("ratio", part, whole),
         )
 
-    def bind(self, schema: Schema) -> BoundDerived:
+    def bind(self, schema: Schema) -> plans.BoundDerived:
         """Return the ratio as a function of two means: numerator within denominator, and denominator."""
         self.check_texts(schema)
         part, whole = self.part.bind(schema), self.whole.bind(schema)
         self._check(whole)
         ends = (part.at_zero, part.at_one)
 
-        def combine(told: Sequence[Estimate]) -> Estimate:
+        def combine(told: Sequence[plans.Estimate]) -> plans.Estimate:
             counted = told[1]
             if whole.at_one < whole.at_zero:  # an error counts the rows that are missed, so it is 1 minus the mean
                 low, high = math.nextafter(1.0 - counted.high, 0.0), math.nextafter(1.0 - counted.low, 1.0)
-                counted = Estimate(1.0 - counted.value, low, high)
-            return in_ends(share_of(told[0], counted), *ends)
+                counted = plans.Estimate(1.0 - counted.value, low, high)
+            return in_ends(plans.share_of(told[0], counted), *ends)
 
-        return BoundDerived(
+        return plans.BoundDerived(
             name=self.name,
             description={"kind": self.name.partition(" ")[2], **({} if ends == (0.0, 1.0) else {"ends": list(ends)})},
             parts=(self._joint(schema), self.whole),
@@ -341,7 +333,7 @@ def _within(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
     return replace(part, row_value=RowValue(expression), description=described)
 
 
-def in_ends(share: Estimate, at_zero: float, at_one: float) -> Estimate:
+def in_ends(share: plans.Estimate, at_zero: float, at_one: float) -> plans.Estimate:
     """Convert an estimate of a share to the analyst's units, with ends rounded outwards."""
     if (at_zero, at_one) == (0.0, 1.0):
         return share
@@ -349,7 +341,7 @@ def in_ends(share: Estimate, at_zero: float, at_one: float) -> Estimate:
     slack = 4.0 * max(math.ulp(least), math.ulp(most))
     low, high = sorted((at_zero + width * share.low, at_zero + width * share.high))
     value = at_zero + width * share.value
-    return Estimate(min(max(value, least), most), max(low - slack, least), min(high + slack, most))
+    return plans.Estimate(min(max(value, least), most), max(low - slack, least), min(high + slack, most))
 
 
 # Means among the rows that meet a condition: ``mean("arr_delay", given="carrier = 'UA'")``.
@@ -396,7 +388,7 @@ class ConditionalMean(ShareQuery):
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedMean(DerivedQuery):
+class BoundedMean(plans.DerivedQuery):
     """A query for a mean, with an interval that holds whatever the missing values are.
 
     The query has two parts, a low mean and a high mean. In the low mean a row without a value counts as the low end of
@@ -424,7 +416,7 @@ class BoundedMean(DerivedQuery):
         """Return the kind and arguments from which the query can be built again."""
         return (self.asked if self.given is None else ConditionalMean.of(self.asked, self.given)).spec()
 
-    def bind(self, schema: Schema) -> BoundDerived:
+    def bind(self, schema: Schema) -> plans.BoundDerived:
         """Return the query as a function of two means: with missing values at their lowest and highest."""
         text, low, high, known = self.asked.text, self.asked.low, self.asked.high, have_values(self.columns)
         if parse(text, schema.columns).kind is ColumnKind.BOOLEAN:
@@ -442,13 +434,13 @@ class BoundedMean(DerivedQuery):
             shown = f"{shown}, among rows with {in_words(self.given)}"
         bound = lowest.bind(schema)
 
-        def combine(means: Sequence[Estimate]) -> Estimate:
-            least, most = means[:2] if self.given is None else (share_of(mean, means[2]) for mean in means[:2])
+        def combine(means: Sequence[plans.Estimate]) -> plans.Estimate:
+            least, most = means[:2] if self.given is None else (plans.share_of(mean, means[2]) for mean in means[:2])
             middle = (least.value + most.value) / 2.0
-            found = estimate_between(middle, least.low, most.high, least=0.0, most=1.0, slack=0.0)
+            found = plans.estimate_between(middle, least.low, most.high, least=0.0, most=1.0, slack=0.0)
             return in_ends(found, bound.at_zero, bound.at_one)
 
-        return BoundDerived(
+        return plans.BoundDerived(
             "a mean with bounds for missing values",
             {"kind": "bounds of a mean", "ends": [bound.at_zero, bound.at_one]},
             parts,
@@ -468,7 +460,7 @@ class BoundedMean(DerivedQuery):
         bound = self.bind(compiler.schema)
         bound.check(compiler, guess=None, tolerance=tolerance)
         first, *others = compiler.prepare(bound.parts, None, together=True)
-        return Derived([self.noted(first, compiler), *others], compiler.schema, compiler.mechanism, bound)
+        return plans.Derived([self.noted(first, compiler), *others], compiler.schema, compiler.mechanism, bound)
 
     def noted(self, part: Prepared, compiler: CompileContext) -> Prepared:
         """Return a part with a note that missing values are bounded."""

@@ -18,17 +18,7 @@ from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.code import content_digest
 from everhold.queries.means.mean import in_one_line, parsed, rows_that_meet
-from everhold.queries.predictions.arrays import (
-    PredictionTable,
-    are_no_class,
-    check_classes,
-    check_known,
-    check_lengths,
-    first_of,
-    known_classes,
-    prediction_table,
-    probabilities,
-)
+from everhold.queries.predictions import arrays
 from everhold.queries.predictions.columns import Placed, PredictionColumn
 from everhold.queries.query import RowwiseQuery
 from everhold.sealing.rows.code_trials import EstimatedValues
@@ -53,7 +43,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.queries.metrics.registry import Outputs
-    from everhold.queries.predictions.arrays import RowSpan
     from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
 
@@ -288,7 +277,7 @@ class LabelQuery(RowwiseQuery):
         Returns:
             The condition, what is wrong with other predictions, and what to pass.
         """
-        expected, advice = known_classes(schema)
+        expected, advice = arrays.known_classes(schema)
         said = "are no labels", f"{expected} {advice}"
         if schema.label_classes is not None:
             return Node.of(Operation.MEMBER, prediction, *map(Node.literal, schema.label_classes)), *said
@@ -359,7 +348,7 @@ class LabelQuery(RowwiseQuery):
         if self.outputs_are == "probabilities":
             return _of_each_class(model, features, tuple(classes or ()))
         if self.outputs_are == "probability" or (self.outputs_are == "scores" and hasattr(model, "predict_proba")):
-            return probabilities(model, features, positive)
+            return arrays.probabilities(model, features, positive)
         if self.outputs_are != "scores":
             return model.predict(features)
         if hasattr(model, "decision_function"):
@@ -396,7 +385,7 @@ class LabelQuery(RowwiseQuery):
         """
         if isinstance(predictions, Placed):
             predictions, what = predictions.values, predictions.what
-        if isinstance(predictions, PredictionTable):
+        if isinstance(predictions, arrays.PredictionTable):
             raise TypeError("The table of predictions was not put in the order of the rows.")
         if self.outputs_are == "probabilities":
             return _distributions(predictions, rows, schema, what=what)
@@ -409,7 +398,7 @@ class LabelQuery(RowwiseQuery):
         if array.dtype.kind in "OT":  # objects of one kind become numbers or texts
             items = array.tolist()
             if all(isinstance(item, str) for item in items):
-                check_lengths(items)
+                arrays.check_lengths(items)
                 array = np.array(items, dtype=str)
             elif all(isinstance(item, (Real, np.bool_)) for item in items):
                 array = np.array(items)
@@ -427,12 +416,14 @@ class LabelQuery(RowwiseQuery):
                 f"{'a probability' if self.outputs_are == 'probability' else one} for each row."
             )
         if self.outputs_are == "probability" and (wrong := ~((array >= 0) & (array <= 1))).any():
-            first = first_of(wrong, array)
+            first = arrays.first_of(wrong, array)
             raise QueryRejected(f"{what} are not all in [0, 1]: {first}. Pass probabilities of label 1.")
         if self.outputs_are in ("scores", "numbers") and (wrong := ~np.isfinite(array)).any():
-            raise QueryRejected(f"{what} are not all finite: {first_of(wrong, array)}. Pass a number for each row.")
+            raise QueryRejected(
+                f"{what} are not all finite: {arrays.first_of(wrong, array)}. Pass a number for each row."
+            )
         if of_classes and known:
-            check_classes(array, schema, what=what)
+            arrays.check_classes(array, schema, what=what)
         return array
 
 
@@ -467,7 +458,7 @@ class ModelValues(EstimatedValues):
     def fails(self, predictions: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which predictions cannot be compared with labels, such as a class that the label does not have."""
         if self.query.outputs_are == "classes" and not self.query._says_positive(predictions):
-            return are_no_class(predictions, self.schema)
+            return arrays.are_no_class(predictions, self.schema)
         return np.zeros(len(predictions), dtype=bool)
 
     def failing(self, table: Table) -> NDArray[Any]:
@@ -526,7 +517,7 @@ def _of_each_class(model: Any, features: Any, classes: Sequence[str | float]) ->
 
 def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[np.float64]:
     """Return probabilities of all classes, shape (rows, classes), after checking the predictions."""
-    check_known(schema)
+    arrays.check_known(schema)
     count = len(schema.label_classes or ())
     try:
         array = np.asarray(predictions, dtype=np.float64)
@@ -542,19 +533,19 @@ def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) ->
     right = np.all((array >= 0.0) & (array <= 1.0), axis=1)
     if (wrong := ~(right & (np.abs(array.sum(axis=1) - 1.0) <= _SUM_OF_PROBABILITIES))).any():
         raise QueryRejected(
-            f"{what} do not add up to 1 in each row: {first_of(wrong, array)}. Pass a probability from 0 to 1 for each "
-            "class."
+            f"{what} do not add up to 1 in each row: {arrays.first_of(wrong, array)}. Pass a probability from 0 to 1 "
+            "for each class."
         )
     return array
 
 
 def _in_order(
     predictions: Any, schema: Schema, ids: Callable[[], Sequence[Any]], check: Callable[..., None], *, rows_are: str,
-    span: RowSpan | None = None,
+    span: arrays.RowSpan | None = None,
 ) -> Any:  # fmt: skip
     if isinstance(predictions, PredictionColumn):
         return predictions.placed(schema, ids(), rows_are=rows_are, span=span, check=check)
-    table, others = prediction_table(predictions), tuple if span is None else span.ids
+    table, others = arrays.prediction_table(predictions), tuple if span is None else span.ids
     if table is not None:
         predictions = table.in_order(
             schema.row_id, ids(), rows_are=rows_are, others=others, numbers=schema.label_kind != "string",

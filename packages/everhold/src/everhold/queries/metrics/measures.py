@@ -17,6 +17,7 @@ import scipy
 
 from everhold.extensions import imported
 from everhold.guarantees.intervals import boxes as composites
+from everhold.guarantees.intervals import thresholds
 from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
 from everhold.guarantees.intervals.gains import ClassGains, losses_of_pairs
 from everhold.guarantees.intervals.joint import Units
@@ -30,38 +31,8 @@ from everhold.guarantees.intervals.parts import (
     SeenParts,
     units_of,
 )
-from everhold.guarantees.intervals.thresholds import (
-    CalibrationBets,
-    MedianOfLosses,
-    OperatingPoint,
-    SeenBins,
-    SeenLosses,
-    SeenRules,
-    seen_bins,
-    seen_rules,
-)
-from everhold.queries.metrics.score_parts import (
-    Judged,
-    PairedScores,
-    Parts,
-    RowPart,
-    Sized,
-    benefit_parts,
-    class_parts,
-    correlation_parts,
-    excess_parts,
-    explained_parts,
-    failing_parts,
-    loss,
-    losses_of,
-    of_correlation,
-    of_explained,
-    of_root,
-    part_by_part,
-    rate_part,
-    right_parts,
-    weighted_parts,
-)
+from everhold.queries.metrics import score_parts
+from everhold.queries.metrics.score_parts import Judged, PairedScores, Parts, RowPart, Sized
 from everhold.values.base import Clip
 from everhold.values.evaluation import worst_ranks
 
@@ -130,7 +101,10 @@ class Measure:
         if self.outputs == "probabilities":
             return [
                 Clip(
-                    "losses", None, setting.clip, share(lambda rows: losses_of(rows, setting, of="log") > setting.clip)
+                    "losses",
+                    None,
+                    setting.clip,
+                    share(lambda rows: score_parts.losses_of(rows, setting, of="log") > setting.clip),
                 )
             ]
         low, high = setting.low, setting.high
@@ -144,7 +118,7 @@ class Measure:
         ]
         widest = (high - low) / setting.floor if setting.floor else (high - low) ** self.power
         if setting.clip < widest * (1.0 - 1e-9):
-            apart = share(lambda rows: losses_of(rows, setting, of=of) > setting.clip)
+            apart = share(lambda rows: score_parts.losses_of(rows, setting, of=of) > setting.clip)
             found.append(Clip(f"{of} errors", None, setting.clip, apart))
         return found
 
@@ -358,13 +332,15 @@ def halved(bounds: Bounds, low: Floats, high: Floats) -> tuple[float, float]:
 class CalibrationMeasure(Measure):
     """The computation of the expected calibration error, by equal bins of the probability of label 1."""
 
-    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenBins:
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> thresholds.SeenBins:
         """Summarise rows by bin."""
-        return seen_bins(rows.outputs, rows.labels, setting.bins)
+        return thresholds.seen_bins(rows.outputs, rows.labels, setting.bins)
 
-    def procedure(self, planned: SeenBins, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
+    def procedure(
+        self, planned: thresholds.SeenBins, setting: Setting, sized: Sized, *, reach: float | None = None
+    ) -> Procedure:
         """Return the interval procedure of the calibration error, planned from public rows."""
-        return CalibrationBets(planned, sized.sealed, sized.training)
+        return thresholds.CalibrationBets(planned, sized.sealed, sized.training)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,35 +349,37 @@ class RecallAtRate(Measure):
 
     by_rank: ClassVar[bool] = True
 
-    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenRules:
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> thresholds.SeenRules:
         """Return the numbers of positive and negative rows predicted as 1 at each threshold."""
-        return seen_rules(worst_ranks(rows.outputs, rows.labels), rows.labels == 1.0, setting.rate)
+        return thresholds.seen_rules(worst_ranks(rows.outputs, rows.labels), rows.labels == 1.0, setting.rate)
 
-    def procedure(self, planned: SeenRules, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
+    def procedure(
+        self, planned: thresholds.SeenRules, setting: Setting, sized: Sized, *, reach: float | None = None
+    ) -> Procedure:
         """Return the interval procedure of the recall, planned from public rows."""
-        return OperatingPoint(planned, sized.sealed, sized.training, setting.rate, sized.unlike)
+        return thresholds.OperatingPoint(planned, sized.sealed, sized.training, setting.rate, sized.unlike)
 
 
 @dataclass(frozen=True, slots=True)
 class MedianMeasure(Measure):
     """The computation of the median distance of predicted numbers from labels."""
 
-    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenLosses:
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> thresholds.SeenLosses:
         """Return the losses of the rows, with the units that count rows up to a given loss."""
-        (losses,) = (part.numerators for part in loss(rows, setting, of="absolute"))
+        (losses,) = (part.numerators for part in score_parts.loss(rows, setting, of="absolute"))
         counting = losses if rows.counting is None else losses[rows.counting]
 
         def up_to(edge: float) -> Units:
             share = RowPart((losses <= edge).astype(np.float64), None, "share")
             return _seen([share], rows, composites.itself, largest).parts[0]  # type: ignore[no-any-return]
 
-        return SeenLosses(float(np.median(counting)) if len(counting) else 0.5, np.unique(counting), up_to)
+        return thresholds.SeenLosses(float(np.median(counting)) if len(counting) else 0.5, np.unique(counting), up_to)
 
-    def is_known(self, rows: Judged, seen: SeenLosses) -> bool:
+    def is_known(self, rows: Judged, seen: thresholds.SeenLosses) -> bool:
         """Return whether at least one row counts."""
         return len(seen.edges) > 0
 
-    def thinned(self, seen: SeenLosses, share: float) -> SeenLosses:
+    def thinned(self, seen: thresholds.SeenLosses, share: float) -> thresholds.SeenLosses:
         """Return the summary with all counts multiplied by ``share``."""
 
         def up_to(edge: float) -> Units:
@@ -411,11 +389,13 @@ class MedianMeasure(Measure):
         return replace(seen, up_to=up_to)
 
     def procedure(
-        self, planned: SeenLosses, setting: Setting, sized: Sized, *, reach: float | None = None
+        self, planned: thresholds.SeenLosses, setting: Setting, sized: Sized, *, reach: float | None = None
     ) -> Procedure:
         """Return the interval procedure of the median. It tests all losses by one procedure with fixed stakes."""
         likely = self.thinned(planned, sized.sealed / max(sized.planned, 1))
-        return MedianOfLosses(likely, sized.sealed, _interval_of("share", planned.up_to(planned.score), sized))
+        return thresholds.MedianOfLosses(
+            likely, sized.sealed, _interval_of("share", planned.up_to(planned.score), sized)
+        )
 
 
 def average_of(metric: Metric, parts: Parts, **more: Any) -> PartsMeasure:
@@ -426,7 +406,7 @@ def average_of(metric: Metric, parts: Parts, **more: Any) -> PartsMeasure:
         parts: Function from rows and the setting to the parts.
         **more: Other attributes of `PartsMeasure`.
     """
-    pairs = part_by_part(parts, composites.average)
+    pairs = score_parts.part_by_part(parts, composites.average)
     return PartsMeasure(metric, parts=parts, bounds=lambda _: composites.average, compared=pairs, **more)
 
 
@@ -607,7 +587,7 @@ def likely_labels(
 def _rate(metric: Metric) -> PartsMeasure:
     """Return the computation of precision, recall or F1 of label 1, which are ratios of counts."""
     return RatesMeasure(
-        metric, parts=lambda rows, _: [rate_part(rows, 1, metric.name)], bounds=lambda _: composites.itself,
+        metric, parts=lambda rows, _: [score_parts.rate_part(rows, 1, metric.name)], bounds=lambda _: composites.itself,
         likely=exchanged(lambda labels, _: float(np.mean(labels == 1.0))), rate=metric.name,
     )  # fmt: skip
 
@@ -618,16 +598,16 @@ def _bounds_of_explained(setting: Setting) -> Bounds:
     return partial(halved, partial(composites.explained, centre=setting.centre, scale=scale))
 
 
-_squared, _absolute = partial(loss, of="squared"), partial(loss, of="absolute")
+_squared, _absolute = partial(score_parts.loss, of="squared"), partial(score_parts.loss, of="absolute")
 _brier = partial(average_of, parts=_squared, likely=near_labels)
 
 _OWN: Mapping[str, Callable[[Metric], Measure]] = {
-    "accuracy": partial(average_of, parts=right_parts),
-    "error": partial(average_of, parts=right_parts),  # the same share, told the other way round
-    "failing_rows": partial(average_of, parts=failing_parts),
+    "accuracy": partial(average_of, parts=score_parts.right_parts),
+    "error": partial(average_of, parts=score_parts.right_parts),  # the same share, told the other way round
+    "failing_rows": partial(average_of, parts=score_parts.failing_parts),
     "brier": _brier,
     "neg_brier_score": _brier,
-    "neg_log_loss": partial(average_of, parts=partial(loss, of="log")),
+    "neg_log_loss": partial(average_of, parts=partial(score_parts.loss, of="log")),
     "neg_mean_absolute_error": partial(
         average_of, parts=_absolute, likely=with_errors(lambda told, _: -1.25 * told), power=1
     ),
@@ -635,28 +615,28 @@ _OWN: Mapping[str, Callable[[Metric], Measure]] = {
         MedianMeasure, likely=with_errors(lambda told, _: -1.48 * told), power=1
     ),
     "mape": partial(
-        average_of, parts=partial(loss, of="relative"), power=1,
+        average_of, parts=partial(score_parts.loss, of="relative"), power=1,
         likely=with_errors(lambda told, labels: 1.25 * told * float(np.mean(np.abs(labels)))),
     ),
-    "net_benefit": partial(average_of, parts=benefit_parts, likely=near_labels),
-    "calibration_in_the_large": partial(average_of, parts=excess_parts),
+    "net_benefit": partial(average_of, parts=score_parts.benefit_parts, likely=near_labels),
+    "calibration_in_the_large": partial(average_of, parts=score_parts.excess_parts),
     "neg_mean_squared_error": partial(
         average_of, parts=_squared, likely=with_errors(lambda told, _: math.sqrt(-told))
     ),
     "neg_root_mean_squared_error": partial(
-        PartsMeasure, parts=_squared, bounds=lambda _: composites.root, compared=of_root()
+        PartsMeasure, parts=_squared, bounds=lambda _: composites.root, compared=score_parts.of_root()
     ),
     "r2": partial(
-        PartsMeasure, parts=explained_parts, bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0),
-        compared=of_explained(), likely=with_errors(unexplained),
+        PartsMeasure, parts=score_parts.explained_parts, bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0),
+        compared=score_parts.of_explained(), likely=with_errors(unexplained),
     ),
-    "balanced_accuracy": partial(average_of, parts=partial(class_parts, rate="recall")),
+    "balanced_accuracy": partial(average_of, parts=partial(score_parts.class_parts, rate="recall")),
     "f1_macro": partial(
-        RatesMeasure, parts=partial(class_parts, rate="f1"), bounds=lambda _: composites.average, rate="f1",
+        RatesMeasure, parts=partial(score_parts.class_parts, rate="f1"), bounds=lambda _: composites.average, rate="f1",
         of_classes=partial(ClassGains, "f1"),
     ),
     "f1_weighted": partial(
-        PartsMeasure, parts=weighted_parts, bounds=lambda _: composites.weighted_average,
+        PartsMeasure, parts=score_parts.weighted_parts, bounds=lambda _: composites.weighted_average,
         weights=lambda setting: [3.0] * setting.classes + [0.1] + [1.0] * setting.classes + [0.1],
         likely=exchanged(lambda labels, shares: float(np.sum(shares**2))),
         of_classes=partial(ClassGains, "f1", weighted=True),
@@ -665,8 +645,9 @@ _OWN: Mapping[str, Callable[[Metric], Measure]] = {
     "recall": _rate,
     "f1": _rate,
     "matthews_corrcoef": partial(
-        PartsMeasure, parts=correlation_parts, bounds=lambda _: partial(halved, composites.correlation_of_classes),
-        weights=lambda _: (1.0, 4.0, 4.0), compared=of_correlation(), likely=exchanged(None),
+        PartsMeasure, parts=score_parts.correlation_parts,
+        bounds=lambda _: partial(halved, composites.correlation_of_classes), weights=lambda _: (1.0, 4.0, 4.0),
+        compared=score_parts.of_correlation(), likely=exchanged(None),
     ),
     "expected_calibration_error": CalibrationMeasure,
     "recall_at_fpr": RecallAtRate,

@@ -11,22 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.arguments import as_whole
-from everhold.guarantees.intervals import boxes
+from everhold.guarantees.intervals import boxes, ranking
 from everhold.guarantees.intervals.gains import RATIOS
 from everhold.guarantees.intervals.parts import Composite, SeenParts
-from everhold.guarantees.intervals.ranking import (
-    BlockBetting,
-    BlockDifference,
-    GroupBlockBetting,
-    RankBetting,
-    RankDifference,
-    SeenBlocks,
-    SeenScores,
-    block_averages,
-    public_ranks,
-    rank_from_area,
-    seen_blocks,
-)
 from everhold.queries.metrics.measures import Measure, probabilities_apart
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS
@@ -57,13 +44,13 @@ class Area(Measure):
     compares: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = False
 
-    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenScores | SeenBlocks:
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> ranking.SeenScores | ranking.SeenBlocks:
         """Return the block averages or ranks of the rows, from which the interval is made."""
         return _seen((rows,), setting, 1.0)
 
     def see_difference(
         self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
-    ) -> SeenScores | SeenBlocks:
+    ) -> ranking.SeenScores | ranking.SeenBlocks:
         """Return the summary of the differences of two models on the same rows."""
         return _seen((first, second), setting, reach)
 
@@ -71,11 +58,11 @@ class Area(Measure):
         """Return the largest difference of the two ranks of a row, which bounds the effect of one row."""
         if setting.dealt == "groups":
             return 1.0
-        return max(float(np.max(np.abs(public_ranks(first) - public_ranks(second)))), 1.0 / len(first))
+        return max(float(np.max(np.abs(ranking.public_ranks(first) - ranking.public_ranks(second)))), 1.0 / len(first))
 
-    def is_known(self, rows: Judged, seen: SeenScores | SeenBlocks) -> bool:
+    def is_known(self, rows: Judged, seen: ranking.SeenScores | ranking.SeenBlocks) -> bool:
         """Return whether both labels occur, and in two different groups if rows are in groups."""
-        if isinstance(seen, SeenBlocks):
+        if isinstance(seen, ranking.SeenBlocks):
             return seen.units.total > 0.0
         positive = rows.labels[_ROWS if rows.counting is None else rows.counting] == 1.0
         return 0 < int(np.count_nonzero(positive)) < len(positive)
@@ -83,17 +70,21 @@ class Area(Measure):
     def procedure(self, planned: Any, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
         """Return the interval procedure of the AUC, or of a difference of two AUCs if a reach is given."""
         if setting.dealt == "groups":
-            return GroupBlockBetting.planned_by(planned, sealed=sized.sealed, planned=sized.planned, guess=sized.guess)
+            return ranking.GroupBlockBetting.planned_by(
+                planned, sealed=sized.sealed, planned=sized.planned, guess=sized.guess
+            )
         rarer, guess = min(setting.share, 1.0 - setting.share), sized.guess
         counting = float(sized.sealed) if sized.counting is None else sized.counting
         if setting.dealt == "blocks":
-            return (BlockBetting if reach is None else BlockDifference)(rarer * counting, planned, guess=guess)
+            return (ranking.BlockBetting if reach is None else ranking.BlockDifference)(
+                rarer * counting, planned, guess=guess
+            )
         if reach is None:
-            at = None if guess is None else rank_from_area(guess, rarer)
-            return RankBetting(rarer * counting, planned, int(counting), rarer, guess=at)
+            at = None if guess is None else ranking.rank_from_area(guess, rarer)
+            return ranking.RankBetting(rarer * counting, planned, int(counting), rarer, guess=at)
         own = None if guess is None else (1.0 + (2.0 * guess - 1.0) * (1.0 - rarer) / reach) / 2.0
         at = None if own is None else min(max(own, 0.0), 1.0)
-        return RankDifference(rarer * counting, planned, int(counting), rarer, reach, guess=at)
+        return ranking.RankDifference(rarer * counting, planned, int(counting), rarer, reach, guess=at)
 
 
 def roc_auc(metric: Metric) -> Area:
@@ -166,7 +157,7 @@ def _of_class(rows: Judged, number: int) -> Judged:
     return replace(rows, outputs=rows.outputs[:, number], labels=(rows.labels == number).astype(np.float64))
 
 
-def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenScores | SeenBlocks:
+def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> ranking.SeenScores | ranking.SeenBlocks:
     """Summarise one model, or the difference of two, by the units from which the interval is made.
 
     Args:
@@ -180,7 +171,7 @@ def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenSco
         positive = rows.labels == 1.0
         order = np.random.default_rng(0).permutation(len(positive)) if rows.order is None else rows.order
         ranked = [worst_ranks(each.outputs, positive) for each in models]
-        return seen_blocks(ranked, positive, rows.groups, order, rows.counting)
+        return ranking.seen_blocks(ranked, positive, rows.groups, order, rows.counting)
     counting = _ROWS if rows.counting is None else rows.counting
     scores, positive = [each.outputs[counting] for each in models], rows.labels[counting] == 1.0
     order = np.random.default_rng(0).permutation(len(positive))  # of public rows any one will do
@@ -192,18 +183,18 @@ def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> SeenSco
     areas = [area_of(each, positive) for each in ranked]
     area = areas[0] if len(models) == 1 else (1.0 + areas[0] - areas[1]) / 2.0
     if setting.dealt == "blocks":
-        blocks = [block_averages(each, positive, order) for each in ranked]
+        blocks = [ranking.block_averages(each, positive, order) for each in ranked]
         units = blocks[0] if len(models) == 1 else (1.0 + blocks[0] - blocks[1]) / 2.0
-        return SeenScores(area, units, len(units) / max(len(positive), 1))
+        return ranking.SeenScores(area, units, len(units) / max(len(positive), 1))
     failing = tuple(float(np.mean(np.isnan(each))) for each in scores)
     if setting.share > _HALF:
         scores, positive = [-each for each in scores], ~positive
-    ranks = [public_ranks(each) for each in scores]
+    ranks = [ranking.public_ranks(each) for each in scores]
     if len(models) == 1:
         units = ranks[0][positive]
     else:
         units = (1.0 + np.clip((ranks[0] - ranks[1])[positive] / reach, -1.0, 1.0)) / 2.0
-    return SeenScores(area, units, float(np.mean(positive)), failing)
+    return ranking.SeenScores(area, units, float(np.mean(positive)), failing)
 
 
 def area_of(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:

@@ -14,14 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.special
 
+from everhold.guarantees.intervals import means
 from everhold.guarantees.intervals.base import CELLS, Cells
 from everhold.guarantees.intervals.betting import Betting
-from everhold.guarantees.intervals.means import (
-    DisagreementBetting,
-    DisagreementSigns,
-    OfDisagreement,
-    RowRanges,
-)
 from everhold.queries.metrics.score_parts import named_values
 from everhold.sealing.rows.sums import cells_of
 from everhold.values.base import Apart, GivenValues, StoredValues
@@ -76,7 +71,7 @@ def set_apart(bound: BoundQuery, schema: Schema, mechanism: Mechanism) -> BoundQ
 
 def apart_procedure(
     bound: BoundQuery, apart: Apart, schema: Schema, labels: Floats | None, *, own_guess: bool, guess: float | None
-) -> OfDisagreement:
+) -> means.OfDisagreement:
     """Return the narrowest procedure for the difference of two arrays: signs, bets or ranges.
 
     Args:
@@ -90,18 +85,18 @@ def apart_procedure(
     assert bound.pair is not None
     kind, differing = bound.pair.first.description, len(apart.rows)
     reach, trained = 2.0 * apart.reach / apart.unit, 0 if own_guess else schema.training_rows
-    ranges = RowRanges(schema.rows, differing, reach, apart.squares, training=trained)
+    ranges = means.RowRanges(schema.rows, differing, reach, apart.squares, training=trained)
     if not differing:
         return ranges
     if kind["kind"] == "accuracy" and schema.label_kind == "binary":
-        return DisagreementSigns(schema.rows, differing, 1.0, training=trained)
+        return means.DisagreementSigns(schema.rows, differing, 1.0, training=trained)
     known = None if bound.training_values is None else bound.training_values[bound.training_values != apart.unit // 2]
     if known is not None and len(known) >= _FEWEST:
         training = cells_of(Apart(np.arange(len(known)), apart.reach, apart.unit).shares(known), unit=2 * apart.reach)
     else:
         training = _likely_shares(bound.pair, apart, schema, labels)
     at = None if guess is None or not own_guess else ranges.share(guess)
-    bets = DisagreementBetting(
+    bets = means.DisagreementBetting(
         schema.rows, differing, reach, Betting(differing, training, guess=at), training=trained
     )  # fmt: skip
     share = ranges.widest(_USUAL_NATS) / max(bets.roughly(_USUAL_NATS), 1e-300)

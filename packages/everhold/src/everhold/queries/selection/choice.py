@@ -23,19 +23,7 @@ from everhold.queries.means.combined import difference_of
 from everhold.queries.means.plans import OneMean
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.query import Query, QuerySpec, RowwiseQuery, digest
-from everhold.queries.selection.results import (
-    Compared,
-    OneEntry,
-    Paid,
-    Released,
-    SealedValues,
-    checks_guesses,
-    ends_of,
-    evaluate_sealed,
-    listed,
-    query_or_metric,
-    widest,
-)
+from everhold.queries.selection import results
 from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:
@@ -53,7 +41,7 @@ _MOST_PAIRS = 200  # of a chosen candidate and another one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice(Paid):
+class Choice(results.Paid):
     """The candidate that is the best on the sealed rows, its value, and its regret.
 
     The interval and the regret hold for the population, together with all other answers.
@@ -127,14 +115,14 @@ class ChoiceQuery(Query[Choice]):
         return QuerySpec("choose", self._queries(), {"best": self.best, "most": self.most if self.most != 1 else None})
 
     def _queries(self) -> list[RowwiseQuery | MetricQuery]:
-        found = listed(self.candidates, what="candidates", most=_MOST_CANDIDATES)
-        return [query_or_metric(candidate, self.loss) for candidate in found]
+        found = results.listed(self.candidates, what="candidates", most=_MOST_CANDIDATES)
+        return [results.query_or_metric(candidate, self.loss) for candidate in found]
 
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> ChoicePlan:
         """Compile the choice for the rows of one holdout."""
-        mechanism = checks_guesses(compiler, "a choice", guess=guess, tolerance=tolerance)
+        mechanism = results.checks_guesses(compiler, "a choice", guess=guess, tolerance=tolerance)
         if not isinstance(self.best, str) or self.best not in ("lowest", "highest"):
             raise QueryRejected(f"best is {brief(self.best)}. Pass 'lowest' or 'highest'.")
         queries = self._queries()
@@ -143,7 +131,7 @@ class ChoiceQuery(Query[Choice]):
             raise QueryRejected(
                 f"most is {brief(self.most)}. Pass how many of the best are told, a whole number from 1 to {allowed}."
             )
-        compared = Compared.of(compiler, queries, "candidates")
+        compared = results.Compared.of(compiler, queries, "candidates")
         few = len(queries) > 1 and len(queries) * int(self.most) <= _MOST_PAIRS
         pairs = CandidatePairs.of(compiler, compared, queries) if few else None
         return ChoicePlan(compiler.schema, mechanism, compared, self.best, int(self.most), pairs)
@@ -158,7 +146,7 @@ def _outwards(low: float, high: float, *, turned: bool) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class ChoicePlan(OneEntry[Choice]):
+class ChoicePlan(results.OneEntry[Choice]):
     """A plan for one choice among candidates, with one ledger entry (corollary M1).
 
     Attributes:
@@ -166,7 +154,7 @@ class ChoicePlan(OneEntry[Choice]):
         pairs: Differences between the chosen candidate and all others; None if they are not computed.
     """
 
-    compared: Compared
+    compared: results.Compared
     best: Literal["lowest", "highest"]
     most: int
     pairs: CandidatePairs | None = field(repr=False)
@@ -202,7 +190,7 @@ class ChoicePlan(OneEntry[Choice]):
         """Whether the least mean of row values is the best."""
         return self.compared.rises == (self.best == "lowest")
 
-    def evaluate(self, sealed: StoredRows, places: Any) -> tuple[list[int], SealedValues, list[Any]]:
+    def evaluate(self, sealed: StoredRows, places: Any) -> tuple[list[int], results.SealedValues, list[Any]]:
         """Return positions of the best candidates, all sealed values, and pairs of each best one. Secret."""
         bound = self.compared.evaluate(sealed)
         totals = bound.totals if self._turned else -bound.totals
@@ -210,16 +198,16 @@ class ChoicePlan(OneEntry[Choice]):
         pairs = [] if self.pairs is None else [self.pairs.evaluate(sealed, one) for one in chosen]
         return chosen, bound, pairs
 
-    def release(self, nats: float, seen: tuple[list[int], SealedValues, list[Any]]) -> Released:
+    def release(self, nats: float, seen: tuple[list[int], results.SealedValues, list[Any]]) -> results.Released:
         """Return the answer: positions of the best, an interval that holds the best value, and the regret."""
         chosen, bound, pairs = seen
         levels = ChoiceLevels.of(nats, candidates=len(self.compared), paired=bool(pairs))
         procedures = self.compared.procedures(levels.lower)
         rounding = self.mechanism.rounding
-        low, high = ends_of(procedures, bound, levels.upper, rounding=rounding)
+        low, high = results.ends_of(procedures, bound, levels.upper, rounding=rounding)
         top = largest_upper(1.0 - low if self._turned else high)
-        some = SealedValues(bound.totals[chosen], bound.means[chosen], [bound.seen[one] for one in chosen])
-        low, high = ends_of([procedures[one] for one in chosen], some, levels.lower, rounding=rounding)
+        some = results.SealedValues(bound.totals[chosen], bound.means[chosen], [bound.seen[one] for one in chosen])
+        low, high = results.ends_of([procedures[one] for one in chosen], some, levels.lower, rounding=rounding)
         lowers = 1.0 - high if self._turned else low
         least, label = float(np.min(lowers)), order_nats(chosen, self._goodness)
         around = self._around(chosen[0], levels)
@@ -267,7 +255,7 @@ class ChoicePlan(OneEntry[Choice]):
             return self.compared.width
         levels = ChoiceLevels.of(nats, candidates=len(self.compared), paired=self.pairs is not None)
         procedures = self.compared.procedures(levels.lower)
-        reach = sum(widest(procedures, each, self.mechanism) for each in (levels.lower, levels.upper))
+        reach = sum(results.widest(procedures, each, self.mechanism) for each in (levels.lower, levels.upper))
         return self.compared.width * min(WIDENED * reach, 1.0)
 
     def released_width(self, answer: Mapping[str, Any]) -> float:
@@ -339,7 +327,9 @@ class CandidatePairs:
     prepare: Callable[[int], list[Prepared]]
 
     @classmethod
-    def of(cls, compiler: CompileContext, compared: Compared, queries: Sequence[Query[Any]]) -> CandidatePairs | None:
+    def of(
+        cls, compiler: CompileContext, compared: results.Compared, queries: Sequence[Query[Any]]
+    ) -> CandidatePairs | None:
         """Return the pairs of a choice, or None if differences of candidates have no narrow interval."""
         dependence = compiler.mechanism.dependence
         if all(isinstance(query, RowwiseQuery) for query in queries):
@@ -364,7 +354,9 @@ class CandidatePairs:
     def evaluate(self, sealed: StoredRows, one: int) -> PairsOfOne:
         """Evaluate the differences between all others and one candidate on the sealed rows. Secret."""
         prepared = self.prepare(one)
-        return PairsOfOne(one, prepared, evaluate_sealed(prepared, sealed, self.compiler.schema, self.mechanism))
+        return PairsOfOne(
+            one, prepared, results.evaluate_sealed(prepared, sealed, self.compiler.schema, self.mechanism)
+        )
 
     def largest(self, pairs: PairsOfOne, nats: float, *, lowest: bool) -> float:
         """Return an upper limit of how much better any other candidate is, in units of a mean (Lemma M).
@@ -430,7 +422,7 @@ class PairsOfOne:
 
     one: int
     prepared: Sequence[Prepared]
-    sealed: SealedValues
+    sealed: results.SealedValues
 
     @property
     def procedures(self) -> list[Procedure]:
@@ -438,7 +430,7 @@ class PairsOfOne:
         return [each.procedure for each in self.prepared if each.procedure is not None]
 
 
-def _differences_of_means(compiler: CompileContext, compared: Compared, one: int) -> list[Prepared]:
+def _differences_of_means(compiler: CompileContext, compared: results.Compared, one: int) -> list[Prepared]:
     """Return the differences between all other means and one, with bets on them planned from training rows."""
     mechanism, training, bound = compiler.mechanism, compiler.training, compared.bound
     differences = [difference_of(bound[other], bound[one]) for other in range(len(bound)) if other != one]

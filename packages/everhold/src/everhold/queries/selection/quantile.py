@@ -17,15 +17,7 @@ from everhold.mechanisms.labels import steps_nats
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.mean import MeanQuery, in_one_line, parsed
 from everhold.queries.query import Query, QuerySpec, digest
-from everhold.queries.selection.results import (
-    OneEntry,
-    Paid,
-    Released,
-    SealedValues,
-    checks_guesses,
-    ends_of,
-    evaluate_sealed,
-)
+from everhold.queries.selection import results
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
@@ -42,7 +34,7 @@ _FARTHEST_NATS = 60.0  # near the quantile means: where tests at this level can 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantile(Paid):
+class Quantile(results.Paid):
     """A quantile with an interval that holds for the population, together with all other answers.
 
     Attributes:
@@ -94,7 +86,7 @@ class QuantileQuery(Query[Quantile]):
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QuantilePlan:
         """Compile the quantile for the rows of one holdout."""
-        mechanism = checks_guesses(compiler, "a quantile", guess=guess, tolerance=tolerance)
+        mechanism = results.checks_guesses(compiler, "a quantile", guess=guess, tolerance=tolerance)
         level = as_float(self.quantile)
         if not 0.0 <= level <= 1.0:
             raise QueryRejected(
@@ -163,11 +155,11 @@ class _CountedUpTo:
     """
 
     edges: NDArray[np.int64]
-    values: SealedValues
+    values: results.SealedValues
 
 
 @dataclass(frozen=True)
-class QuantilePlan(OneEntry[Quantile]):
+class QuantilePlan(results.OneEntry[Quantile]):
     """A plan for one quantile: one interval procedure tests the share of rows up to each edge (corollary M3).
 
     Attributes:
@@ -218,22 +210,22 @@ class QuantilePlan(OneEntry[Quantile]):
             )
             for edge in edges.tolist()
         ]  # fmt: skip
-        return _CountedUpTo(edges, evaluate_sealed(prepared, sealed, self.schema, self.mechanism))
+        return _CountedUpTo(edges, results.evaluate_sealed(prepared, sealed, self.schema, self.mechanism))
 
     def _procedure(self, nats: float) -> Procedure:
         """Return the interval procedure that tests all edges at a level."""
         assert self.prepared.procedure is not None
         return self.mechanism.procedure_at(self.prepared.procedure, self.level, nats)
 
-    def release(self, nats: float, seen: _CountedUpTo) -> Released:
+    def release(self, nats: float, seen: _CountedUpTo) -> results.Released:
         """Return the answer: the last edge proved to be below the quantile, and the first proved not to be."""
         procedure = self._procedure(nats)
         last = len(self.edges)
 
         def ends(place: int) -> tuple[float, float]:
             values = seen.values
-            one = SealedValues(values.totals[[place]], values.means[[place]], [values.seen[place]])
-            low, high = ends_of([procedure], one, nats, rounding=self.mechanism.rounding)
+            one = results.SealedValues(values.totals[[place]], values.means[[place]], [values.seen[place]])
+            low, high = results.ends_of([procedure], one, nats, rounding=self.mechanism.rounding)
             return float(low[0]), float(high[0])
 
         # tests are monotone in the edge, because one procedure with fixed stakes makes all of them

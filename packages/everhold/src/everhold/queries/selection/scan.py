@@ -20,18 +20,7 @@ from everhold.guarantees.intervals.means import OfMeans
 from everhold.ledger import EntryDraft, Outcome
 from everhold.mechanisms.labels import Around, in_millionths, set_nats
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Query, QueryPlan, QuerySpec, digest
-from everhold.queries.selection.results import (
-    CHOSEN,
-    Compared,
-    Paid,
-    SealedValues,
-    checks_guesses,
-    ends_of,
-    listed,
-    query_of,
-    released_once,
-    widest,
-)
+from everhold.queries.selection import results
 from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:
@@ -54,7 +43,7 @@ _DOUBT = 2.0  # standard errors of chances are taken to be so many times larger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Above(Paid):
+class _Above(results.Paid):
     """The common part of the results of scans: the threshold and the limits, which hold for the population.
 
     Attributes:
@@ -171,14 +160,17 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
         return QuerySpec(kind, self._queries(), {"threshold": self.threshold})
 
     def _queries(self) -> list[RowwiseQuery]:
-        return [query_of(each, None) for each in listed(self.candidates, what="candidates", most=_MOST_QUERIES)]
+        return [
+            results.query_of(each, None)
+            for each in results.listed(self.candidates, what="candidates", most=_MOST_QUERIES)
+        ]
 
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> ScanPlan:
         """Compile the scan for the rows of one holdout."""
-        mechanism = checks_guesses(compiler, "a scan", guess=guess, tolerance=tolerance)
-        compared = Compared.of(compiler, self._queries(), "candidates")
+        mechanism = results.checks_guesses(compiler, "a scan", guess=guess, tolerance=tolerance)
+        compared = results.Compared.of(compiler, self._queries(), "candidates")
         low, high = sorted((compared.bound[0].at_zero, compared.bound[0].at_one))
         if isinstance(self.threshold, (bool, str)) or not low <= as_float(self.threshold) <= high:
             raise QueryRejected(f"threshold is {brief(self.threshold)}. Pass a number from {low:g} to {high:g}.")
@@ -195,7 +187,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
 
     schema: Schema
     mechanism: PublicLevels
-    compared: Compared
+    compared: results.Compared
     threshold: float
     first: bool
 
@@ -234,13 +226,15 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
         """The pricing of the entries. Each one uses up a planned query and costs no surprise."""
-        return released_once(self.mechanism)
+        return results.released_once(self.mechanism)
 
-    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> SealedValues:
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> results.SealedValues:
         """Evaluate all candidates on the sealed rows. The result is secret."""
         return self.compared.evaluate(sealed)
 
-    def answer(self, state: State, seen: SealedValues, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
+    def answer(
+        self, state: State, seen: results.SealedValues, rows: list[int], noise: Noise
+    ) -> tuple[State, list[Outcome]]:
         """Return the new state and one outcome for each candidate: whether it is above, and both limits."""
         nats = self._levels(state)
         procedures = self.compared.procedures(float(nats[-1]))
@@ -256,7 +250,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
             told = self.compared.turned(*side) if place < end else (None, None)
             ends = self.compared.turned(float(lows[place]), float(highs[place]))
             answer = {
-                "value": None, "low": told[0], "high": told[1], "source": CHOSEN,
+                "value": None, "low": told[0], "high": told[1], "source": results.CHOSEN,
                 "above": bool(above[place]) if place < end else None,
                 "node": {"by": procedures[place].name, "nats": float(nats[place])},
             }  # fmt: skip
@@ -269,14 +263,14 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         return self.mechanism.nats(places, state.charged, state.labels / 1e6)
 
     def _ends(
-        self, procedures: Sequence[Procedure], seen: SealedValues, nats: NDArray[np.float64]
+        self, procedures: Sequence[Procedure], seen: results.SealedValues, nats: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Compute both ends of every interval, for means that grow with the answers, shape (candidates,) each."""
         low, high = np.empty(len(nats)), np.empty(len(nats))
         for level in np.unique(nats).tolist():
             some = np.flatnonzero(nats == level).tolist()
-            here = SealedValues(seen.totals[some], seen.means[some], [seen.seen[one] for one in some])
-            low[some], high[some] = ends_of(
+            here = results.SealedValues(seen.totals[some], seen.means[some], [seen.seen[one] for one in some])
+            low[some], high[some] = results.ends_of(
                 [procedures[one] for one in some], here, level, rounding=self.mechanism.rounding
             )
         return self.compared.turned(low, high)
@@ -343,7 +337,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         before = all(entry is not None for entry in stored)
         nats = float(np.max(self._levels(state)))
         procedures = self.compared.procedures(nats)
-        within = self.compared.width * widest(procedures, nats, self.mechanism)
+        within = self.compared.width * results.widest(procedures, nats, self.mechanism)
         return QuotedPrice(digest(self._description), within, within, 0, 0, False, before, {})
 
 

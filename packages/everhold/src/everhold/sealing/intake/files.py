@@ -13,22 +13,7 @@ from everhold.errors import HoldoutRejected
 from everhold.estimand import check_stratified
 from everhold.progress import progress
 from everhold.sealing.configuration import Categories, SealedFiles, make_configuration, rules_of
-from everhold.sealing.intake.checks import (
-    FileSide,
-    check_names,
-    check_not_shared,
-    check_row_ids,
-    check_same_columns,
-    label_facts,
-    warn_of_missing,
-    warn_of_texts,
-)
-from everhold.sealing.intake.duckdb_files import (
-    column_kinds,
-    file_pattern,
-    limit_memory,
-    spilling_into,
-)
+from everhold.sealing.intake import checks, duckdb_files
 from everhold.sealing.intake.reading import check_size, read_together, reading_errors_hidden, write_rows
 from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.resealing import Content, same_rows, sealed_already, sealed_elsewhere, sealed_in_training
@@ -112,7 +97,7 @@ def seal(
     key = StewardKey.create(folder / KEY_FILE)
     table = request.holdout
     sealing = table.sealing(folder, request, key=key) if is_table(table) else _file_sealing(folder, request)
-    with spilling_into(folder), sealing as rows:
+    with duckdb_files.spilling_into(folder), sealing as rows:
         sealed, structure = rows.facts, rows.structure
         mechanism = choose(structure)
         apart = structure.apart()
@@ -135,7 +120,7 @@ def seal(
             raise sealed_elsewhere(opened)
         configuration["sealed_before"] = same
         rows.check_still()
-        warn_of_missing([name for name, rule in rules_of(configuration).items() if rule == REFUSE])
+        checks.warn_of_missing([name for name, rule in rules_of(configuration).items() if rule == REFUSE])
     return made
 
 
@@ -195,15 +180,15 @@ def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
         HoldoutRejected: If the rows cannot be sealed as they stand.
     """
     training, row_id, most_rows = request.training, request.rows.row_id, request.rows.most_rows
-    with spilling_into(folder) as connection, progress("writing and checking rows", 5) as line:
+    with duckdb_files.spilling_into(folder) as connection, progress("writing and checking rows", 5) as line:
         sources = {"holdout": request.holdout} | ({} if training is None else {"training": training})
         read_together(connection, sources, most_rows=most_rows)
-        columns = column_kinds(connection.view("holdout_source"))
-        check_names(columns)
-        limit_memory(connection, len(columns))
+        columns = duckdb_files.column_kinds(connection.view("holdout_source"))
+        checks.check_names(columns)
+        duckdb_files.limit_memory(connection, len(columns))
         if training is not None:
-            open_columns = column_kinds(connection.view("training_source"))
-            check_same_columns(
+            open_columns = duckdb_files.column_kinds(connection.view("training_source"))
+            checks.check_same_columns(
                 columns, open_columns, lambda name: _first_text(connection, name, columns[name], open_columns[name])
             )
         sets = list(sources)
@@ -211,23 +196,23 @@ def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
         for done, what in enumerate(sets, 1):
             counts[what] = write_rows(connection, what, columns, folder / f"{what}.parquet")
             line(done)
-        sides = [FileSide(connection, what, columns) for what in sets]
-        kind, known = label_facts(request.label, columns, sides, declared=request.rows.classes)
+        sides = [checks.FileSide(connection, what, columns) for what in sets]
+        kind, known = checks.label_facts(request.label, columns, sides, declared=request.rows.classes)
         for what, rows in counts.items():
             check_size(rows=rows, columns=None, most_rows=most_rows, what=what)  # a stream does not say it before
         line(3)
         if row_id is not None:
-            check_row_ids(row_id, columns, sides)
+            checks.check_row_ids(row_id, columns, sides)
             if training is not None:
                 with reading_errors_hidden("holdout"):
-                    check_not_shared(connection, row_id)
+                    checks.check_not_shared(connection, row_id)
         line(4)
         categories: Categories = {}
         if training is not None:
             with reading_errors_hidden("training"):
                 categories = training_categories(connection, training)
                 categories |= declared_categories(connection, request)
-                warn_of_texts(connection, columns, row_id=row_id)
+                checks.warn_of_texts(connection, columns, row_id=row_id)
                 if not request.rows.equal_rows:
                     check_equal_rows(connection, columns, row_id=row_id)
     return SealedFiles(
@@ -272,7 +257,7 @@ def training_categories(connection: duckdb.DuckDBPyConnection, training: RowSour
     elif Path(training).suffix.lower() == ".parquet":
         wrote = connection.execute(
             "SELECT decode(value) FROM parquet_kv_metadata($1) WHERE decode(key) = 'pandas'",
-            [file_pattern(Path(training))],
+            [duckdb_files.file_pattern(Path(training))],
         ).fetchall()
         columns = json.loads(wrote[0][0]).get("columns", []) if wrote else []
         names = [str(column["name"]) for column in columns if column.get("pandas_type") == "categorical"]

@@ -25,15 +25,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from everhold.errors import EverholdError, EverholdWarning, HoldoutRejected, IntegrityError
-from everhold.sealing.intake.duckdb_files import (
-    POSITION,
-    column_kinds,
-    file_pattern,
-    files_in_sql,
-    spilling_into,
-    view_files,
-    without_progress_bar,
-)
+from everhold.sealing.intake import duckdb_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -152,9 +144,9 @@ class Embedded:
 
         It uses the connection of a running creation, if there is one.
         """
-        with spilling_into(path.parent) as connection, closing(cls(path)) as engine:
+        with duckdb_files.spilling_into(path.parent) as connection, closing(cls(path)) as engine:
             with engine_errors_hidden:
-                view_files(connection, SEALED, path, positions=True)
+                duckdb_files.view_files(connection, SEALED, path, positions=True)
             engine._connection = connection
             yield engine
 
@@ -171,8 +163,8 @@ class Embedded:
     def columns(self) -> dict[str, ColumnKind]:
         """Kind of each column by name, in the order of the file."""
         with self._lock, engine_errors_hidden:
-            kinds = column_kinds(self._opened().table(SEALED))
-        return {name: kind for name, kind in kinds.items() if name != POSITION}
+            kinds = duckdb_files.column_kinds(self._opened().table(SEALED))
+        return {name: kind for name, kind in kinds.items() if name != duckdb_files.POSITION}
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Return the rows of a statement's result. Whole numbers are exact ints."""
@@ -256,7 +248,10 @@ def locked_connection(
         HoldoutRejected: If column names differ in case only, which the engine cannot tell apart.
         EverholdError: If the file cannot be read or the lock-down fails; without the engine's words.
     """
-    file, pattern = str(path.resolve()), file_pattern(path.resolve())  # the engine looks a pattern up by itself
+    file, pattern = (
+        str(path.resolve()),
+        duckdb_files.file_pattern(path.resolve()),
+    )  # the engine looks a pattern up by itself
     settings = {
         "python_enable_replacements": "false",
         "autoload_known_extensions": "false",
@@ -273,12 +268,14 @@ def locked_connection(
     with engine_errors_hidden:
         connection = duckdb.connect(":memory:")
         try:
-            without_progress_bar(connection)
+            duckdb_files.without_progress_bar(connection)
             names = [str(name) for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
             rewriting = ",".join(name for name in names if name not in _KEPT_OPTIMIZERS)
             settings["disabled_optimizers"] = _text(rewriting)
             connection.execute("; ".join(f"SET {name} = {value}" for name, value in settings.items()))
-            connection.execute(f"CREATE VIEW {SEALED} AS SELECT * FROM {files_in_sql(path.resolve(), positions=True)}")
+            connection.execute(
+                f"CREATE VIEW {SEALED} AS SELECT * FROM {duckdb_files.files_in_sql(path.resolve(), positions=True)}"
+            )
             connection.execute("SET lock_configuration = true")
             _check_names(connection, pattern)
         except BaseException:
@@ -314,7 +311,7 @@ def fetched(
 
 def _check_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
     """Raise HoldoutRejected for a file in which DuckDB renamed columns, because queries would read other columns."""
-    seen = {name for name, *_ in connection.execute(f"DESCRIBE {SEALED}").fetchall()} - {POSITION}
+    seen = {name for name, *_ in connection.execute(f"DESCRIBE {SEALED}").fetchall()} - {duckdb_files.POSITION}
     names = {name for (name,) in connection.execute(f"SELECT name FROM parquet_schema({_text(pattern)})").fetchall()}
     if not seen <= names:
         raise HoldoutRejected(
@@ -394,8 +391,10 @@ def check_fingerprint(path: Path, expected: str, *, what: str) -> None:
 
 def same_table(first: Path, second: Path) -> bool:
     """Return whether two Parquet files with as many rows have the same rows in the same order. Secret if sealed."""
-    with spilling_into(first.parent) as connection:
-        tables = [connection.read_parquet(file_pattern(path), file_row_number=True) for path in (first, second)]
+    with duckdb_files.spilling_into(first.parent) as connection:
+        tables = [
+            connection.read_parquet(duckdb_files.file_pattern(path), file_row_number=True) for path in (first, second)
+        ]
         return tables[0].except_(tables[1]).limit(1).fetchall() == []
 
 
