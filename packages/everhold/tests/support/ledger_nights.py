@@ -7,7 +7,7 @@ import numpy as np
 
 import everhold as eh
 from everhold.gates import cases as case_evidence
-from everhold.gates import open_challenge
+from everhold.gates import challenge, open_challenge
 from everhold.gates import units as case_units
 from everhold.guarantees.intervals import claims
 
@@ -42,7 +42,7 @@ class LedgerNight:
         elif protection == "ratio":  # by the scores alone
             patch.setattr(claims.RatioUnits, "first_look", _lower_score)
         elif protection == "levels":  # each challenge at 5 %, as if it were the only one
-            for module in (case_evidence, open_challenge):
+            for module in (challenge, open_challenge):
                 patch.setattr(module, "next_nats", lambda *_: float(np.log(20.0)))
         elif protection == "order":  # groups are handed out as the file has them
             patch.setattr(open_challenge, "order_of_units", lambda key, opened, units: list(range(units)))

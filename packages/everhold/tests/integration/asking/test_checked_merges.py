@@ -145,13 +145,13 @@ def test_the_command_leaves_with_the_verdict(tmp_path):
 
 @pytest.mark.parametrize("fault", [RuntimeError("a row: 7"), ModuleNotFoundError(name="pyarrow"), KeyboardInterrupt()])
 def test_no_fault_leaves_a_check_with_the_code_of_a_regression(tmp_path, monkeypatch, fault):
-    from everhold.cli import gates
+    from everhold.cli import arguments
     from everhold.cli.application import app
 
     def broken(*_):
         raise fault
 
-    monkeypatch.setattr(gates, "opened", broken)
+    monkeypatch.setattr(arguments, "opened", broken)
     for command in ("check", "challenge"):
         told = CliRunner().invoke(app, [command, str(tmp_path / "no.csv"), "--storage", "s.db"])
         assert told.exit_code == 2
