@@ -18,7 +18,7 @@ from everhold.certificate.timestamps import Timestamper, stamp_of
 from everhold.certificate.words import promise_sentence, with_words
 from everhold.display import Display
 from everhold.errors import IntegrityError
-from everhold.ledger.acts import Accounts
+from everhold.ledger.acts import Accounts, EntryCounts
 from everhold.ledger.chain import canonical
 from everhold.sealing.configuration import DEALT, INDEPENDENT, LACKING, WARNED, public_facts, rules_of, state_from
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.ledger import Head, HoldoutRecord
-    from everhold.ledger.acts import EntryCounts
     from everhold.ledger.checkpoints import Checkpoint
     from everhold.mechanisms import Mechanism, Promise, State
     from everhold.sealing.storage import StewardKey

@@ -12,7 +12,7 @@ import binascii
 import secrets
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,6 @@ from everhold.arguments import brief
 from everhold.errors import EverholdError, IntegrityError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from cryptography.x509 import Certificate as Root
     from rfc3161_client import TimeStampResponse
 

@@ -10,13 +10,12 @@ from everhold.certificate.phrases import at_least, at_most, counting_words, perc
 from everhold.certificate.summary import summary_words
 from everhold.dependence import MODELS
 from everhold.display import counted
-from everhold.mechanisms import MECHANISMS
+from everhold.mechanisms import MECHANISMS, Mechanism
 from everhold.sealing.configuration import assumed_independent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from everhold.mechanisms import Mechanism
 
 OF_POPULATION = "the population's value"
 

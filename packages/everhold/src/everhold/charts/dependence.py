@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.charts import INK, NARROW, PAPER, coloured_lines, mechanism_labels, styled
-from everhold.dependence import MarkovChain
+from everhold.dependence import DependenceModel, MarkovChain
 from everhold.errors import DependenceError
 from everhold.mechanisms import answering
 from everhold.planning.inverse import radius_of
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import altair as alt
     from numpy.typing import NDArray
 
-    from everhold.dependence import DependenceModel
     from everhold.dependence.base import Links
 
 _DISTANCES = 40

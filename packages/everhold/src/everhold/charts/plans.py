@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.charts import INK, coloured_lines, covered_lines, mechanism_labels, styled
-from everhold.mechanisms import MECHANISMS, answering, has_public_levels
+from everhold.mechanisms import MECHANISMS, Mechanism, answering, has_public_levels
 from everhold.planning.inverse import BOUNDS, published_bound, published_statements, radius_of
-from everhold.planning.request import MOST_ROWS
+from everhold.planning.request import MOST_ROWS, PlanRequest
 from everhold.planning.widths import width_at
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-    from everhold.mechanisms import Mechanism
-    from everhold.planning.request import PlanRequest
 
 _REACH = 30.0  # how far the picture looks to either side of the request
 _POINTS = 13

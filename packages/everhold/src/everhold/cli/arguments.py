@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import StrEnum
@@ -16,15 +16,12 @@ import typer
 
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format
-from everhold.operations.operation import RowSource
+from everhold.operations.operation import Parameter, RowSource
 from everhold.remote import ADDRESS_VARIABLE, is_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
-    from everhold.operations.operation import Parameter
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 

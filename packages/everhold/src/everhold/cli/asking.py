@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everhold.answers import SILENT, estimand_in_words
+from everhold.answers import SILENT, Answer, estimand_in_words
 from everhold.arguments import as_numbers
 from everhold.cli import arguments
 from everhold.cli.failures import Misuse, arguments_checked
@@ -27,7 +27,6 @@ from everhold.strict_json import JsonFault, read_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from everhold.answers import Answer
     from everhold.queries.query import Query
     from everhold.values.base import Schema
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
@@ -23,7 +23,6 @@ from everhold.remote import is_address, remote_storage
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Sequence
 
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout

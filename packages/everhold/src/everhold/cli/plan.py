@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
@@ -19,8 +19,6 @@ from everhold.cli.output import Format, note, show_list, show_record
 from everhold.progress import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from everhold.dependence import DependenceModel
     from everhold.families.study import StudyPlan
     from everhold.gates.steps import CasePlan

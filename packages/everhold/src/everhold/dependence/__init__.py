@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from everhold.dependence.base import DependenceModel, RowStructure, SeriesFacts
+from everhold.dependence.base import DependenceModel, Independent, RowStructure, SeriesFacts
 from everhold.errors import DependenceError
 from everhold.extensions import Registry
 
 if TYPE_CHECKING:
-    from everhold.dependence.base import Independent
     from everhold.dependence.series.gaussian_ar1 import GaussianAR1
     from everhold.dependence.series.markov_chain import MarkovChain
     from everhold.dependence.units import Groups, InOrder

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from everhold.arguments import as_whole
-from everhold.dependence.base import DependenceModel, require_rows
+from everhold.dependence.base import DependenceModel, RowStructure, require_rows
 from everhold.display import counted
 from everhold.errors import DependenceError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from everhold.dependence.base import RowStructure
 
 
 @dataclass(frozen=True, slots=True, init=False)

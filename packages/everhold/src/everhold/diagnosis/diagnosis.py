@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.dependence import DependenceModel
-from everhold.diagnosis.columns import FILE_ORDER, OpenFile
+from everhold.diagnosis.columns import FILE_ORDER, ExaminedColumn, OpenFile, OpenRows
 from everhold.diagnosis.further_checks import NEAR_COPIES, crossed, near_copies, places
 from everhold.diagnosis.groups_and_orders import (
     CHECKS,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
-    from everhold.diagnosis.columns import ExaminedColumn, OpenRows
     from everhold.mechanisms import Mechanism
 
 _MOST_ROWS = 100_000

@@ -24,7 +24,7 @@ import numpy as np
 from everhold.dependence.blocks import block_variance_of_values
 from everhold.dependence.units import Groups
 from everhold.diagnosis.columns import autocorrelation, outcomes_of, scores, within_groups
-from everhold.diagnosis.groups_and_orders import GroupFinding, SeriesFinding
+from everhold.diagnosis.groups_and_orders import CheckInputs, GroupFinding, SeriesFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
     from everhold.diagnosis.columns import ExaminedColumn, ExaminedOutcome, OpenRows
-    from everhold.diagnosis.groups_and_orders import CheckInputs
 
 NEAR_COPIES = "(rows that are nearly equal)"
 

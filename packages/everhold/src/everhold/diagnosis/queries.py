@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from everhold.dependence.blocks import block_variance_of_means, block_variance_of_sums, sizes_of_blocks
-from everhold.diagnosis.columns import Crossing, OpenFile, OpenRows, along, is_order
+from everhold.diagnosis.columns import Crossing, OpenFile, OpenRows, Shared, along, is_order
 from everhold.diagnosis.groups_and_orders import FEWEST_GROUPS, LESS_WORTH, independent_of, lie_together, repeats
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.values.expressions import ColumnKind
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.diagnosis.columns import Shared
     from everhold.mechanisms import Mechanism
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema

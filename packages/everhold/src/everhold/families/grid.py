@@ -13,7 +13,7 @@ import math
 import platform
 import sys
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,13 +31,10 @@ from everhold.queries.metrics.models import model_query, open_rows, outputs_of, 
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.scores import maker_of
-from everhold.queries.query import RowwiseQuery, digest
+from everhold.queries.query import CompileContext, RowwiseQuery, digest
 from everhold.sealing.rows.code_trials import calling_code, used_alone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from everhold.queries.query import CompileContext
     from everhold.values.base import BoundQuery, Schema
 
 _COMPARED = 2_000  # training rows on which two fits are compared

@@ -13,11 +13,10 @@ from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.queries.interval_planner import MemberLevels
 from everhold.queries.means.mean import MeanQuery, in_one_line, name_of
-from everhold.queries.query import MOST_SHOWN, Query, RowwiseQuery, digest
+from everhold.queries.query import MOST_SHOWN, Query, QueryPlan, RowwiseQuery, digest
 from everhold.sealing.rows.code_trials import used_alone
 
 if TYPE_CHECKING:
-    from everhold.queries.query import QueryPlan
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema

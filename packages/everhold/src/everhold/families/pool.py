@@ -19,7 +19,7 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
 from everhold.families.base import BoundFamily, Family
-from everhold.guarantees.intervals.base import Cells, GroupSums
+from everhold.guarantees.intervals.base import Cells, GroupSums, Needs
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.queries.interval_planner import JudgedMean, RecordedPool
@@ -27,19 +27,16 @@ from everhold.queries.means.assisted import check_units, content_of, key_of_judg
 from everhold.queries.means.mean import MeanQuery, parsed
 from everhold.sealing.intake.checks import same_id
 from everhold.sealing.intake.duckdb_files import limit_memory, spilling_into, view_files
-from everhold.sealing.intake.reading import reading_errors_hidden
+from everhold.sealing.intake.reading import RowSource, reading_errors_hidden
 from everhold.sealing.resealing import KnownRows, as_value
 from everhold.sealing.rows.embedded import Embedded
 from everhold.sealing.rows.table import StoredRows
 from everhold.sealing.splits import BY_CHANCE, excess_by_chance, repetitions
-from everhold.values.expressions.tree import quoted
+from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
-    from everhold.guarantees.intervals.base import Needs
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.sealing.intake.reading import RowSource
     from everhold.values.base import BoundQuery, Schema
-    from everhold.values.expressions.tree import ColumnKind
 
 _MOST_JUDGES, _MOST_VERDICTS = 1_000, 20
 _TRIES, _JUST_BELOW = 60, 0.999  # for the lower limit of a verdict's chance

@@ -26,7 +26,7 @@ from everhold.queries.metrics.measures import PartsMeasure, likely_labels, measu
 from everhold.queries.metrics.query import MetricQuery, ModelsReader, dealt_by, largest_group
 from everhold.queries.metrics.registry import METRICS, REFUSED
 from everhold.queries.metrics.row_scores import OutcomeQuery, risk
-from everhold.queries.metrics.score_parts import Judged, Sized
+from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 from everhold.queries.query import Query
 from everhold.sealing.rows.sums import cells_of
 from everhold.values.base import BoundQuery
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
-    from everhold.queries.metrics.score_parts import Setting
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.rows.table import StoredRows
 

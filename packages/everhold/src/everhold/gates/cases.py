@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import math
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -22,26 +22,22 @@ from everhold.asking.session import growth_of
 from everhold.errors import QueryRejected
 from everhold.gates import challenge
 from everhold.gates.challenge import Challenge, Version
-from everhold.gates.records import GateAccount, Gates, OpenChallenges, ResultStore, baseline_file, result_names
+from everhold.gates.records import GateAccount, Gates, OpenChallenges, Opened, ResultStore, baseline_file, result_names
 from everhold.gates.results import CaseSuite, cases_and_runs, runs_by_case, warn_of_copies
 from everhold.gates.steps import ChallengeWorth, worth_asking
 from everhold.gates.units import PairedResults, UnitPlan, with_runs_shuffled
-from everhold.ledger import Outcome
+from everhold.ledger import Head, Outcome
 from everhold.ledger.acts import ANALYST, KEPT, OPENED, PROMOTED
 from everhold.queries.query import Pricing, digest
 from everhold.sealing.sealed_files import sealed_note, write_note
 from everhold.values.units import GAIN_WIDTH
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from pathlib import Path
-    from typing import Self
 
     from numpy.typing import NDArray
 
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.gates.records import Opened
-    from everhold.ledger import Head
     from everhold.ledger.chain import Numbers
     from everhold.mechanisms import State
     from everhold.randomness import Noise

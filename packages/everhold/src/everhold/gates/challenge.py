@@ -12,30 +12,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from everhold.answers import QuotedPrice, estimand_in_words
 from everhold.arguments import brief
-from everhold.asking.query_executor import CLOSED_STUDY
+from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor
 from everhold.display import at_least, left_in_words
 from everhold.errors import EverholdError, QueryRejected
-from everhold.gates.records import CASES, Gates
-from everhold.ledger import EntryDraft, Outcome
+from everhold.gates.records import CASES, GateAccount, Gates
+from everhold.ledger import Entry, EntryDraft, Head, Outcome
 from everhold.ledger.acts import PROMOTED, Accounts, Arrivals
 from everhold.ledger.store import charged_entries
-from everhold.mechanisms import has_public_levels, those_with
+from everhold.mechanisms import Mechanism, State, has_public_levels, those_with
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
 from everhold.queries.selection.results import QueryResult
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Self
 
-    from everhold.asking.query_executor import QueryExecutor
-    from everhold.gates.records import GateAccount
-    from everhold.ledger import Entry, Head
     from everhold.ledger.extension import LedgerExtension
-    from everhold.mechanisms import Mechanism, State
     from everhold.values.base import Schema
 
 # Verdict of a gate on a challenge.

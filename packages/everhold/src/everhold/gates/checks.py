@@ -18,29 +18,24 @@ import numpy as np
 from everhold.arguments import as_float, brief
 from everhold.display import at_least, at_most, left_in_words
 from everhold.errors import QueryRejected
-from everhold.gates.cases import ClaimChallenge, another_is_open, interim_label
-from everhold.gates.challenge import MISSING, challenge_of, next_nats
-from everhold.gates.records import OpenChallenges
+from everhold.gates.cases import CaseEvidence, CaseVersion, ClaimChallenge, another_is_open, interim_label
+from everhold.gates.challenge import MISSING, Verdict, challenge_of, next_nats
+from everhold.gates.records import GateAccount, OpenChallenges
 from everhold.gates.steps import more_cases, reaches
 from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim
-from everhold.ledger import Outcome
+from everhold.ledger import Head, Outcome
 from everhold.ledger.acts import CHECK, KEPT, NOT_WORSE, REGRESSION, UNDECIDED, told_as
 from everhold.ledger.store import charged_entries
-from everhold.queries.query import Outdated, Pricing
+from everhold.queries.query import ExecutionResult, Outdated, Pricing
 from everhold.queries.selection.results import QueryResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.gates.cases import CaseEvidence, CaseVersion
-    from everhold.gates.challenge import Verdict
-    from everhold.gates.records import GateAccount
     from everhold.gates.results import CaseSuite
     from everhold.gates.units import PairedResults, UnitPlan
-    from everhold.ledger import Head
     from everhold.mechanisms import State
-    from everhold.queries.query import ExecutionResult
     from everhold.randomness import Noise
 
 

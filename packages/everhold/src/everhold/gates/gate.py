@@ -7,12 +7,13 @@ the gate's evidence: `everhold.gates.rows`, or `everhold.gates.cases`.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from everhold.answers import estimand_in_words
 from everhold.arguments import as_whole, brief
-from everhold.asking.query_executor import CLOSED_STUDY
+from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor
 from everhold.asking.session import SeesArrivals, current
 from everhold.asking.unsealing import as_row, disclosed
 from everhold.display import Display, Facts, at_least, at_most, left_in_words
@@ -25,9 +26,6 @@ from everhold.queries.query import Outdated, QueryPlan
 from everhold.values.units import GAIN_WIDTH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.cases import CaseEvidence
     from everhold.gates.checks import CheckVerdict
     from everhold.gates.open_challenge import OpenChallenge
@@ -35,9 +33,7 @@ if TYPE_CHECKING:
     from everhold.gates.steps import ChallengeWorth
     from everhold.ledger import Head
 
-    Telling = Callable[[QueryPlan[challenge.Verdict]], QueryPlan[challenge.Verdict]]
-
-Made = TypeVar("Made")
+Telling = Callable[[QueryPlan[challenge.Verdict]], QueryPlan[challenge.Verdict]]
 
 
 @dataclass(frozen=True, slots=True)

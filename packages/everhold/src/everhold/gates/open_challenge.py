@@ -20,12 +20,12 @@ from everhold.asking.budget import part_of
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
-from everhold.gates.cases import another_is_open
-from everhold.gates.challenge import act, next_nats, record_act, told_nothing
-from everhold.gates.records import LOOKED, Gates, OpenChallenges, Opened
+from everhold.gates.cases import CaseEvidence, another_is_open
+from everhold.gates.challenge import Challenge, Verdict, Version, act, next_nats, record_act, told_nothing
+from everhold.gates.records import LOOKED, GateAccount, Gates, OpenChallenges, Opened
 from everhold.gates.results import runs_by_case
-from everhold.gates.units import boundaries, draws_of_units, order_of_units
-from everhold.ledger.acts import ANALYST, OPENED, Accounts, spending_of
+from everhold.gates.units import PairedResults, UnitPlan, boundaries, draws_of_units, order_of_units
+from everhold.ledger.acts import ANALYST, OPENED, Accounts, EntryCounts, spending_of
 from everhold.sealing.configuration import bound_state
 
 if TYPE_CHECKING:
@@ -33,12 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.gates.cases import CaseEvidence
-    from everhold.gates.challenge import Challenge, Verdict, Version
-    from everhold.gates.records import GateAccount
-    from everhold.gates.units import PairedResults, UnitPlan
     from everhold.ledger import Head
-    from everhold.ledger.acts import EntryCounts
 
 _PART = "0"
 """In the name of a file: results of a part of the cases that were handed out."""

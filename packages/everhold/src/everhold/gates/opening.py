@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from everhold.arguments import as_float, brief
 from everhold.asking.accessor import HoldoutAccessor
-from everhold.asking.session import CaseClaims
+from everhold.asking.session import CaseClaims, GateTerms
 from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
 from everhold.gates import challenge
 from everhold.gates.cases import CaseEvidence
@@ -25,12 +25,10 @@ from everhold.sealing.configuration import GROWS
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Unpack
 
     from numpy.typing import NDArray
 
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.asking.session import GateTerms
     from everhold.ledger import Head
     from everhold.ledger.acts import EntryCounts
 

@@ -19,7 +19,7 @@ import hashlib
 import hmac
 import math
 from dataclasses import astuple, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 
 from everhold.errors import IntegrityError
 from everhold.ledger.acts import CHECK, GATE, KEPT, MOST, OPENED, PROMOTED, VERDICTS, is_count
@@ -31,7 +31,6 @@ from everhold.sealing.sealed_files import ArrayFiles
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import Self
 
     from numpy.typing import NDArray
 

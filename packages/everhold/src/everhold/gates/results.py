@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -22,8 +22,6 @@ from everhold.gates.challenge import NEW_RUNS
 from everhold.guarantees.intervals.claims import MOST_STAKE, GateClaim
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from numpy.typing import NDArray
 
 CASE, RUN = "case", "run"

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -23,32 +23,24 @@ from everhold.asking.session import growth_of
 from everhold.errors import NotFound, QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.gates import challenge
-from everhold.gates.candidates import Candidate, checked_margin, metric_of
+from everhold.gates.candidates import Candidate, Gain, Gained, GateMetric, checked_margin, metric_of
 from everhold.gates.challenge import Challenge
-from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
-from everhold.gates.records import COMPLETED, Champion, GateAccount, Gates, ModelStore, arrival_name
-from everhold.ledger import Outcome
-from everhold.ledger.acts import PROMOTED
-from everhold.mechanisms import Source
+from everhold.gates.gate import Gate, Telling, checked_limit, checked_name, record_gate
+from everhold.gates.records import COMPLETED, Champion, GateAccount, Gates, ModelStore, Written, arrival_name
+from everhold.ledger import Head, Outcome
+from everhold.ledger.acts import PROMOTED, Accounts
+from everhold.mechanisms import Source, State
 from everhold.mechanisms.records import Evaluations
 from everhold.planning.widths import step_at
 from everhold.queries.query import Pricing
-from everhold.sealing.rows.table import parted
+from everhold.sealing.rows.table import StoredRows, parted
 from everhold.values.units import GAIN_OPEN, GAIN_WIDTH
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Self
 
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.gates.candidates import Gain, Gained, GateMetric
-    from everhold.gates.gate import Telling
-    from everhold.gates.records import Written
-    from everhold.ledger import Head
-    from everhold.ledger.acts import Accounts
-    from everhold.mechanisms import State
     from everhold.randomness import Noise
-    from everhold.sealing.rows.table import StoredRows
 
 _DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can see
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from everhold.dependence import require_listed
+from everhold.dependence import DependenceModel, RowStructure, require_listed
 from everhold.display import Display, at_most
 from everhold.errors import (
     HoldoutRejected,
@@ -25,7 +25,6 @@ from everhold.planning.request import USUAL_VALUE, PlanRequest, best_mechanism, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from everhold.dependence import DependenceModel, RowStructure
 
 FEWER_QUERIES = (300, 100, 30, 10, 3, 1)
 """Numbers of queries that are tried where rows are worth too little for a plan."""

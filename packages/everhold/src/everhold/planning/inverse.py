@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
 from everhold.arguments import names_keywords
 from everhold.extensions import Registry
@@ -22,9 +22,6 @@ from everhold.planning.request import (
     tuned_for,
 )
 from everhold.progress import progress
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 Planned = TypeVar("Planned")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from everhold.arguments import brief, names_keywords
 from everhold.dependence import DependenceModel
@@ -31,7 +31,6 @@ from everhold.planning.widths import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Unpack
 
     import altair as alt
 

@@ -14,17 +14,15 @@ from everhold.display import Display, at_most
 from everhold.guarantees.description_length import QueryTree
 from everhold.guarantees.intervals.betting import planned_radius
 from everhold.guarantees.intervals.means import OfMeans, SignTest
-from everhold.mechanisms import GuessAndCheck, PublicLevels, State, has_public_levels
+from everhold.mechanisms import GuessAndCheck, Mechanism, PublicLevels, State, has_public_levels
 from everhold.mechanisms.labels import Offsets
 from everhold.mechanisms.suffixes import Suffix, narrowest, opens, since, tree_of
-from everhold.planning.request import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, USUAL_VALUE, check_value
+from everhold.planning.request import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, USUAL_VALUE, PlanRequest, check_value
 
 if TYPE_CHECKING:
     import altair as alt
 
     from everhold.dependence import DependenceModel
-    from everhold.mechanisms import Mechanism
-    from everhold.planning.request import PlanRequest
 
 TRUE_VALUES = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Of yes-or-no queries; at 1 minus such a value the widths are the same."""

@@ -21,7 +21,7 @@ import functools
 import hashlib
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,8 +32,6 @@ from everhold.sealing.rows import code_trials
 from everhold.values.evaluation import to_grid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from everhold.queries.query import CompileContext

@@ -11,7 +11,7 @@ widen all later ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,22 +25,19 @@ from everhold.estimand import check_estimand
 from everhold.guarantees.intervals.betting import Betting
 from everhold.guarantees.intervals.in_order import at_all_sizes, groups_at_all_sizes
 from everhold.guarantees.intervals.means import OfMeans
-from everhold.mechanisms import has_public_levels
+from everhold.mechanisms import Mechanism, has_public_levels
 from everhold.mechanisms.records import Description, Evaluations
-from everhold.queries.procedures import TrainingEvaluator, needs_of, paying, procedure_for
+from everhold.queries.procedures import Surprises, TrainingEvaluator, needs_of, paying, procedure_for
 from everhold.sealing.configuration import FAMILIES_GROW, LARGEST_GROUP
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.evaluation import models_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms import Mechanism
-    from everhold.queries.procedures import Surprises
     from everhold.sealing.rows.table import StoredRows
 
 _OF_MODELS = ("kind", "loss", "low", "high", "label")  # what scores have to share to be off in the same way

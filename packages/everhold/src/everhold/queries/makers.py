@@ -15,11 +15,10 @@ from everhold.queries import Form
 from everhold.queries.means.combined import ConditionalMean, DifferenceQuery, ShareQuery
 from everhold.queries.means.mean import MeanQuery, StatisticalQuery
 from everhold.queries.metrics.query import MetricQuery
-from everhold.queries.query import RowwiseQuery
+from everhold.queries.query import Query, RowwiseQuery
 
 if TYPE_CHECKING:
     from everhold.queries.means.assisted import AssistedMean
-    from everhold.queries.query import Query
     from everhold.values.base import RowFunction
 
 

@@ -17,7 +17,7 @@ no procedure.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
@@ -27,25 +27,21 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.diagnosis.queries import DependenceMonitor, dependence_monitor, warn_of_queries
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
+from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Needs, Pairs, Procedure
 from everhold.guarantees.intervals.betting import Betting, GroupBetting, GroupRatioBetting, RatioBetting
 from everhold.guarantees.intervals.in_order import betting_on
 from everhold.guarantees.intervals.means import BoundedDifferences, Chernoff, ClopperPearson, Hoeffding
 from everhold.ledger.acts import DECLARED
-from everhold.values.base import BoundQuery
+from everhold.values.base import BoundQuery, Schema
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation, quoted
 from everhold.values.missing import tested
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
     from numpy.typing import NDArray
 
-    from everhold.guarantees.intervals.base import Needs, Procedure
     from everhold.mechanisms import Mechanism, Quote, State
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import Schema
 
 
 Surprises: TypeAlias = "Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]]"

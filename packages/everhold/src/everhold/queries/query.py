@@ -9,29 +9,24 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.ledger.chain import canonical
-from everhold.queries.interval_planner import IntervalPlanner, MemberLevels, never_declared
-from everhold.queries.procedures import AskedBefore, TrainingEvaluator
+from everhold.queries.interval_planner import IntervalPlanner, MemberLevels, Prepared, never_declared
+from everhold.queries.procedures import AskedBefore, SellsTolerances, TrainingEvaluator
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from typing import Self
-
     from everhold.answers import Answer, QuotedPrice
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Committed, Entry, EntryDraft, Outcome
     from everhold.ledger.acts import Accounts
     from everhold.mechanisms import Mechanism, State
-    from everhold.queries.interval_planner import Prepared
     from everhold.queries.predictions.arrays import RowSpan
-    from everhold.queries.procedures import SellsTolerances
     from everhold.randomness import Noise
     from everhold.sealing.rows.evaluated_rows import RowStore
     from everhold.sealing.rows.table import StoredRows

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
-from everhold.mechanisms import those_with
+from everhold.mechanisms import Mechanism, those_with
 from everhold.progress import progress
 from everhold.queries.interval_planner import Prepared, never_declared
 from everhold.queries.means.combined import BoundedMean, ShareQuery
@@ -24,11 +24,7 @@ from everhold.values.expressions.tree import Expression, Node, Operation
 from everhold.values.missing import have_values, values_counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from typing import TypeVar
-
     from everhold.answers import Answer
-    from everhold.mechanisms import Mechanism
 
     Result = TypeVar("Result")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -23,19 +23,16 @@ from everhold.extensions import imported
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.plans import Batch, OneMean
 from everhold.queries.procedures import paying, statistic_procedure
-from everhold.queries.query import Query
+from everhold.queries.query import CompileContext, Query, QueryPlan
 from everhold.values.base import BoundQuery, Clip, with_clips
 from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from everhold.ledger.acts import Accounts
     from everhold.mechanisms import Mechanism, State
     from everhold.mechanisms.base import Quote
-    from everhold.queries.query import CompileContext, QueryPlan
     from everhold.sealing.rows.table import StoredRows
 
 _MOST_STEPS = 2**62

@@ -16,18 +16,13 @@ from typing import TYPE_CHECKING
 import duckdb
 import numpy as np
 
-from everhold.dependence import Independent
+from everhold.dependence import DependenceModel, Independent
 from everhold.display import counted
 from everhold.errors import DependenceError, HoldoutRejected
 from everhold.private_files import create_private, keep_others_out
 from everhold.progress import progress
 from everhold.sealing.configuration import SealedFiles
-from everhold.sealing.intake.checks import (
-    FileSide,
-    check_not_shared,
-    check_row_ids,
-    lacking_columns,
-)
+from everhold.sealing.intake.checks import FileSide, Side, check_not_shared, check_row_ids, lacking_columns
 from everhold.sealing.intake.duckdb_files import column_kinds, limit_memory, spilling_into, view_files
 from everhold.sealing.intake.reading import MOST_ROWS, check_size, read_rows, reading_errors_hidden, write_rows
 from everhold.sealing.intake.structure import FileStructure
@@ -35,17 +30,14 @@ from everhold.sealing.resealing import KnownRows, check_may_match
 from everhold.sealing.rows.embedded import fingerprint
 from everhold.sealing.sealed_files import rows_file, training_file
 from everhold.sealing.splits import check_equal_rows
-from everhold.values.expressions.tree import quoted
+from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from everhold.dependence import DependenceModel
-    from everhold.sealing.intake.checks import Side
     from everhold.sealing.intake.reading import RowSource
     from everhold.values.base import Schema
-    from everhold.values.expressions.tree import ColumnKind
     from everhold.values.missing import MissingRule
 
 _LOCK_FILE = "append.lock"

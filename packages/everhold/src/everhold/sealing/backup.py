@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
-from everhold.ledger import LedgerStore
+from everhold.ledger import HoldoutRecord, LedgerStore
 from everhold.ledger.acts import Accounts
 from everhold.ledger.head_file import HEAD_FILE, HeadFile
 from everhold.ledger.store import copy_tables, count_rows, own_tables
@@ -45,7 +45,6 @@ from everhold.sealing.storage import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from everhold.ledger import HoldoutRecord
 
 _LEDGER = "ledger.db"
 _ROWS = "rows"

@@ -15,7 +15,7 @@ from everhold.errors import IntegrityError
 from everhold.estimand import FEATURES, PUBLIC
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import Mechanism, State, mechanism_from_dict
-from everhold.sealing.storage import is_folder_name
+from everhold.sealing.storage import StewardKey, is_folder_name
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold.values.missing import REFUSE, MissingRule, missing_rules, read_rules
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from everhold.ledger import Head, HoldoutRecord
     from everhold.sealing.intake.request import SealRequest
-    from everhold.sealing.storage import StewardKey
 
 DEALT = "dealt"
 """Setting of a part of dealt rows: of which whole, which part of how many, and the fingerprints of all parts."""

@@ -21,7 +21,7 @@ import secrets
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
 import numpy as np
@@ -40,7 +40,6 @@ from everhold.values.expressions.tree import quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import Self
 
     from numpy.typing import NDArray
 

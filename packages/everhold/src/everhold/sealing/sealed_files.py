@@ -15,7 +15,7 @@ import secrets
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-    from typing import Self
 
     from numpy.typing import NDArray
 

@@ -10,15 +10,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 from everhold.arguments import as_float, as_whole
-from everhold.dependence.base import ONE_STEP, DependenceModel, require_rows
-from everhold.dependence.series.coupling import uniform_rows
+from everhold.dependence.base import ONE_STEP, DependenceModel, RowStructure, SeriesFacts, require_rows
+from everhold.dependence.series.coupling import Coupling, uniform_rows
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from everhold.dependence.base import RowStructure, SeriesFacts
-    from everhold.dependence.series.coupling import Coupling
 
 # Laws of series: what is known of how a row follows the one before.
 

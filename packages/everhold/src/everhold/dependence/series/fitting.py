@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,6 @@ from everhold.dependence.base import ISO_TIME, ONE_STEP
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import ArrayLike, NDArray
 
 _FEWEST_STEPS = 0.5  # of the pairs of neighbours that are one step apart

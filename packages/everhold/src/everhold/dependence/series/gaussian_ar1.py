@@ -5,25 +5,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 
 from everhold.arguments import as_float, names_keywords
 from everhold.dependence.blocks import warn_of_long_memory
 from everhold.dependence.series import base
-from everhold.dependence.series.coupling import GaussianCoupling
+from everhold.dependence.series.coupling import Coupling, GaussianCoupling
 from everhold.dependence.series.fitting import bound_correlation, continuous, missed, ordered_runs
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Unpack
 
     from numpy.typing import NDArray
 
     from everhold.dependence.base import RowStructure
-    from everhold.dependence.series.coupling import Coupling
 
 
 @dataclass(frozen=True)

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
 
 from everhold.arguments import names_keywords
 from everhold.dependence.blocks import warn_of_long_memory
 from everhold.dependence.series import base, mixing
-from everhold.dependence.series.coupling import ChainCoupling, UniformCoupling
+from everhold.dependence.series.coupling import ChainCoupling, Coupling, UniformCoupling
 from everhold.dependence.series.fitting import as_text, bound_transitions, count_transitions, missed, ordered_runs
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Unpack
-
     from numpy.typing import NDArray
 
     from everhold.dependence.base import RowStructure
-    from everhold.dependence.series.coupling import Coupling
 
 _MOST_CHECKED = 8  # states whose shares are held against the fit
 

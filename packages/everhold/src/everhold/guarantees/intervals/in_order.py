@@ -22,17 +22,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import scipy
 
-from everhold.guarantees.intervals.base import GroupSums
+from everhold.guarantees.intervals.base import GroupSums, Procedure
 from everhold.guarantees.intervals.betting import Betting, GroupBetting, OfGroups, RatioBetting, side_of
-from everhold.guarantees.intervals.joint import FRACTIONS, MOST_PAID, first_excluded, log_of_sum, ratio_bets
-from everhold.guarantees.intervals.means import ClopperPearson, OfMeans
+from everhold.guarantees.intervals.joint import FRACTIONS, MOST_PAID, Units, first_excluded, log_of_sum, ratio_bets
+from everhold.guarantees.intervals.means import ClopperPearson, Ends, OfMeans
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.guarantees.intervals.base import Procedure
-    from everhold.guarantees.intervals.joint import Units
-    from everhold.guarantees.intervals.means import Ends
 
 _INSIDE = 1e-3
 """Centres are this far from 0 and 1 at least: any centre is valid, and none may make the stake infinite."""

@@ -20,12 +20,12 @@ from everhold.guarantees.intervals.strata import ControlledMean, SeenResiduals, 
 from everhold.queries.means.mean import MeanQuery, parsed
 from everhold.queries.means.plans import OneMean
 from everhold.queries.procedures import check_confirms_statistics
-from everhold.queries.query import Query, QuerySpec
+from everhold.queries.query import CompileContext, Query, QueryPlan, QuerySpec
 from everhold.sealing.intake.duckdb_files import column_kinds, spilling_into
-from everhold.sealing.intake.reading import read_rows
+from everhold.sealing.intake.reading import RowSource, read_rows
 from everhold.sealing.resealing import as_value
 from everhold.sealing.rows.embedded import errors_hidden
-from everhold.values.base import BoundQuery, Pair
+from everhold.values.base import BoundQuery, Pair, Schema
 from everhold.values.expressions.tree import ColumnKind
 
 if TYPE_CHECKING:
@@ -37,11 +37,8 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Needs
     from everhold.mechanisms import Mechanism
     from everhold.queries.interval_planner import JudgedMean, RecordedPool
-    from everhold.queries.query import CompileContext, QueryPlan
-    from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.rows.evaluated_rows import RowStore
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import Schema
 
 _PLANNED_NATS = 6.0  # at which the judge has to be worth its pool
 _STEPS = 1_024  # of a weight of what a judge says

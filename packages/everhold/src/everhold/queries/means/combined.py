@@ -17,8 +17,8 @@ from everhold.errors import QueryRejected
 from everhold.queries.means import plans
 from everhold.queries.means.mean import MeanQuery, StatisticalQuery, in_words, is_condition, not_too_long
 from everhold.queries.procedures import takes_ratios
-from everhold.queries.query import QuerySpec, RowwiseQuery
-from everhold.values.base import BoundQuery, Pair, Schema, kept_clips, with_clips
+from everhold.queries.query import CompileContext, QueryPlan, QuerySpec, RowwiseQuery
+from everhold.values.base import BoundQuery, Clip, Pair, Schema, kept_clips, with_clips
 from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation
 from everhold.values.missing import columns_needed, have_values
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
     from everhold.queries.interval_planner import Prepared
-    from everhold.queries.query import CompileContext, QueryPlan
-    from everhold.values.base import Clip
 
 
 SUBJECT = "<subject>"

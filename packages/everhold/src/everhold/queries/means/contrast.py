@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, ca
 
 import numpy as np
 
-from everhold.answers import Contrasts
+from everhold.answers import Answer, Contrasts
 from everhold.arguments import brief, names_keywords
 from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
@@ -27,9 +27,9 @@ from everhold.queries.means.combined import BoundedMean, ShareQuery, in_ends
 from everhold.queries.means.mean import condition, parsed, rows_that_meet
 from everhold.queries.means.plans import BoundDerived, Derived, Estimate, JointMeans, OneMean, estimate_between, widest
 from everhold.queries.metrics.query import largest_group
-from everhold.queries.query import Query, QuerySpec
+from everhold.queries.query import CompileContext, ExecutionResult, Query, QueryPlan, QuerySpec, RowwiseQuery
 from everhold.sealing.rows.sums import parts_of_ratio
-from everhold.values.base import BoundQuery, with_clips
+from everhold.values.base import BoundQuery, Schema, with_clips
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
 from everhold.values.units import DIFFERENCE_OF_MEANS, DIFFERENCE_OF_RATES
@@ -37,10 +37,7 @@ from everhold.values.units import DIFFERENCE_OF_MEANS, DIFFERENCE_OF_RATES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.answers import Answer
-    from everhold.queries.query import CompileContext, ExecutionResult, QueryPlan, RowwiseQuery
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import Schema
 
     InArm = tuple[NDArray[np.float64], NDArray[np.float64]]
     """Values of rows within an arm, and 1 for its rows; shape (rows,) each."""

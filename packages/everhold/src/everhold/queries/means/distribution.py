@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,18 +20,14 @@ from everhold.arguments import as_float
 from everhold.errors import QueryRejected
 from everhold.queries.means.mean import MeanQuery, bound_mean, in_one_line, not_too_long, parsed
 from everhold.queries.means.plans import BoundDerived, DerivedQuery, Estimate, JointMeans, estimate_between, widest
-from everhold.queries.query import Query, QuerySpec, RowwiseQuery
+from everhold.queries.query import CompileContext, ExecutionResult, Query, QuerySpec, RowwiseQuery
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.expressions import ColumnKind, RowValue
 from everhold.values.expressions.parse import rejected
 from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from numpy.typing import NDArray
-
-    from everhold.queries.query import CompileContext, ExecutionResult
 
     Floats: TypeAlias = NDArray[np.float64]
 

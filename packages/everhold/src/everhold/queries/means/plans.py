@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -22,10 +22,10 @@ from everhold.answers import FAILING, Answer, FailingRows, QuotedPrice
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.means import OfMeans
-from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger import Committed, Entry, EntryDraft, Outcome
 from everhold.ledger.acts import DECLARED
-from everhold.mechanisms import Source, has_public_levels
-from everhold.mechanisms.base import Quote
+from everhold.mechanisms import Mechanism, Source, State, has_public_levels
+from everhold.mechanisms.base import Quote, Replies
 from everhold.mechanisms.records import Evaluations
 from everhold.queries.procedures import how_made, paying, rows_worth, what_narrows
 from everhold.queries.query import (
@@ -40,21 +40,15 @@ from everhold.queries.query import (
     rows_of,
 )
 from everhold.sealing.rows.evaluated_rows import noting_failing_rows
-from everhold.values.base import Joined, StoredValues, clips_in_words, noted_clips
+from everhold.values.base import BoundQuery, Joined, Schema, StoredValues, clips_in_words, noted_clips
 from everhold.values.evaluation import models_in
 from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:
-    from typing import Self
-
-    from everhold.ledger import Committed, Entry
-    from everhold.mechanisms import Mechanism, State
-    from everhold.mechanisms.base import Replies
     from everhold.queries.interval_planner import Prepared
     from everhold.queries.query import CompileContext
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import BoundQuery, Schema
 
 Result = TypeVar("Result", covariant=True)
 

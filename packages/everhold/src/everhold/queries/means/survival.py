@@ -17,8 +17,8 @@ from everhold.queries.means.mean import MeanQuery, condition, in_one_line
 from everhold.queries.means.plans import OneMean
 from everhold.queries.metrics.query import largest_group
 from everhold.queries.procedures import check_confirms_statistics
-from everhold.queries.query import Query, QuerySpec
-from everhold.values.base import BoundQuery, with_clips
+from everhold.queries.query import CompileContext, Query, QueryPlan, QuerySpec
+from everhold.values.base import BoundQuery, Schema, with_clips
 from everhold.values.expressions import ColumnKind, parse
 from everhold.values.missing import columns_needed
 from everhold.values.units import MEAN_SURVIVAL, SURVIVAL
@@ -26,10 +26,8 @@ from everhold.values.units import MEAN_SURVIVAL, SURVIVAL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.queries.query import CompileContext, QueryPlan
     from everhold.sealing.rows.evaluated_rows import RowStore
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import Schema
 
 How = Literal["survival", "restricted_mean_survival"]
 

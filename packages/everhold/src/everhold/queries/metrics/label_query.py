@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from everhold.queries.code import content_digest
 from everhold.queries.means.mean import in_one_line, parsed, rows_that_meet
 from everhold.queries.predictions import arrays
 from everhold.queries.predictions.columns import Placed, PredictionColumn
-from everhold.queries.query import RowwiseQuery
+from everhold.queries.query import CompileContext, RowwiseQuery
 from everhold.sealing.rows.code_trials import EstimatedValues
 from everhold.values.base import (
     BoundQuery,
@@ -38,12 +38,10 @@ from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Self
 
     from numpy.typing import NDArray
 
     from everhold.queries.metrics.registry import Outputs
-    from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
 
 _LONGEST_MODEL = 80  # characters of what an estimator shows of itself

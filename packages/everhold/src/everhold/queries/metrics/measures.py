@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
@@ -32,18 +32,15 @@ from everhold.guarantees.intervals.parts import (
     units_of,
 )
 from everhold.queries.metrics import score_parts
-from everhold.queries.metrics.score_parts import Judged, PairedScores, Parts, RowPart, Sized
+from everhold.queries.metrics.score_parts import Floats, Judged, PairedScores, Parts, RowPart, Setting, Sized
 from everhold.values.base import Clip
 from everhold.values.evaluation import worst_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.queries.metrics.registry import Metric, Outputs
-    from everhold.queries.metrics.score_parts import Floats, Setting
 
 _LEAST_REACH, _ROUNDING = 1e-9, 1e-12
 

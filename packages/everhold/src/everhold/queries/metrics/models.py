@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -33,16 +33,13 @@ from everhold.queries.metrics.ranking import RankingQuery
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.row_scores import AccuracyQuery, LossQuery
 from everhold.queries.metrics.scores import maker_of
-from everhold.queries.query import Query, QueryPlan, RowwiseQuery
+from everhold.queries.query import CompileContext, Query, QueryPlan, RowwiseQuery
 from everhold.queries.statistic import StatisticQuery
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from numpy.typing import NDArray
 
-    from everhold.queries.query import CompileContext
     from everhold.values.base import BoundQuery, Schema
 
 ModelQuery: TypeAlias = LabelQuery | RankingQuery | MetricQuery

@@ -28,8 +28,8 @@ from everhold.queries.metrics.registry import LOG_CLIP, REASONS, Metric
 from everhold.queries.metrics.row_scores import BoundRows, OutcomeQuery, ScoredRows
 from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 from everhold.queries.procedures import check_confirms_statistics, paying, takes_ratios
-from everhold.queries.query import Query, QueryPlan, QuerySpec, RowwiseQuery
-from everhold.values.base import BoundQuery, with_clips
+from everhold.queries.query import CompileContext, Query, QueryPlan, QuerySpec, RowwiseQuery
+from everhold.values.base import BoundQuery, Schema, with_clips
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.guarantees.intervals.base import Cells, Procedure
     from everhold.mechanisms import Mechanism
-    from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import Schema
 
 _MEANS = "everhold.queries.metrics.row_scores"
 _WEIGHTS = 2**20  # steps of a weight, from 0 to its cap

@@ -16,9 +16,9 @@ from everhold.guarantees.intervals.gains import RATIOS
 from everhold.guarantees.intervals.parts import Composite, SeenParts
 from everhold.queries.metrics.measures import Measure, probabilities_apart
 from everhold.queries.metrics.query import MetricQuery
-from everhold.queries.metrics.registry import METRICS
+from everhold.queries.metrics.registry import METRICS, Metric
 from everhold.queries.metrics.row_scores import BoundRows, ScoredRows
-from everhold.queries.query import QuerySpec
+from everhold.queries.query import CompileContext, QueryPlan, QuerySpec
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_positive, check_range
 from everhold.values.evaluation import says, worst_ranks
 
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.queries.metrics.registry import Metric
     from everhold.queries.metrics.score_parts import Floats, Judged, Setting, Sized
-    from everhold.queries.query import CompileContext, QueryPlan
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema
 

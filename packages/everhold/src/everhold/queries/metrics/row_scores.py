@@ -31,7 +31,7 @@ from everhold.queries.metrics.label_query import (
 )
 from everhold.queries.metrics.score_parts import LOSSES, Loss, named_values
 from everhold.queries.predictions.arrays import check_known, known_classes
-from everhold.queries.query import QuerySpec
+from everhold.queries.query import CompileContext, QuerySpec
 from everhold.sealing.rows.code_trials import EstimatedValues, sealed_values
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table
 from everhold.values.evaluation import other_class, to_grid
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.queries.metrics.registry import Outputs
-    from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
 
 _BRIER = "brier"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import NoneType
@@ -19,16 +19,12 @@ import numpy as np
 from everhold.arguments import as_float, brief, items_of, names_keywords
 from everhold.errors import QueryRejected
 from everhold.queries.metrics.query import MetricQuery
-from everhold.queries.metrics.registry import METRICS, REASONS, REFUSED, REFUSED_FUNCTIONS
+from everhold.queries.metrics.registry import METRICS, REASONS, REFUSED, REFUSED_FUNCTIONS, Metric
 from everhold.queries.metrics.row_scores import ScoredRows, risk
 from everhold.queries.predictions.arrays import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
-
-    from everhold.queries.metrics.registry import Metric
 
 
 class ScoreSettings(TypedDict, total=False):

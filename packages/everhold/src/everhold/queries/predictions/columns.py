@@ -19,17 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.queries.predictions.arrays import PredictionTable, listed
+from everhold.queries.predictions.arrays import PredictionTable, RowSpan, listed
 from everhold.queries.query import Query
-from everhold.values.base import GivenValues, LocatedPredictions, StoredValues
+from everhold.values.base import GivenValues, LocatedPredictions, RowFunction, Schema, StoredValues, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.queries.predictions.arrays import RowSpan
     from everhold.queries.predictions.files import SomeColumns
     from everhold.sealing.rows.evaluated_rows import RowStore
-    from everhold.values.base import RowFunction, Schema, Table
 
 _MOST_CELLS = 2**23  # that are read at a time
 

@@ -19,7 +19,7 @@ from everhold.guarantees.intervals.base import CELLS, Cells
 from everhold.guarantees.intervals.betting import Betting
 from everhold.queries.metrics.score_parts import named_values
 from everhold.sealing.rows.sums import cells_of
-from everhold.values.base import Apart, GivenValues, StoredValues
+from everhold.values.base import Apart, BoundQuery, GivenValues, Pair, Schema, StoredValues
 from everhold.values.evaluation import clip_to_grid
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.mechanisms import Mechanism
-    from everhold.values.base import BoundQuery, Pair, Schema
 
     Floats = NDArray[np.float64]
 

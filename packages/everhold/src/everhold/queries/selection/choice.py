@@ -14,7 +14,7 @@ from everhold.arguments import as_whole, brief
 from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.guarantees.description_length import ChoiceLevels, largest_upper
-from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums
+from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Needs, Procedure
 from everhold.guarantees.intervals.betting import Bets, Betting
 from everhold.guarantees.intervals.in_order import betting_on
 from everhold.mechanisms.labels import WIDENED, Around, order_nats
@@ -22,16 +22,14 @@ from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.combined import difference_of
 from everhold.queries.means.plans import OneMean
 from everhold.queries.metrics.query import MetricQuery
-from everhold.queries.query import Query, QuerySpec, RowwiseQuery, digest
+from everhold.queries.query import CompileContext, Query, QuerySpec, RowwiseQuery, digest
 from everhold.queries.selection import results
 from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.guarantees.intervals.base import Needs, Procedure
     from everhold.mechanisms import PublicLevels
-    from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery
 

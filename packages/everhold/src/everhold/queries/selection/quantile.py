@@ -16,7 +16,7 @@ from everhold.errors import QueryRejected
 from everhold.mechanisms.labels import steps_nats
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.mean import MeanQuery, in_one_line, parsed
-from everhold.queries.query import Query, QuerySpec, digest
+from everhold.queries.query import CompileContext, Query, QuerySpec, digest
 from everhold.queries.selection import results
 from everhold.values.expressions import ColumnKind
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
 
 _EDGES = 2_000  # of training values

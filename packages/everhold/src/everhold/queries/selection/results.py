@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from everhold.display import Display, left_in_words, plain, wider_in_words
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.means import OfMeans
-from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger import Entry, EntryDraft, Outcome
 from everhold.ledger.acts import DECLARED
-from everhold.mechanisms import PublicLevels, has_public_levels, those_with
+from everhold.mechanisms import PublicLevels, State, has_public_levels, those_with
 from everhold.mechanisms.base import alike
 from everhold.mechanisms.labels import DEAREST, in_millionths
 from everhold.queries.interval_planner import MemberLevels, Prepared
@@ -27,21 +27,15 @@ from everhold.queries.makers import as_rowwise
 from everhold.queries.means.plans import Batch, OneMean
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, RowwiseQuery, digest
-from everhold.values.base import BoundQuery
+from everhold.values.base import BoundQuery, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Self
-
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.ledger import Entry
-    from everhold.mechanisms import State
     from everhold.queries.query import CompileContext
     from everhold.randomness import Noise
     from everhold.sealing.rows.table import StoredRows
-    from everhold.values.base import Schema
 
 Result = TypeVar("Result", covariant=True)
 

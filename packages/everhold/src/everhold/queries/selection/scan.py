@@ -17,7 +17,7 @@ from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.means import OfMeans
-from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger import Entry, EntryDraft, Outcome
 from everhold.mechanisms.labels import Around, in_millionths, set_nats
 from everhold.queries.query import MOST_SHOWN, ExecutionResult, Query, QueryPlan, QuerySpec, digest
 from everhold.queries.selection import results
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.ledger import Entry
     from everhold.mechanisms import PublicLevels, State
     from everhold.queries.query import CompileContext, Pricing, RowwiseQuery
     from everhold.randomness import Noise

@@ -23,7 +23,7 @@ from everhold.estimand import check_label_is_read
 from everhold.guarantees.description_length import largest_upper
 from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.mechanisms.labels import RATIO, Around
-from everhold.queries.query import Query, QuerySpec, digest
+from everhold.queries.query import CompileContext, Query, QuerySpec, digest
 from everhold.queries.selection.results import OneEntry, Paid, Released, SealedValues, checks_guesses, ends_of
 from everhold.values.expressions import ColumnKind
 from everhold.values.universe import BinnedColumn, ListedColumn, QueryMatrix, Universe, WeightedCells, universe_from
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import PublicLevels
-    from everhold.queries.query import CompileContext
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import Schema
     from everhold.values.universe import Column

@@ -6,7 +6,7 @@ What is refused says no more of the sealed rows than it has to: counts, and neve
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -17,7 +17,6 @@ from everhold.sealing.storage import TRAINING_FILE
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from pathlib import Path
 
     import duckdb

@@ -14,7 +14,7 @@ from everhold.estimand import check_stratified
 from everhold.progress import progress
 from everhold.sealing.configuration import Categories, SealedFiles, make_configuration, rules_of
 from everhold.sealing.intake import checks, duckdb_files
-from everhold.sealing.intake.reading import check_size, read_together, reading_errors_hidden, write_rows
+from everhold.sealing.intake.reading import RowSource, check_size, read_together, reading_errors_hidden, write_rows
 from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.resealing import Content, same_rows, sealed_already, sealed_elsewhere, sealed_in_training
 from everhold.sealing.rows.embedded import fingerprint
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from everhold.dependence import RowStructure
     from everhold.ledger import HoldoutRecord
     from everhold.mechanisms import Mechanism
-    from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.intake.request import SealRequest
 
 

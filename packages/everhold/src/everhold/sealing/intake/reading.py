@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,6 @@ from everhold.sealing.rows.embedded import errors_hidden
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from everhold.values.expressions import ColumnKind

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from everhold.arguments import as_whole, brief
 from everhold.estimand import SEALED
 from everhold.sealing.intake.checks import checked_classes
-from everhold.sealing.intake.reading import MOST_ROWS, check_most_rows, collected
+from everhold.sealing.intake.reading import MOST_ROWS, RowSource, check_most_rows, collected
 from everhold.values.missing import Missing, checked_missing
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.mechanisms import Mechanism
-    from everhold.sealing.intake.reading import RowSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from everhold.dependence.base import ISO_TIME, ONE_STEP, SeriesFacts
 from everhold.errors import DependenceError
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
-    from typing import Self
 
     from everhold.sealing.configuration import SealedFiles
 

@@ -8,7 +8,7 @@ import sysconfig
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,16 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.values.base import same_length
+from everhold.values.base import RowFunction, Table, same_length
 from everhold.values.evaluation import to_grid
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from numpy.typing import NDArray
 
-    from everhold.values.base import RowFunction, Table
 
 _VARIED = 256
 _STEPS = (0.6180339887498949, 0.7548776662466927, 0.5698402909980532)  # of sequences that fill an interval evenly

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,16 +30,13 @@ from everhold.sealing.rows.sums import (
     parts_of_ratio,
     row_pairs_of,
 )
-from everhold.values.base import GivenValues, Joined, StoredValues
+from everhold.values.base import BoundQuery, GivenValues, Joined, RowFunction, Schema, StoredValues, Table
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Needs
-    from everhold.values.base import BoundQuery, RowFunction, Schema, Table
     from everhold.values.expressions import RowValue
     from everhold.values.expressions.tree import AnyValue
 

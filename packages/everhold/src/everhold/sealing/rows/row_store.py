@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
 
 from everhold.errors import IntegrityError
 from everhold.extensions import Registry
-from everhold.sealing.configuration import schema_from
+from everhold.sealing.configuration import SealedFiles, schema_from
 from everhold.sealing.rows.table import StoredRows
 from everhold.sealing.sealed_files import sealed_files
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.sealing.arrivals import ArrivedFiles
-    from everhold.sealing.configuration import SealedFiles
     from everhold.sealing.intake.request import SealRequest
     from everhold.sealing.intake.structure import FileStructure
     from everhold.sealing.resealing import Content

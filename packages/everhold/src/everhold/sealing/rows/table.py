@@ -10,7 +10,7 @@ import re
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -19,27 +19,22 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from everhold.dependence.blocks import bits_of_block, block_of_rows, sizes_of_blocks
-from everhold.guarantees.intervals.base import Cells
+from everhold.guarantees.intervals.base import Cells, Needs
 from everhold.progress import progress
 from everhold.sealing.intake.checks import lacking_columns
 from everhold.sealing.intake.duckdb_files import POSITION
-from everhold.sealing.rows.embedded import engine_errors_hidden
+from everhold.sealing.rows.embedded import Embedded, engine_errors_hidden
 from everhold.sealing.rows.evaluated_rows import EvaluatedRows, RowStore, grids_of, is_known
 from everhold.sealing.rows.sums import cells_of, exact_sums, parts_of_ratio
 from everhold.values.evaluation import UNIT
-from everhold.values.expressions.arrays import BLOCK, ArrayProgram
+from everhold.values.expressions.arrays import BLOCK, ArrayProgram, Words
 from everhold.values.expressions.tree import ColumnKind, Operation, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
-    from everhold.guarantees.intervals.base import Needs
-    from everhold.sealing.rows.embedded import Embedded
     from everhold.values.base import BoundQuery, Schema
     from everhold.values.expressions import ColumnKind, RowValue
-    from everhold.values.expressions.arrays import Words
 
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|UINTEGER$|FLOAT$|DOUBLE$|DECIMAL\(")
 _FIRST_ROWS = 1_000  # among which examples are found
