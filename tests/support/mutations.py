@@ -1976,11 +1976,21 @@ MUTATIONS = [
             "everhold-server/integration/service/test_jobs.py::test_a_lease_is_had_once_however_far_the_clocks_of_two_servers_differ",
         ),
     ),
+    Mutation(
+        "requests",
+        "a parameter that no route reads is refused",
+        "everhold_server/api/contract.py",
+        "    if wrong:\n",
+        "    if False:\n",
+        (
+            "everhold-server/integration/service/test_contract.py::test_a_parameter_that_no_route_reads_is_refused_and_nothing_is_done",
+        ),
+    ),
 ]
 
 PROMISES = {
     "failing rows", "commit before answer", "seals", "secrets", "limits", "parts", "public rows",
-    "bounds for missing values", "assumptions", "places", "sign-in", "leases",
+    "bounds for missing values", "assumptions", "places", "sign-in", "leases", "requests",
 }  # fmt: skip
 """Headings of `MUTATIONS` that are promises of the README and the guides, and no lines of docs/theory/index.md."""
 

@@ -476,10 +476,11 @@ class CompetitionSession:
 
         Of the sealed rows only their public ids are read.
         """
-        if hasattr(predictions, "predict"):
+        if isinstance(predictions, str) or hasattr(predictions, "predict"):
+            found = "rule" if isinstance(predictions, str) else "model"
             raise QueryRejected(
-                "A submission is a set of predictions, and a model was passed. Pass an "
-                "array, or a table with row ids, such as model.predict(...)."
+                f"A submission is a set of predictions, and a {found} was passed. Pass an array, or a table with row "
+                "ids, such as model.predict(...)."
             )
         if self.public is None:
             return self.scoring.entered(predictions, training)

@@ -249,6 +249,7 @@ HOSTILE = [
     ({"id": IDS, "prediction": np.where(TRUTH == 1, np.nan, 0.0)}, "nan or infinite"),
     ({"id": IDS, "prediction": TRUTH * 0.3}, "are no labels"),
     ({"id": IDS, "prediction": np.array(["yes", "no"])[TRUTH]}, "in row 1 of the column 'prediction'"),
+    ({"id": np.array([], dtype=object), "prediction": np.array([], dtype=object)}, "ids not at all"),
     ({"id": IDS[:-1], "prediction": TRUTH[:-1]}, "not at all"),
     ({"id": np.append(IDS[:-1], IDS[0]), "prediction": TRUTH}, "more than once"),
     ({"id": np.append(IDS[:-1], "zebra"), "prediction": TRUTH}, "no sealed row has"),
@@ -306,6 +307,8 @@ def test_a_model_and_a_needless_guess_are_refused(silent):
 
     with pytest.raises(eh.QueryRejected, match="a model was passed"):
         silent.competition.submit(Model(), team="owls")
+    with pytest.raises(eh.QueryRejected, match="a rule was passed"):
+        silent.competition.submit("x > 0", team="owls")
     with pytest.raises(eh.QueryRejected, match="guess= is only for"):
         silent.competition.submit(by_id(TRUTH), team="owls", guess=0.9)
 

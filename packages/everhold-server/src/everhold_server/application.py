@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.middleware import Middleware
 
 from everhold.ledger import LedgerStore
 from everhold.sealing.storage import storage_url
 from everhold_server.api import ROUTERS
+from everhold_server.api.contract import check_parameters
 from everhold_server.api.operations import add_operations
 from everhold_server.audit import AuditLog, AuditMiddleware
 from everhold_server.authentication import AuthenticationMiddleware
@@ -105,7 +106,7 @@ def make_app(settings: Settings) -> FastAPI:
     add_problems(app)
     add_operations(app.router, API)
     for router in ROUTERS:
-        app.include_router(router, prefix=API)
+        app.include_router(router, prefix=API, dependencies=[Depends(check_parameters)])
     for router in ROOT:
         app.include_router(router)
     app.router.routes.append(agents.route)

@@ -23,7 +23,11 @@ PROBLEM = "application/problem+json"
 _RETRY = 2  # seconds
 _MOST_PLACES, _LONGEST_PLACE = 20, 100
 _EXPECTED = "Input should be "
-_FAULTS = {"extra_forbidden": "There is no such field", "missing": "This field is missing"}
+_FAULTS = {
+    "extra_forbidden": "There is no such field",
+    "missing": "This field is missing",
+    "repeated": "It is there twice",
+}
 _OF_HTTP = {
     404: (
         "NoSuchAddress", "There is nothing at this address. Use an address that /api/v1/docs lists, or a "

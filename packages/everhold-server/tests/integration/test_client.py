@@ -395,6 +395,17 @@ def test_numbers_of_numpy_are_sent_as_numbers():
     }  # fmt: skip
 
 
+def test_numbers_that_are_none_and_closed_connections_are_refused_in_words():
+    holdout, service = remote(SAID)
+    for unsaid in ({"query": "x > 0", "guess": float("nan")}, {"query": "g = '\ud800'"}):
+        with pytest.raises(QueryRejected, match="not finite, or a text with half a character"):
+            holdout.ask(**unsaid)
+    assert [request.method for request in service.requests] == ["GET"]  # the schema
+    holdout.close()
+    with pytest.raises(EverholdError, match="connection to the service was closed"):
+        holdout.ask("x > 0")
+
+
 def test_strict_raises_what_the_answer_says():
     refused = replace(ANSWER, value=None, low=None, high=None, source="refused")
     holdout, _ = remote(httpx.Response(200, json=told(refused)))

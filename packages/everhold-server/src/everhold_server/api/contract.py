@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
-from fastapi import Path
+from fastapi import Path, Request
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, model_validator
 
@@ -38,6 +41,23 @@ HoldoutName = Annotated[
     ),
 ]  # fmt: skip
 HOLDOUT_NAME = TypeAdapter[str](HoldoutName)
+
+
+def check_parameters(request: Request) -> None:
+    """Check that a route takes the parameters in the address of a request, and each of them once unless it is a list.
+
+    Raises:
+        RequestValidationError: If not. A misspelled parameter would otherwise leave the default in force unnoticed.
+    """
+    known = {each.alias: get_origin(each.field_info.annotation) is list
+             for each in get_flat_params(request.scope["route"].dependant)}  # fmt: skip
+    sent = Counter(name for name, _ in request.query_params.multi_items())
+    wrong = {name: "extra_forbidden" if name not in known else "repeated" for name, count in sent.items()
+             if name not in known or (count > 1 and not known[name])}  # fmt: skip
+    if wrong:
+        raise RequestValidationError(
+            [{"loc": ("query", name), "type": kind, "msg": ""} for name, kind in wrong.items()]
+        )
 
 
 class Strict(BaseModel):

@@ -51,6 +51,7 @@ from everhold_server.api.contract import (
     Predictions,
     Strict,
     body_of,
+    check_parameters,
     check_predictions_allowed,
     json_of,
     refusals,
@@ -117,7 +118,8 @@ def add_operations(router: APIRouter, prefix: str) -> None:
                 f"{prefix}/holdouts/{{name}}{path}", _endpoint(operation, model), methods=[method],
                 tags=[operation.topic], route_class_override=OperationRoute,
                 operation_id=operation.verb, summary=summary.rstrip("."), description=description or summary,
-                status_code=operation.status, dependencies=[Depends(one_more_sealing)] if files else [],
+                status_code=operation.status,
+                dependencies=[Depends(check_parameters), *([Depends(one_more_sealing)] if files else [])],
                 openapi_extra=_body(operation, model),
                 responses={operation.status: _response(operation), **_under_way(operation), **refused},
             )  # fmt: skip
@@ -223,6 +225,8 @@ class OperationRoute(APIRoute):
                 name = HOLDOUT_NAME.validate_python(request.path_params["name"])
             except ValidationError:  # FastAPI says what is wrong with it
                 return await handled(request)
+            if request.query_params:
+                check_parameters(request)
             principal, received = allowed(request, role), await content_of(request)
             return await run_in_threadpool(endpoint, request, name, principal, received=received)
 

@@ -40,6 +40,7 @@ Part = Callable[[ExitStack], Any]
 """Opens the content of a part of a form anew for each time that it is sent: bytes, or a file."""
 
 _API = "/api/v1"
+_JSON = {"Content-Type": "application/json"}
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _TIMES = 6
 _LONGEST_WAIT = 60.0  # seconds, of one wait
@@ -126,8 +127,9 @@ class Connection:
         Raises:
             EverholdError: The error that the service returned, or that the service cannot be reached.
         """
+        written = _written(document)
         if not parts:
-            send = partial(self._client.request, method, path, json=dict(document))
+            send = partial(self._client.request, method, path, content=written, headers=_JSON)
             return self._json(send, repeatable=repeatable)
 
         headers = {"Content-Type": f"multipart/form-data; boundary={uuid.uuid4().hex}"}  # the same bytes each time
@@ -135,7 +137,7 @@ class Connection:
         def form() -> httpx.Response:
             with ExitStack() as opened:
                 files = {name: (name, part(opened), "application/octet-stream") for name, part in parts.items()}
-                data = {named: json.dumps(document, allow_nan=False)}
+                data = {named: written}
                 response: httpx.Response = self._client.request(method, path, data=data, files=files, headers=headers)
                 return response
 
@@ -152,8 +154,8 @@ class Connection:
         Raises:
             EverholdError: The error that the service returned, or that the service cannot be reached.
         """
-        headers = {"Accept": f"{media_type}, application/json"}
-        send = partial(self._client.post, path, json=dict(document), headers=headers)
+        headers = {**_JSON, "Accept": f"{media_type}, application/json"}
+        send = partial(self._client.post, path, content=_written(document), headers=headers)
         with progress("asking the service"):
             response = self._response(send, repeatable=True)
         if not response.is_success or response.headers.get("Content-Type") != media_type:
@@ -192,6 +194,8 @@ class Connection:
             repeatable: Whether the request may be sent again after it may have reached the service. If not, it is sent
                 again only if no connection was made or the service was busy.
         """
+        if self._client.is_closed:
+            raise EverholdError("The connection to the service was closed. Open the holdout again.")
         lost, unusable = _httpx().TransportError, _httpx().UnsupportedProtocol
         left = _TIMES
         while True:
@@ -213,6 +217,21 @@ class Connection:
                     return response
                 wait = _asked_to_wait(said, wait)
             time.sleep(wait)
+
+
+def _written(document: Mapping[str, Any]) -> bytes:
+    """Return a document as JSON in UTF-8.
+
+    Raises:
+        QueryRejected: If it has a number or a text that JSON cannot say. Nothing was sent.
+    """
+    try:
+        return json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        raise QueryRejected(
+            "The request has a number that is not finite, or a text with half a character. Pass finite numbers and "
+            "whole texts."
+        ) from None
 
 
 def _document(response: httpx.Response) -> Any:

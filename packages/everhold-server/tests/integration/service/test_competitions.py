@@ -98,7 +98,7 @@ REFUSED = {
     "a file of no submission": ({"files": {"predictions": FILE, "trainings": FILE}}, "Did you mean 'training'"),
     "a column that is not there": ({"data": {"column": "no"}, "files": {"predictions": FILE}}, "'no'"),
     "no labels": ({"files": {"predictions": ("x.csv", as_csv({"id": IDS, "late": [0.5] * samples.ROWS}))}}, "0.5"),
-    "a rule": ({"json": {"predictions": "delay > 3 and"}}, "delay > 3 and"),
+    "a rule": ({"json": {"predictions": "delay > 3"}}, "a rule was passed"),
 }
 
 

@@ -102,6 +102,26 @@ def test_no_bytes_make_the_service_fail(http_client, folder, content, kind):
     assert left_behind(folder) == []
 
 
+UNKNOWN = {
+    "an act": ("POST", "ask?silent=true", "query.silent: There is no such field"),
+    "a list": ("GET", "events?afterr=7", "query.afterr: There is no such field"),
+    "a certificate": ("GET", "certificate?querys=false", "query.querys: There is no such field"),
+    "a value twice": ("GET", "certificate?queries=false&queries=true", "query.queries: It is there twice"),
+    "an operation": ("GET", "gates?gate=main", "query.gate: There is no such field"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", UNKNOWN)
+def test_a_parameter_that_no_route_reads_is_refused_and_nothing_is_done(http_client, folder, asked):
+    method, path, said = UNKNOWN[asked]
+    before = head(folder)
+    document = {"json": {"query": "delay > 17"}} if method == "POST" else {}
+    refused = http_client(STEWARD).request(method, f"{STUDY}/{path}", **document)
+    assert (refused.status_code, said in refused.json()["detail"]) == (422, True), refused.json()
+    assert head(folder) == before
+    assert http_client(STEWARD).get(f"{STUDY}/certificate?answer=1=a&answer=2=b").status_code != 422  # a list
+
+
 @pytest.mark.parametrize("name", ["..", "a%2Fb", "a%00b", "x" * 65, "%F0%9F%98%80", "-study", "study%0A"])
 def test_odd_names_name_nothing(http_client, name):
     for who in (EVE, STEWARD):
@@ -143,7 +163,8 @@ def test_a_gate_that_is_not_there_is_not_found(http_client, folder, gate):
     for path, method, _ in operations(http_client.app):
         if "{gate}" in path:
             place, last = path.format(name="study", gate=gate), path.rpartition("/")[2]
-            more = {"json": bodies[last]} if method == "post" else {"params": {"challenger": "a"}}
+            asked = {"params": {"challenger": "a"}} if last == "open" else {}
+            more = {"json": bodies[last]} if method == "post" else asked
             said = http_client(STEWARD).request(method, place, **more)
             assert (said.status_code, said.json()["title"]) == (404, "not found"), (method, path)
     assert head(folder) == before

@@ -506,11 +506,12 @@ def checked_name(name: Any) -> str:
         and name.isprintable()
         and name == " ".join(name.split())
         and name == unicodedata.normalize("NFKC", name)
+        and "/" not in name  # it is a part of an address
     )
     if not usable:
         raise QueryRejected(
             f"The gate's name {brief(name)} cannot be used. Pass 1 to {LONGEST_GATE} printable characters in their "
-            "normal form, without leading, trailing or double spaces, such as 'nightly'."
+            "normal form, without slashes and without leading, trailing or double spaces, such as 'nightly'."
         )
     return str(name)
 

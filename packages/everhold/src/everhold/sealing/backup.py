@@ -15,7 +15,7 @@ import re
 import shutil
 import tarfile
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -162,8 +162,7 @@ def restore(archive: Path, storage: str | Path, *, keep_access: bool = False) ->
         OSError: If it cannot be read or written.
     """
     url, rows = storage_url(storage), rows_folder(storage)
-    make_rows_folder(rows)
-    with _room(rows) as room:
+    with _new_rows_folder(rows), _room(rows) as room:
         _unpack(archive, room)
         with LedgerStore.open(f"sqlite:///{room / _LEDGER}", create=False) as copy:
             records = copy.records()
@@ -248,6 +247,20 @@ def _move(records: list[HoldoutRecord], source: Path, rows: Path, moved: list[Pa
         else:
             (source / name).rename(rows / name)
             moved.append(rows / name)
+
+
+@contextmanager
+def _new_rows_folder(rows: Path) -> Iterator[None]:
+    """Context in which the folder of the rows exists. If it was made and the context fails, it is removed again."""
+    existed = rows.exists()
+    make_rows_folder(rows)
+    try:
+        yield
+    except BaseException:
+        if not existed:
+            with suppress(OSError):  # another process has put rows there
+                rows.rmdir()
+        raise
 
 
 @contextmanager

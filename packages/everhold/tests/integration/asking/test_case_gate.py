@@ -619,6 +619,11 @@ def test_only_who_promoted_a_champion_and_the_steward_complete_it(shared):
     assert not bob.challenge(good, challenger="same").promoted
 
 
+def test_a_gate_has_no_slash_in_its_name_which_is_a_part_of_an_address(tmp_path):
+    with pytest.raises(eh.QueryRejected, match="without slashes"):
+        eh.seal_cases(f"{tmp_path}/s.db", results=results(0.1), better="accuracy", gate="a/b")
+
+
 @pytest.mark.parametrize("name", ["", " ", "a" * 101, 3, "two\nlines"])
 def test_names_that_cannot_be_used_are_refused_before_anything_is_sealed(tmp_path, holdout, name):
     with pytest.raises(eh.QueryRejected, match="cannot be used"):

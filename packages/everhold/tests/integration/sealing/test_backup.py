@@ -157,7 +157,7 @@ def test_a_hostile_archive_is_refused_and_leaves_nothing(archive, tmp_path, how)
     (tmp_path / "target").mkdir()
     with pytest.raises(HoldoutRejected, match="not a backup"):
         restore(archive, tmp_path / "target" / "study.db")
-    assert [path for path in (tmp_path / "target").rglob("*") if path.is_file()] == []
+    assert [*(tmp_path / "target").iterdir()] == []
     assert not (tmp_path / "more").exists()
 
 
@@ -187,7 +187,7 @@ def test_an_altered_archive_is_refused_as_a_whole(archive, tmp_path, name):
     with pytest.raises((IntegrityError, AuthError)):
         restore(archive, tmp_path / "target.db")
     assert not (tmp_path / "target.db").exists()
-    assert [*(tmp_path / "target.rows").iterdir()] == []
+    assert not (tmp_path / "target.rows").exists()
 
 
 def test_an_older_archive_over_a_newer_one_is_told_from_the_newest(archive, tmp_path):

@@ -160,9 +160,9 @@ class PredictionTable:
         wrong = missing = np.ma.getmaskarray(values)
         if kind in "OTU" and values.ndim == 1:
             items = given.tolist()
-            wrong = missing = missing | [_is_missing(item) for item in items]
+            wrong = missing = missing | np.array([_is_missing(item) for item in items], dtype=bool)
             if numbers:
-                wrong = missing | [not _is_finite(item) for item in items]
+                wrong = missing | np.array([not _is_finite(item) for item in items], dtype=bool)
         if values.ndim == 1 and wrong.any():
             place = int(np.argmax(wrong))
             found = "no prediction" if missing[place] else brief(given[place].item() if kind == "U" else given[place])
