@@ -8,7 +8,6 @@ import numpy as np
 
 from everhold import Holdout
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.acts import Accounts
 from everhold.ledger.ledger import SEALED_VALUE
 from everhold.progress import progress
 from everhold.queries.query import digest
@@ -47,8 +46,8 @@ def lengthen(holdout: Holdout, entries: int) -> None:
             described = [first.description | {"shown": f"mean of x > 0.{number:07d}"} for number in made]
             queries = [EntryDraft(digest(description), description) for description in described]
             with executor.ledger.transaction(queries) as transaction:
-                state = executor.state_from(transaction.state)
+                state = executor.state_from(transaction.head)
                 after = bound_state(replace(state, asked=state.asked + len(made)), executor.record.configuration)
                 outcomes = [Outcome(answer, 0, numbers)] * len(made)
-                transaction.record(Accounts.from_state(transaction.state).into(after), outcomes)
+                transaction.record(transaction.head.accounts.into(after), outcomes)
             line(made.stop - 1)

@@ -467,7 +467,7 @@ MUTATIONS = [
         "S8",
         "the end is permanent",
         "everhold/asking/query_executor.py",
-        "if accounts.closed and new and not pricing.asks_nothing:",
+        "if head.accounts.closed and new and not pricing.asks_nothing:",
         "if False:",
         (f"{_GATES}/test_unsealing.py",),
     ),

@@ -11,7 +11,6 @@ import numpy as np
 
 from everhold.asking.unsealing import disclosed
 from everhold.estimand import about_of
-from everhold.ledger.acts import Accounts
 from everhold.ledger.store import all_entries
 from everhold.values.base import BoundQuery
 from everhold.values.units import MeanUnits
@@ -35,7 +34,7 @@ _NOTHING = None, None, None  # score and interval of a team that was told nothin
 def leaderboard(contest: CompetitionSession) -> Leaderboard:
     """Return the current leaderboard. No query is asked or charged."""
     executor, head = contest.executor, contest.executor.ledger.head()
-    accounts = Accounts.from_state(head.state)
+    accounts = head.accounts
     every = accounts.of(Submissions).teams.values()
     teams = [team for team in every if not team.out]
     final, comparisons = accounts.unsealings > 0, []
@@ -86,7 +85,7 @@ def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
     rows = [
         {**row, "submissions": board[row["team"]].submissions} for row in board.for_people().to_dict()["rows"]
     ] if board.final else []  # fmt: skip
-    accounts = Accounts.from_state(contest.executor.ledger.head().state)
+    accounts = contest.accounts()
     return {
         "feedback": contest.competition.feedback,
         "metric": board.measure,

@@ -251,7 +251,7 @@ class TeamFeedback:
         if surprises_left(self.session.accounts(), team, self.session.share) == 0:
             return True
         executor = self.session.executor
-        mechanism, state = executor.mechanism, executor.state_from(executor.ledger.head().state)
+        mechanism, state = executor.mechanism, executor.state()
         return not mechanism.accounts.leaves_capacity(state, self.session.competition.closing, [mechanism.procedure])
 
     def last_feedback(self, team: Team) -> float | None:
@@ -450,20 +450,19 @@ class CompetitionSession:
         said = {**said, "act": secrets.token_hex(16)}
         act = EntryDraft(digest(said), {**said, "shown": shown})
 
-        def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-            accounts, answer = Accounts.from_state(data), {"source": said["kind"]}
+        with self.executor.ledger.transaction([act]) as transaction:
+            accounts, answer = Accounts.from_state(transaction.head.state), {"source": said["kind"]}
             if not check(accounts):
-                return data, [None]
+                return False
             if broken := accounts.replay(said, answer, 0):
                 raise QueryRejected(f"Nothing was changed: {broken}. Try again.")
-            return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, **answer}, 0)]
-
-        (entry,) = self.executor.ledger.commit([act], step)
-        return entry is not None
+            outcome = Outcome({"value": None, "low": None, "high": None, **answer}, 0)
+            transaction.record(accounts.into(transaction.head.state), [outcome])
+        return True
 
     def accounts(self) -> Accounts:
         """Return the current teams, allotments and gates from the ledger."""
-        return Accounts.from_state(self.executor.ledger.head().state)
+        return self.executor.ledger.head().accounts
 
     @property
     def share(self) -> int | None:

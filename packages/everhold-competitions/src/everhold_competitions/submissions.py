@@ -20,7 +20,6 @@ from everhold.asking.budget import checked_name
 from everhold.certificate.words import public_in_words
 from everhold.errors import NotFound, QueryRejected
 from everhold.gates.rows import model_store_of
-from everhold.ledger.acts import Accounts
 from everhold.ledger.store import all_entries
 from everhold_competitions.competition import Competition, PublicTerms, checked_deadline
 from everhold_competitions.public_scores import PublicScores
@@ -96,7 +95,7 @@ class HoldoutCompetition(HoldoutAccessor):
         executor = self._session().executor
         found = [{**row, "final": False} for row in received(all_entries(executor.ledger))]
         latest = {(row["team"], row["predictions"]): row for row in found}
-        for team in Accounts.from_state(executor.ledger.head().state).of(Submissions).teams.values():
+        for team in executor.ledger.head().accounts.of(Submissions).teams.values():
             latest[team.name, team.final]["final"] = True
         return found
 
@@ -304,7 +303,7 @@ class HoldoutCompetition(HoldoutAccessor):
 
     def last_step_lasts(self) -> bool:
         """Return whether many pairs of teams are still to be compared."""
-        accounts = Accounts.from_state(self._executor.ledger.head().state)
+        accounts = self._executor.ledger.head().accounts
         finals = {team.final for team in accounts.of(Submissions).teams.values()}
         return not accounts.closed and len(finals) >= _MANY
 

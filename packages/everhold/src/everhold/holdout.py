@@ -955,7 +955,7 @@ class Holdout:
         head = executor.ledger.head()
         entries = all_entries(executor.ledger, head.sequence)
         simulated = executor.record.configuration["seed"] is not None
-        state = executor.state_from(head.state)
+        state = executor.state_from(head)
         return required("spending")(self.mechanism, state, entries, delta=delta, simulated=simulated)
 
     def certificate(

@@ -29,4 +29,12 @@ def new_study(store, name="study"):
 
 
 def ask(store, record, *numbers, step=spend):
-    return Ledger(store.database, record.id, KEY).commit([query(number) for number in numbers], step)
+    return committed_by(Ledger(store.database, record.id, KEY), [query(number) for number in numbers], step)
+
+
+def committed_by(ledger, queries, step):
+    """Answer queries in one transaction: the new ones by ``step(state, places)``, which returns state and outcomes."""
+    with ledger.transaction(queries) as transaction:
+        if transaction.new:
+            transaction.record(*step(transaction.head.state, transaction.new))
+    return transaction.committed

@@ -51,7 +51,7 @@ class Redrawn:
                 seen = plan.evaluate(store, places)
                 state, made = plan.answer(state, seen, places, NoNoise())
                 self.sources |= {each.answer["source"] for each in made}
-                entries = [Committed(place, each.answer, each.charged, False, {}) for place, each in enumerate(made)]
+                entries = [Committed(place, each.answer, each.charged, False) for place, each in enumerate(made)]
                 return plan.present(ExecutionResult(entries, {}, executor.promise.statement, None))
 
             yield ask

@@ -126,7 +126,7 @@ def test_an_upside_down_query_has_its_room_below():
     mechanism, accuracy = DISCREET[0], 0.4999
     low, high = interval(mechanism, accuracy)
     entry = Committed(
-        sequence=1, charged=1, repeated=False, state_after={},
+        sequence=1, charged=1, repeated=False,
         answer={"value": 0.25, "low": low, "high": high, "source": "holdout"},
     )  # fmt: skip
     error = BoundQuery({}, "error", at_zero=1.0, at_one=0.0)

@@ -65,28 +65,25 @@ def allot(executor: QueryExecutor, analyst: str, *, queries: int, charges: int |
     most, planned = _limit("queries", queries), max(executor.mechanism.quote(State()).charged_at_most, 1)
     charges = min(most * planned, MOST) if charges is None else _limit("charges", charges)
 
-    def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-        accounts = Accounts.from_state(data)
+    act = {"kind": ACT, ANALYST: analyst, "queries": most, "charges": charges, "act": secrets.token_hex(16)}
+    draft = EntryDraft(digest(act), {**act, "shown": f"allotment for {analyst!r}"})
+    with executor.ledger.transaction([draft]) as transaction:
+        accounts = Accounts.from_state(transaction.head.state)
         if accounts.closed:
             raise QueryRejected(CLOSED_STUDY)
         before = accounts.parts.get(analyst)
-        changed = before is None or (before.queries, before.charges) != (most, charges)
         if before is None:
             refuse_look_alikes(analyst, accounts.parts, of="analyst")
-        try:
-            if changed:
+        if before is None or (before.queries, before.charges) != (most, charges):
+            try:
                 accounts.allot(analyst, most, charges)
-        except ValueError as fault:
-            raise QueryRejected(f"{fault}. Pass limits of at least these amounts.") from None
-        none = Outcome({"value": None, "low": None, "high": None, "source": ACT}, 0)
-        return accounts.into(data), [none if changed else None]
-
-    act = {"kind": ACT, ANALYST: analyst, "queries": most, "charges": charges, "act": secrets.token_hex(16)}
-    executor.ledger.commit([EntryDraft(digest(act), {**act, "shown": f"allotment for {analyst!r}"})], step)
-    data = executor.ledger.head().state
-    accounts = Accounts.from_state(data)
-    _warn_of_promises(accounts, executor.mechanism, executor.state_from(data))
-    return accounts.parts[analyst]
+            except ValueError as fault:
+                raise QueryRejected(f"{fault}. Pass limits of at least these amounts.") from None
+            none = Outcome({"value": None, "low": None, "high": None, "source": ACT}, 0)
+            transaction.record(accounts.into(transaction.head.state), [none])
+    head = transaction.head
+    _warn_of_promises(head.accounts, executor.mechanism, executor.state_from(head))
+    return head.accounts.parts[analyst]
 
 
 def allotments_of(executor: QueryExecutor) -> Allotments:
@@ -97,9 +94,8 @@ def allotments_of(executor: QueryExecutor) -> Allotments:
          **{name: entry.description[name] for name in (ANALYST, "queries", "charges")}}
         for entry in all_entries(executor.ledger, head.sequence) if entry.answer["source"] == ACT
     ]  # fmt: skip
-    accounts = Accounts.from_state(head.state)
-    left = _beyond(accounts, executor.mechanism, executor.state_from(head.state))
-    return Allotments(tuple(accounts.parts.values()), {name: max(count, 0) for name, count in left.items()}, acts)
+    left = _beyond(head.accounts, executor.mechanism, executor.state_from(head))
+    return Allotments(tuple(head.accounts.parts.values()), {name: max(count, 0) for name, count in left.items()}, acts)
 
 
 def _limit(what: str, value: int) -> int:

@@ -152,10 +152,10 @@ def declare_first(
         for entry, (name, family, words) in enumerate(families, 1)
     ]
     with executor.ledger.transaction([_draft(each) for each in made]) as transaction:
-        accounts = Accounts.from_state(transaction.state)
+        accounts = Accounts.from_state(transaction.head.state)
         for each in made:
             accounts.of(Declarations).replay(each.stored(), DECLARATION)
-        transaction.record(accounts.into(transaction.state), [_outcome() for _ in made])
+        transaction.record(accounts.into(transaction.head.state), [_outcome() for _ in made])
 
 
 def _keep_pools(executor: QueryExecutor, folder: Path, families: Sequence[BoundFamily]) -> None:
@@ -181,7 +181,7 @@ def declare(executor: QueryExecutor, folder: Path, name: str, family: Family) ->
     bound, words = _bound(family, _of_declarations(executor))
     head = executor.ledger.head()
     _check_free(head.accounts, name)
-    state = executor.state_from(head.state)
+    state = executor.state_from(head)
     if not mechanism.surely_answers(state, 1):
         raise BudgetExhausted("The query budget is used up, so no family can be declared any more. Seal new rows.")
     nats = float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
@@ -191,9 +191,9 @@ def declare(executor: QueryExecutor, folder: Path, name: str, family: Family) ->
     made = _declaration(name, bound, words, nats, entry=head.sequence + 1, later=True)
     _keep_pools(executor, folder, [bound])
     with executor.ledger.transaction([_draft(made)]) as transaction:
-        accounts = Accounts.from_state(transaction.state)
+        accounts = Accounts.from_state(transaction.head.state)
         _check_free(accounts, name)
-        if transaction.state != head.state:
+        if transaction.head.state != head.state:
             raise QueryRejected("A query was asked at the same time. Declare the family again.")
         accounts.of(Declarations).replay(made.stored(), DECLARATION)
         after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)

@@ -169,16 +169,16 @@ class QueryExecutor:
         stored = self.ledger.repeated(work.drafts)
         entries: Sequence[Committed | None]
         if stored is not None:
-            data, entries = stored[0].state, stored[1]
+            head, entries = stored
         elif not self.sealed.reads_ahead and plan.is_short(self.sealed.rows):
             with self.ledger.transaction(work.drafts) as transaction:
                 work.answer(transaction, transaction.new, transaction.new)
-            data, entries = transaction.state, transaction.committed
+            head, entries = transaction.head, transaction.committed
         else:
-            data, entries = ask_in_rounds(work)
+            head, entries = ask_in_rounds(work)
         if stored is None and (charged := sum(entry.charged for entry in entries if entry is not None)):
-            accounts, state = Accounts.from_state(data), self.state_from(data)
-            warn_of_last_surprises(accounts, self.analyst, self.mechanism, state, charged=charged)
+            state = self.state_from(head)
+            warn_of_last_surprises(head.accounts, self.analyst, self.mechanism, state, charged=charged)
         if stored is None:
             for draft, entry in zip(plan.asked, entries, strict=True):
                 if CLIPS not in draft.description or entry is None or entry.repeated:
@@ -190,10 +190,12 @@ class QueryExecutor:
                             "number. For another number pass a wider range, which makes intervals wider."
                         )
                     )
-        result = plan.present(ExecutionResult(entries, self.remaining(data), self.promise.statement, self.analyst))
+        result = plan.present(
+            ExecutionResult(entries, self.remaining(head), self.promise.statement, self.analyst, head.accounts)
+        )
         if strict and None in entries:
             refused = getattr(result, "first_refused", result)
-            raise BudgetExhausted(work.why_refused(entries, data), **getattr(refused, "to_dict", dict)())
+            raise BudgetExhausted(work.why_refused(entries, head), **getattr(refused, "to_dict", dict)())
         return result
 
     def close(self) -> None:
@@ -236,7 +238,7 @@ class QueryExecutor:
 
     def state(self) -> State:
         """Return the mechanism's present state. Secret."""
-        return self.state_from(self.ledger.head().state)
+        return self.state_from(self.ledger.head())
 
     def check_steward(self, act: str) -> None:
         """Raise QueryRejected if the holdout is open for an analyst and not for the steward.
@@ -250,13 +252,14 @@ class QueryExecutor:
                 "Open it as steward."
             )
 
-    def state_from(self, data: dict[str, Any]) -> State:
-        """Return the mechanism's state for this tree from a state of the ledger.
+    def state_from(self, head: Head) -> State:
+        """Return the mechanism's state for this tree at a head of the ledger.
 
         Raises:
             IntegrityError: If the state belongs to other settings of the holdout.
             RowsArrived: If other rows are there by now.
         """
+        data = head.state
         if (self.place.changes or ARRIVALS in data) and arrived(data) != self.place.changes:
             raise RowsArrived("Rows arrived since this holdout was opened. Ask again.")
         if data.get("configuration") != self._settings:
@@ -268,21 +271,20 @@ class QueryExecutor:
 
         return since(state, self.place.before)
 
-    def opened(self, data: dict[str, Any], pricing: Pricing, *, new: int) -> tuple[State, Accounts]:
-        """Return the mechanism's state and the accounts in a ledger state. Check that new entries can be answered.
+    def opened(self, head: Head, pricing: Pricing, *, new: int) -> State:
+        """Return the mechanism's state at a head of the ledger. Check that new entries can be answered.
 
         Args:
-            data: State of the ledger.
+            head: Head of the ledger.
             pricing: Prices of the entries. After the unsealing, only members of declared families are answered.
             new: Number of entries that are new.
 
         Raises:
             QueryRejected: If the study was unsealed. Nothing is charged.
         """
-        state, accounts = self.state_from(data), Accounts.from_state(data)
-        if accounts.closed and new and not pricing.asks_nothing:
+        if head.accounts.closed and new and not pricing.asks_nothing:
             raise QueryRejected(CLOSED_STUDY)
-        return state, accounts
+        return self.state_from(head)
 
     @cached_property
     def _settings(self) -> str:
@@ -298,21 +300,21 @@ class QueryExecutor:
         allotment_of(self.ledger.head().accounts, analyst)
         return replace(self, analyst=analyst)
 
-    def whole_budget(self, data: dict[str, Any]) -> dict[str, int]:
+    def whole_budget(self, head: Head) -> dict[str, int]:
         """Return the initial budget by name, or the allotment's limits for an analyst."""
         if self.analyst is None:
             return self.mechanism.remaining(State())
-        part = allotment_of(Accounts.from_state(data), self.analyst)
+        part = allotment_of(head.accounts, self.analyst)
         return left_to(replace(part, asked=0, charged=0), self.mechanism, State())
 
-    def remaining(self, data: dict[str, Any]) -> dict[str, int]:
+    def remaining(self, head: Head) -> dict[str, int]:
         """Return the remaining budget by name, for an analyst that of the allotment. It is 0 once unsealed."""
-        state = self.state_from(data)
-        if Accounts.from_state(data).closed:
+        state = self.state_from(head)
+        if head.accounts.closed:
             return dict.fromkeys(self.mechanism.remaining(state), 0)
         if self.analyst is None:
             return self.mechanism.remaining(state)
-        return left_to(allotment_of(Accounts.from_state(data), self.analyst), self.mechanism, state)
+        return left_to(allotment_of(head.accounts, self.analyst), self.mechanism, state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,8 +354,10 @@ class Execution:
             known: Secret values that are evaluated already, and the index in them of each of these entries. None to
                 evaluate the entries here.
         """
-        executor, most = self.executor, self.plan.pricing.most
-        state, accounts = executor.opened(transaction.state, self.plan.pricing, new=len(new))
+        executor, most, before = self.executor, self.plan.pricing.most, transaction.head
+        state, accounts = executor.opened(before, self.plan.pricing, new=len(new)), before.accounts
+        if changing := executor.analyst is not None or bool(accounts.extensions):  # of gates, of teams
+            accounts = Accounts.from_state(before.state)
         outcomes: list[Outcome] = []
         while left := turn[len(outcomes) :]:
             if not (batch := left[: self.paid(state, accounts, len(new) - len(outcomes))]):
@@ -380,7 +384,7 @@ class Execution:
                 raise EverholdError(
                     "The query would charge more than its stated price, so nothing was charged. Ask another query."
                 ) from None
-            for draft, outcome in zip(drafts, made, strict=True) if accounts.extensions else ():  # of gates, of teams
+            for draft, outcome in zip(drafts, made, strict=True) if changing else ():
                 accounts.settle(draft.description, outcome.answer["source"], outcome.charged)
             outcomes += made
         if not outcomes:
@@ -389,8 +393,8 @@ class Execution:
             from everhold.mechanisms.suffixes import together
 
             state = together(state, executor.place.before)
-        after = {**transaction.state, "mechanism": state.to_dict()}
-        if executor.analyst is not None or accounts.extensions:  # otherwise the accounts are as they were
+        after = {**before.state, "mechanism": state.to_dict()}
+        if changing:
             after = accounts.into({name: after[name] for name in ("configuration", "mechanism")})
         made_of = dict(zip(turn, outcomes, strict=False))
         transaction.record(after, [made_of.get(place) for place in new])
@@ -401,17 +405,16 @@ class Execution:
         paid = min(paid, self.plan.capacity(state, accounts, count))
         return 0 if (self.plan.whole or self.strict) and paid < count else paid
 
-    def why_refused(self, entries: Sequence[Committed | None], data: dict[str, Any]) -> str:
+    def why_refused(self, entries: Sequence[Committed | None], head: Head) -> str:
         """Return the message about entries that were refused: which is the first, and which were answered."""
-        if limit := self.plan.limit_reached(Accounts.from_state(data)):
+        if limit := self.plan.limit_reached(head.accounts):
             return limit
         if self.plan.whole or len(entries) == 1:
             return _REFUSED if self.executor.analyst is None else SPENT
         names = [str(draft.description.get("shown", draft.fingerprint[:8])) for draft in self.drafts]
         new = [place for place, entry in enumerate(entries) if entry is None]
         if not (answered := [names[place] for place, entry in enumerate(entries) if entry is not None]):
-            open_to = self.executor.opened(data, self.plan.pricing, new=0)
-            paid = replace(self, strict=False).paid(*open_to, len(new))
+            paid = replace(self, strict=False).paid(self.executor.state_from(head), head.accounts, len(new))
             return (
                 f"The budget is certain to pay for {paid:,} of these {len(new):,} new queries, so none was answered. "
                 f"The next one is {names[new[min(paid, len(new) - 1)]]!r}. Ask fewer together, or seal new rows."
@@ -488,8 +491,8 @@ def _seeded(seed: int, *, asked: int) -> Noise:
 # Long queries: each round is evaluated first and then one transaction; mostly one round is enough.
 
 
-def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | None]]:
-    """Answer a long query in several transactions. Returns the ledger's state afterwards, and the entries.
+def ask_in_rounds(work: Execution) -> tuple[Head, list[Committed | None]]:
+    """Answer a long query in several transactions. Returns the ledger's head afterwards, and the entries.
 
     The budget for later entries depends on the charges of earlier ones. An interruption keeps the rounds that are
     complete; each entry is both answered and charged, or neither. If a pass over the rows is expensive, as in a remote
@@ -498,7 +501,7 @@ def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | Non
     """
     ledger = work.executor.ledger
     entries: list[Committed | None] = [None] * len(work.drafts)
-    row_of, seen, data, turn = dict[int, int](), None, dict[str, Any](), [0]
+    row_of, seen, head, turn = dict[int, int](), None, None, [0]
     with progress("asking", len(entries)) if len(entries) > 1 else nullcontext() as line:
         while turn and None in entries:
             order, turn, ahead = _next_turn(work, entries)
@@ -513,8 +516,8 @@ def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | Non
                 entries[place] = entry
             if line is not None:
                 line(len(entries) - entries.count(None))
-            data = transaction.state
-    return data or ledger.head().state, entries
+            head = transaction.head
+    return head or ledger.head(), entries
 
 
 def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[list[int], list[int], list[int]]:
@@ -536,7 +539,7 @@ def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[li
     most = paid if plan.whole else min(paid, plan.at_once, IN_ONE_TRANSACTION)
     ahead = turn = new[:most]
     if turn and not plan.whole and executor.sealed.reads_ahead:
-        may_be = executor.remaining(head.state).get("queries", paid)
+        may_be = executor.remaining(head).get("queries", paid)
         ahead = new[: max(min(may_be, plan.at_once), most)]
         turn = ahead[:IN_ONE_TRANSACTION]
     later = {plan.asked[place].fingerprint for place in new[len(turn) :]}
@@ -553,7 +556,8 @@ def _paid(work: Execution, first: Mapping[str, int], *, read: bool) -> tuple[Hea
     """
     head, stored = work.executor.ledger.look_up([*first], read=read)
     new = [place for fingerprint, place in first.items() if fingerprint not in stored]
-    return head, new, work.paid(*work.executor.opened(head.state, work.plan.pricing, new=len(new)), len(new))
+    state = work.executor.opened(head, work.plan.pricing, new=len(new))
+    return head, new, work.paid(state, head.accounts, len(new))
 
 
 # The price of a query before it is asked, from public state alone.
@@ -565,8 +569,8 @@ def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> Quoted
     Raises:
         QueryRejected: If it is new and the study was unsealed.
     """
-    data, mechanism = executor.ledger.head().state, executor.mechanism
-    state = executor.state_from(data)
+    head, mechanism = executor.ledger.head(), executor.mechanism
+    state = executor.state_from(head)
     if plan is None:
         any_mean, pricing, new, needed = mechanism.quote(state), Pricing.planned(mechanism, ()), 1, 1
         price = QuotedPrice(
@@ -578,9 +582,9 @@ def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> Quoted
         price, pricing = plan.quote(state, [stored[line.fingerprint] for line in plan.asked]), plan.pricing
         new = sum(entry is None for entry in stored.values())
         needed = new if plan.whole else min(new, 1)
-    state, accounts = executor.opened(data, pricing, new=new)
-    price = replace(price, remaining=executor.remaining(data))
-    if affordable(state, accounts, executor.analyst, needed, pricing=pricing) >= needed:
+    state = executor.opened(head, pricing, new=new)
+    price = replace(price, remaining=executor.remaining(head))
+    if affordable(state, head.accounts, executor.analyst, needed, pricing=pricing) >= needed:
         return price
     return replace(
         price, radius=None, radius_if_charged=None, charged_if_confirmed=0, charged_at_most=0, refused=True

@@ -109,7 +109,8 @@ class HoldoutSession(SeesArrivals):
             raise IntegrityError(altered)
         head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
         ledger = store.of(record, key.seal_key, head_file)
-        state_from(ledger.head().state, configuration)
+        head = ledger.head()
+        state_from(head.state, configuration)
         self._folder = folder
         self.silent = False  # whether queries are silent unless they say otherwise, as in a study
         self.recorded: Mapping[str, Any] = recorded_extensions(configuration)  # it was created with them
@@ -119,8 +120,8 @@ class HoldoutSession(SeesArrivals):
             key=key, ledger=ledger, sealed=sealed_rows(folder, configuration, key, self.engine),
             training=training_rows(folder, configuration, self.engine),
         )  # fmt: skip
-        if (kept := self._executor.ledger.head().state.keys()) & {Declarations.key, ARRIVALS}:
-            if Declarations.key in kept:
+        if head.state.keys() & {Declarations.key, ARRIVALS}:
+            if Declarations.key in head.state:
                 self.know_families()
             self._see_arrivals()
         self.in_charge()

@@ -51,7 +51,7 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
         EverholdWarning: If other holdouts lose their promise; before anything is told.
     """
     _check(executor)
-    if not Accounts.from_state(executor.ledger.head().state).closed:
+    if not executor.ledger.head().accounts.closed:
         for text in affected_holdouts(executor):
             warn_caller(EverholdWarning(text))
         if before is not None:
@@ -59,7 +59,7 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
     public = {"kind": UNSEALING, "act": secrets.token_hex(16)}
     act = EntryDraft(digest(public), {**public, "shown": "the study is unsealed and closed"})
     with executor.ledger.transaction([act], alone=True) as transaction:
-        accounts, entries = Accounts.from_state(transaction.state), transaction.earlier()
+        accounts, entries = Accounts.from_state(transaction.head.state), transaction.earlier()
         if not accounts.unsealings:
             told: list[tuple[int, Numbers]] = []
             with progress("opening envelopes", len(entries)) as line:
@@ -72,7 +72,7 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
             accounts.unseal()
             lines = [[sequence, *numbers] for sequence, numbers in told]
             answer = {"value": None, "low": None, "high": None, "source": UNSEALING, DISCLOSED: lines}
-            transaction.record(accounts.into(transaction.state), [Outcome(answer, 0)])
+            transaction.record(accounts.into(transaction.head.state), [Outcome(answer, 0)])
     return _result(executor)
 
 
@@ -227,16 +227,14 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
     public |= {CLOSED: True} if closed else {}
     shown = f"recovery: {queries:,} lost queries, charged {charges:,}, count as spent"
 
-    def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-        if data != head.state:
+    with ledger.transaction([EntryDraft(digest(public), {**public, "shown": shown})]) as transaction:
+        if transaction.head.state != head.state:
             raise _cannot("another process recovered it at the same time")
-        accounts = Accounts.from_state(data)
+        accounts = Accounts.from_state(head.state)
         accounts.recover(queries, charges, generation=generation, closed=closed)
         outcome = Outcome({"value": None, "low": None, "high": None, "source": RECOVERY}, charges)
-        return accounts.into(bound_state(after, record.configuration)), [outcome]
-
-    ledger.commit([EntryDraft(digest(public), {**public, "shown": shown})], step)
-    recovered = Reached.of(ledger.head())
+        transaction.record(accounts.into(bound_state(after, record.configuration)), [outcome])
+    recovered = Reached.of(transaction.head)
     if known is None:
         head_file.replace(recovered)
     else:

@@ -18,7 +18,7 @@ from everhold.certificate.timestamps import Timestamper, stamp_of
 from everhold.certificate.words import promise_sentence, with_words
 from everhold.display import Display
 from everhold.errors import IntegrityError
-from everhold.ledger.acts import Accounts, EntryCounts
+from everhold.ledger.acts import EntryCounts
 from everhold.ledger.chain import canonical
 from everhold.sealing.configuration import DEALT, INDEPENDENT, LACKING, WARNED, public_facts, rules_of, state_from
 
@@ -329,7 +329,7 @@ def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, in
 def _account_facts(account: CertifiedAccount, mechanism: Mechanism, state: State) -> dict[str, dict[str, Any]]:
     """Return the certificate's sections on queries and charges, and on the position of the ledger."""
     head, counts, since, queries = account.head, account.counts, account.since, account.queries
-    accounts = Accounts.from_state(head.state)
+    accounts = head.accounts
     parts = [part.to_dict() for part in accounts.parts.values()]
     left = left_of(mechanism, state, closed=accounts.closed)
     return {

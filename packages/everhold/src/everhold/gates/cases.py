@@ -172,7 +172,7 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
 
     def next_nats(self, head: Head) -> float:
         """Return ln(1 / level) of the next query."""
-        return challenge.next_nats(self.executor.mechanism, self.executor.state_from(head.state))
+        return challenge.next_nats(self.executor.mechanism, self.executor.state_from(head))
 
     def identity_of(self, name: Any) -> Version:
         """Return the version that a name identifies, after checking the name.

@@ -223,7 +223,8 @@ class Challenge(QueryPlan[Verdict]):
         (entry,) = result.entries
         gate, decided = self.gate, {"refused": True}
         if entry is not None:
-            gate = Accounts.from_state(entry.state_after).of(Gates).by_name[gate.name]
+            assert result.accounts is not None
+            gate = result.accounts.of(Gates).by_name[gate.name]
             decided = {"promoted": entry.answer["source"] == PROMOTED, "repeated": entry.repeated}
         return Verdict.of(
             gate, result, query=self.query, shown=self.shown, about=self.about, name=self.version.name,
@@ -285,18 +286,17 @@ def record_act(
         QueryRejected: If the study is closed, or `check` refuses the act. Nothing was changed.
         RowsArrived: If rows arrived since the act was prepared. Nothing was changed.
     """
-
-    def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-        accounts = Accounts.from_state(data)
+    with executor.ledger.transaction([draft]) as transaction:
+        if not transaction.new:
+            return
+        head, accounts = transaction.head, Accounts.from_state(transaction.head.state)
         if accounts.closed:
             raise QueryRejected(CLOSED_STUDY)
-        executor.state_from(data)
+        executor.state_from(head)
         check(accounts)
         accounts.of(extension).replay(draft.description, draft.description["kind"])
         keep()
-        return accounts.into(data), [told_nothing(draft.description["kind"])]
-
-    executor.ledger.commit([draft], step)
+        transaction.record(accounts.into(head.state), [told_nothing(draft.description["kind"])])
 
 
 # The protocol of a gate's evidence: what its versions are compared on, rows or cases.
@@ -371,7 +371,7 @@ class Evidence(ABC, Generic[Handed]):
         Raises:
             RowsArrived: If rows arrived since the evidence was read. `current` returns evidence with these rows.
         """
-        self.executor.state_from(head.state)
+        self.executor.state_from(head)
         return head.accounts.of(Gates).by_name[self.name]
 
     def on_latest(self, make: Callable[[Head], Made]) -> Made:
@@ -384,7 +384,7 @@ class Evidence(ABC, Generic[Handed]):
     def verdict_of_champion(self, gate: GateAccount, champion: Version) -> Verdict:
         """Return the stored verdict on the present champion, or the verdict "kept" if it is the first champion."""
         executor = self.executor
-        result = ExecutionResult([], executor.remaining(executor.ledger.latest().state), executor.promise.statement,
+        result = ExecutionResult([], executor.remaining(executor.ledger.latest()), executor.promise.statement,
                                  executor.analyst)  # fmt: skip
         query = promotions_of(executor, self.name)[-1].query if gate.promotions else champion.digest
         return Verdict.of(

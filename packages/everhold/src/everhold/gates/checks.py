@@ -244,7 +244,7 @@ def prepared_check(
         entry for entry in charged_entries(executor.ledger)
         if entry.description.get("gate") == gate.name and CHECK in entry.description
     ]  # fmt: skip
-    state, free = executor.state_from(head.state), told_as(marked[-1].answer) if marked else UNDECIDED
+    state, free = executor.state_from(head), told_as(marked[-1].answer) if marked else UNDECIDED
     plan, needed = evidence.units, None
     if slack > 0.0 and (first := plan.suite.first) is not None:
         # cases with which four of five checks prove a version as good as the baseline, where two versions like this

@@ -288,7 +288,7 @@ class Gate(SeesArrivals):
             **challenge.described_gate(gate),
             "holdout": executor.record.name,
             **self._evidence.facts(gate, head),
-            "remaining": {**executor.remaining(head.state), **limits},
+            "remaining": {**executor.remaining(head), **limits},
             "statement": self._executor.promise.statement,
             "confidence": self._executor.promise.confidence,
         })  # fmt: skip
@@ -323,8 +323,8 @@ class Gate(SeesArrivals):
             })  # fmt: skip
         return GateHistory(
             gate=self.name, metric=said["metric"], margin=said["margin"], challenges=gate.challenges,
-            promotions=gate.promotions, remaining={**executor.remaining(head.state), **limits},
-            nats=challenge.next_nats(executor.mechanism, executor.state_from(head.state)),
+            promotions=gate.promotions, remaining={**executor.remaining(head), **limits},
+            nats=challenge.next_nats(executor.mechanism, executor.state_from(head)),
             about=challenge.about_runs(gate.metric), confidence=executor.promise.confidence,
             statement=executor.promise.statement, champions=champions,
         )  # fmt: skip

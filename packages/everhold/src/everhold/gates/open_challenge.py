@@ -362,9 +362,9 @@ def _open(evidence: CaseEvidence, version: Version, looks: int, head: Head, *, f
                 **dict(executor.schema.about)}  # fmt: skip
     shown = f"gate {opened.gate!r}: {opened.name} is open, {looks} looks at most"
     with executor.ledger.transaction([act(public, shown, identity)]) as found:
-        if not found.new or found.state != head.state:
+        if not found.new or found.head.state != head.state:
             return not found.new
-        accounts, state = Accounts.from_state(found.state), executor.state_from(found.state)
+        accounts, state = Accounts.from_state(head.state), executor.state_from(head)
         accounts.of(OpenChallenges).replay(public, OPENED)
         if executor.analyst is not None:
             accounts.spend(executor.analyst, *spending_of(public, OPENED, 0))
@@ -398,7 +398,7 @@ def _checked(evidence: CaseEvidence, version: Version, looks: int, head: Head) -
         raise BudgetExhausted(
             f"Gate {gate.name!r} has answered all of its {gate.limit} challenges. Open another gate for more."
         )
-    nats = next_nats(executor.mechanism, executor.state_from(head.state))
+    nats = next_nats(executor.mechanism, executor.state_from(head))
     if not units.can_prove_early(nats, looks):
         raise BudgetExhausted(
             f"No results on {len(units.suite.ids)} cases could prove the claims of gate {gate.name!r} any more. Seal "

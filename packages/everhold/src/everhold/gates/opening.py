@@ -201,7 +201,7 @@ def open_case_gate(
             "not support that. Use a holdout without grows=True."
         )
     head = executor.ledger.head()
-    executor.state_from(head.state)
+    executor.state_from(head)
     known = head.accounts.of(Gates).by_name.get(rules.name)
     if rules.better is None and rules.any_of is None:
         if known is None:

@@ -119,7 +119,7 @@ class RowEvidence(challenge.Evidence[RowVersion]):
                 f"The holdout now has {executor.schema.rows:,} rows, and a gate to which "
                 "rows arrive supports at most 67,108,864. Seal new rows for the gate."
             )
-        return growth.best(executor.analyst, head.state)
+        return growth.best(executor.analyst, head)
 
     def challenge(self, gate: GateAccount, version: RowVersion, head: Head, executor: QueryExecutor) -> Challenge:
         """Return a challenge of the gate's champion that is ready to be asked, for the rows of one tree."""
@@ -241,10 +241,10 @@ class RowEvidence(challenge.Evidence[RowVersion]):
         executor, tree, sees = self.executor, self.answering(head), None
         if gate.metric.get("kind") == "accuracy" and tree.mechanism.dependence.independent:
             public = tree.schema.features_public and tree.schema.label_kind == "binary"
-            nats = challenge.next_nats(tree.mechanism, tree.state_from(head.state))
+            nats = challenge.next_nats(tree.mechanism, tree.state_from(head))
             gain = step_at(rows=tree.schema.rows, disagreement=_DISAGREEMENT, nats=nats, public=public)
             sees = {"disagreement": _DISAGREEMENT, "gain": gain}
-        queries, asked = executor.mechanism.queries, executor.state_from(head.state).asked
+        queries, asked = executor.mechanism.queries, executor.state_from(head).asked
         return {
             **({} if executor.growth is None else {"rows_left": rows_left(gate, executor)}),
             "plan": {"queries": queries, "beyond": max(asked - queries, 0)},
@@ -339,7 +339,7 @@ def open_row_gate(
     """
     challenge.check_gates(executor.mechanism)
     name, limit, head = checked_name(name), checked_limit(challenges), executor.ledger.head()
-    executor.state_from(head.state)
+    executor.state_from(head)
     known = head.accounts.of(Gates).by_name.get(name)
     if known is None and champion is None:
         raise NotFound(

@@ -93,7 +93,6 @@ class Committed:
         answer: The exact answer; for a repeat, the one given the first time.
         charged: 0 for a repeat.
         repeated: Whether the query had been answered before, or earlier in the same batch.
-        state_after: The mechanism's state after the whole batch (secret).
         sealed: What was told of it when the study was unsealed; None before, and where nothing of the kind is kept.
     """
 
@@ -101,7 +100,6 @@ class Committed:
     answer: dict[str, Any] = field(repr=False)
     charged: int
     repeated: bool
-    state_after: dict[str, Any] = field(repr=False)
     sealed: Numbers | None = None
 
 

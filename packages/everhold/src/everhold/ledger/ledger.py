@@ -9,13 +9,12 @@ import json
 import os
 import re
 import struct
-from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -44,15 +43,13 @@ from everhold.ledger.head_file import RECOVER, Reached
 from everhold.ledger.schema import entries, head
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, Executable
     from sqlalchemy.sql.compiler import SQLCompiler
 
     from everhold.ledger.database import LedgerDatabase
     from everhold.ledger.head_file import HeadFile
-
-    Step: TypeAlias = Callable[[dict[str, Any], list[int]], tuple[dict[str, Any], Sequence[Outcome | None]]]
 
 _PAGE_SIZE = 1_000
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
@@ -63,16 +60,18 @@ class Transaction:
     """A transaction of the ledger in which new queries are answered.
 
     Attributes:
-        state: The mechanism's state: before, and once something is recorded, after (secret).
+        head: The ledger's head: before the answers, and once the block was left, after them.
         new: Positions of the queries that are to be answered.
+        state_after: The state that was recorded (secret); empty if nothing was.
         taken: Recorded entries by position.
         committed: One for each query in the order asked, None where it was left out; there when the block was left.
         earlier: Reads all entries up to here, inside a transaction that is shared with nobody.
     """
 
-    state: dict[str, Any] = field(repr=False)
+    head: Head
     new: list[int]
     earlier: Callable[[], list[Entry]] = field(repr=False)
+    state_after: dict[str, Any] = field(default_factory=dict, repr=False)
     taken: dict[int, Outcome] = field(default_factory=dict)
     committed: list[Committed | None] = field(default_factory=list)
 
@@ -97,7 +96,7 @@ class Transaction:
                     raise ValueError(
                         "The step charged something other than a whole number of at least 0. Change the step."
                     )
-        self.state = state
+        self.state_after = state
 
 
 @dataclass(frozen=True)
@@ -281,12 +280,12 @@ class Ledger:
                 if fingerprint not in known:
                     fresh.setdefault(fingerprint, index)
             earlier = partial(self._stored.all_entries, group.connection, after)
-            transaction = Transaction(json.loads(after.written), [*fresh.values()], earlier)
+            transaction = Transaction(after, [*fresh.values()], earlier)
             yield transaction
             if transaction.taken:
-                known |= part.append(queries, transaction.taken, canonical(transaction.state))
+                known |= part.append(queries, transaction.taken, canonical(transaction.state_after))
                 after = part.head
-        transaction.state = after.state
+        transaction.head = after
         for index, fingerprint in enumerate(fingerprints):
             entry, new = known.get(fingerprint), transaction.taken.get(index)
             committed = None if entry is None else self._committed(after, fingerprint, entry, new)
@@ -296,7 +295,7 @@ class Ledger:
         """Return an entry as its asker gets it. ``new`` is its outcome, or None if it had been asked before."""
         answer, charged = json.loads(entry[1]), 0 if new is None else new.charged
         told = self.sealed_of(query, answer) if at.accounts.unsealings else None
-        return Committed(entry[0], answer, charged, new is None, at.state, told)
+        return Committed(entry[0], answer, charged, new is None, told)
 
     def sealed_of(self, query: str, answer: Mapping[str, Any]) -> Numbers | None:
         """Return the sealed mean and interval ends of an answer, or None if it has none. Secret before the unsealing.
@@ -312,24 +311,6 @@ class Ledger:
         if envelope is None:
             return None
         return opened(envelope, key=self.seal_key, holdout=self.holdout, query=query)
-
-    def commit(self, queries: Sequence[EntryDraft], step: Step) -> list[Committed | None]:
-        """Answer queries in one transaction by a function.
-
-        Args:
-            queries: Queries in the order in which they are asked.
-            step: ``step(state, indices)`` gets the current state and the positions of the new queries, and returns
-                the new state and one outcome for each, None for a query that is left out: nothing is recorded
-                about it, and it can be asked again. Called once, or not at all if every query is a repeat.
-
-        Returns:
-            One `Committed` for each query, in the order asked; None where it was left out.
-        """
-        with self.transaction(queries) as transaction:
-            if transaction.new:
-                state, outcomes = step(transaction.state, transaction.new)
-                transaction.record(state, outcomes)
-        return transaction.committed
 
     def _reached(self, head: Head, known: Reached | None) -> None:
         """Store a committed head in memory, and in the head file before any answer is returned."""

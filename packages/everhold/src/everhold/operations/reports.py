@@ -41,7 +41,7 @@ class ReadRemaining(
     def perform(self, session: HoldoutSession) -> dict[str, int]:
         """Count."""
         executor = session.asked_of()
-        return executor.remaining(executor.ledger.head().state)
+        return executor.remaining(executor.ledger.head())
 
 
 @dataclass(frozen=True, kw_only=True)

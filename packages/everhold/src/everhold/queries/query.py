@@ -337,12 +337,14 @@ class ExecutionResult:
         remaining: The budget that is left afterwards, by name.
         statement: The proved statement in docs/theory on which the promise rests.
         analyst: Name of the analyst who asked; None for the steward.
+        accounts: The accounts of the holdout afterwards; None where they say nothing about the query.
     """
 
     entries: Sequence[Committed | None]
     remaining: Mapping[str, int]
     statement: str
     analyst: str | None
+    accounts: Accounts | None = None
 
 
 def rows_of(answer: Mapping[str, Any]) -> tuple[int, int] | None:

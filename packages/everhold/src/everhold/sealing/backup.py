@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
 from everhold.ledger import HoldoutRecord, LedgerStore
-from everhold.ledger.acts import Accounts
 from everhold.ledger.head_file import HEAD_FILE, HeadFile
 from everhold.ledger.store import copy_tables, count_rows, own_tables
 from everhold.ledger.verification import verify
@@ -340,9 +339,9 @@ def inspect(
         if key is not None:
             findings += altered_notes(folder, key=key.notes_key)
             try:
-                state = store.head(record.id).state
-                state_from(state, record.configuration)
-                for extension in Accounts.from_state(state).extensions.values():
+                head = store.head(record.id)
+                state_from(head.state, record.configuration)
+                for extension in head.accounts.extensions.values():
                     findings += extension.file_findings(record, folder, key.seal_key, report.arrivals)
                 if tables and not checked["rows"]:
                     findings += _table_findings(record, key, report.arrivals)

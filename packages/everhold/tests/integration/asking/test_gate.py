@@ -536,17 +536,17 @@ def test_a_gate_that_is_refused_leaves_no_champion_behind(holdout, monkeypatch):
     holdout.ask("x > 0")
     with pytest.raises(eh.QueryRejected, match="another first champion"):
         holdout.gate(eh.accuracy, champion=1 - champion)
-    real, calls = holdout._executor.ledger.commit, []
+    calls = []
 
-    def somebody_else_unseals(*args):
+    def somebody_else_unseals(ledger, drafts):
+        monkeypatch.undo()
         calls.append(holdout.unseal())
-        return real(*args)
+        return ledger.transaction(drafts)
 
-    monkeypatch.setattr(type(holdout._executor.ledger), "commit", lambda _, *args: somebody_else_unseals(*args))
+    monkeypatch.setattr(type(holdout._executor.ledger), "transaction", somebody_else_unseals)
     with pytest.raises(eh.QueryRejected, match="unsealed"):  # between the look at the ledger and the transaction
         holdout.gate(eh.accuracy, champion=1 - champion, name="late")
     assert calls
-    monkeypatch.undo()
     with pytest.raises(eh.QueryRejected, match="unsealed"):
         holdout.gate(eh.accuracy, champion=1 - champion, name="later")
     assert kept() == before

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 import sqlalchemy as sa
-from ledger_samples import KEY, new_study, query, spend
+from ledger_samples import KEY, committed_by, new_study, query, spend
 
 from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger import LedgerStore, verify
@@ -32,7 +32,7 @@ def new_study_with(store, head_file):
 
 
 def asked(ledger, *numbers, step=spend):
-    return ledger.commit([query(number) for number in numbers], step)
+    return committed_by(ledger, [query(number) for number in numbers], step)
 
 
 @pytest.fixture(params=["remembers", "fresh", "remembers less"])

@@ -81,11 +81,11 @@ class HoldoutArrivals(HoldoutAccessor):
         if growth is None:
             return {}
         best, trees = growth.best(self._executor.analyst), _outlooks(growth)
-        remaining = best.remaining(head.state)
+        remaining = best.remaining(head)
         return {
             "rows": growth.rows.ever - growth.rows.retired_rows, "training_rows": growth.rows.training_rows,
             "queries_asked": growth.state().asked, "queries_left": remaining["queries"], "remaining": remaining,
-            "outlook": best.mechanism.outlook(best.state_from(head.state)),
+            "outlook": best.mechanism.outlook(best.state_from(head)),
             "arrivals": {
                 "number": account.arrivals, "rows": account.rows, "training_rows": account.training_rows,
                 "retired_before": account.retired or None, "trees": trees,

@@ -367,14 +367,14 @@ def _record(
     shown = f"arrival {number}: {files.rows:,} rows" + (f" until {until}" if until else "")
     draft = EntryDraft(arrival_query(number), {**public, "shown": shown})
     with growth.first.ledger.transaction([draft]) as transaction:
-        if arrived(transaction.state) != growth.changes:
+        if arrived(transaction.head.state) != growth.changes:
             raise RowsArrived(_MEANWHILE)
-        accounts = Accounts.from_state(transaction.state)
+        accounts = Accounts.from_state(transaction.head.state)
         _check_accounts(accounts, growth.first.record.configuration)  # again, after the rows were written
-        if State.from_dict(transaction.state["mechanism"]) != state:
+        if State.from_dict(transaction.head.state["mechanism"]) != state:
             return False
         accounts.of(Arrivals).replay(public, ARRIVAL)
-        transaction.record(accounts.into(transaction.state), [_outcome(ARRIVAL)])
+        transaction.record(accounts.into(transaction.head.state), [_outcome(ARRIVAL)])
     return True
 
 
@@ -384,9 +384,9 @@ def _outcome(source: str) -> Outcome:
 
 def _next(growth: Growth, head: Head) -> float:
     """Return the half-width of the next yes-or-no answer."""
-    executor = growth.best(data=head.state)
+    executor = growth.best(head=head)
     mechanism = executor.mechanism
-    return radius_of(mechanism, executor.state_from(head.state)) if has_public_levels(mechanism) else math.inf
+    return radius_of(mechanism, executor.state_from(head)) if has_public_levels(mechanism) else math.inf
 
 
 def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
@@ -409,7 +409,7 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
     public = {"kind": RETIREMENT, "before": before}
     if first.ledger.find(digest(public)) is not None:
         return _rows_before(folder, before)
-    account = Arrivals.from_state(head.state)
+    account = head.accounts.of(Arrivals)
     opened = [line[1] for line in account.trees if line[1] > account.retired]
     if type(before) is not int or before not in opened:
         listed = ", ".join(map(str, opened))
@@ -424,13 +424,13 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
         )
     draft = EntryDraft(digest(public), {**public, "shown": f"rows before arrival {before} are retired"})
     with first.ledger.transaction([draft]) as transaction:
-        accounts = Accounts.from_state(transaction.state)
+        accounts = Accounts.from_state(transaction.head.state)
         if accounts.closed:
             raise QueryRejected(CLOSED_STUDY)
         if accounts.of(Arrivals).stored() != account.stored():
             raise RowsArrived(_MEANWHILE)
         accounts.of(Arrivals).replay(public, RETIREMENT)
-        transaction.record(accounts.into(transaction.state), [_outcome(RETIREMENT)])
+        transaction.record(accounts.into(transaction.head.state), [_outcome(RETIREMENT)])
     return _rows_before(folder, before)
 
 

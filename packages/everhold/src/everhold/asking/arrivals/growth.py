@@ -149,8 +149,8 @@ class Growth:
         Raises:
             IntegrityError: If a file is not the one that was sealed.
         """
-        data = (first.ledger.head() if head is None else head).state
-        account = Arrivals.from_state(data)
+        head = first.ledger.head() if head is None else head
+        account = head.accounts.of(Arrivals)
         if known is None:
             zero = _ArrivedPart(0, first.schema.rows, first.schema.training_rows, first.sealed, first.training)
             parts: tuple[_ArrivedPart, ...] = (zero,)
@@ -163,7 +163,7 @@ class Growth:
                     f"The ledger has no entry of arrival {number}. Run 'everhold ledger verify' and restore a backup."
                 )
             parts = (*parts, _part(first, folder, number, entry, parts))
-        return cls(first, folder, account, RowsByArrival(first.schema, parts, account.retired), arrived(data))
+        return cls(first, folder, account, RowsByArrival(first.schema, parts, account.retired), arrived(head.state))
 
     @property
     def mechanism(self) -> PublicLevels:
@@ -181,14 +181,14 @@ class Growth:
         """The executor of each open tree, which answers about all rows of its tree."""
         return tuple(self._executor(tree, tree.arrival, self.account.arrivals) for tree in self.trees)
 
-    def best(self, analyst: str | None = None, data: Mapping[str, Any] | None = None) -> QueryExecutor:
+    def best(self, analyst: str | None = None, head: Head | None = None) -> QueryExecutor:
         """Return the executor whose next answer is expected to be the narrowest.
 
         Args:
             analyst: Name of the analyst who asks; None for the steward.
-            data: State of the ledger. If None, it is read.
+            head: The ledger's head. If None, it is read.
         """
-        state = self.state() if data is None else State.from_dict(data["mechanism"])
+        state = self.state() if head is None else State.from_dict(head.state["mechanism"])
         trees = [(cast("PublicLevels", e.mechanism), t) for e, t in zip(self.executors, self.trees, strict=True)]
         return _for(self.executors[narrowest(trees, state)], analyst)
 

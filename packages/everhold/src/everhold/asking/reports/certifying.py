@@ -284,7 +284,7 @@ class _StoredAnswers:
             raise QueryRejected(f"{brief(missing)} was not asked yet. Ask it first.")
         answer: Answer = ready.present(
             ExecutionResult(
-                [Committed(each.sequence, each.answer, 0, True, {}, self.told.get(each.sequence)) for each in entries],
+                [Committed(each.sequence, each.answer, 0, True, self.told.get(each.sequence)) for each in entries],
                 {}, "", None,
             )
         )  # fmt: skip

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.ledger.acts import ANALYST, GATE, VERDICTS, Accounts
+from everhold.ledger.acts import ANALYST, GATE, VERDICTS
 from everhold.ledger.store import all_entries
 from everhold.values.tracked_models import MODELS, model_in_words
 from everhold.values.units import MeanUnits
@@ -144,8 +144,7 @@ def event_feed(executor: QueryExecutor, after: int, *, limit: int) -> EventFeed:
         )
         for entry in executor.ledger.entries(after, min(limit, max(head.sequence - after, 0)))
     ]  # fmt: skip
-    left, whole = executor.remaining(head.state), executor.whole_budget(head.state)
-    accounts = Accounts.from_state(head.state)
+    left, whole, accounts = executor.remaining(head), executor.whole_budget(head), head.accounts
     counts = [Count(name, count, whole[name]) for name, count in left.items()]
     for part in accounts.parts.values():
         counts.append(Count("queries", part.queries - part.asked, part.queries, part.analyst))

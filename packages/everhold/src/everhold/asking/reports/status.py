@@ -12,7 +12,7 @@ from everhold.asking.reports.holdout_ledger import with_names
 from everhold.asking.unsealing import as_row, disclosed
 from everhold.display import Display, Facts, at_most, escaped, html_bar, html_sentences, html_table, text_table
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of
-from everhold.ledger.acts import ANALYST, Accounts, Declarations, told_as
+from everhold.ledger.acts import ANALYST, Declarations, told_as
 from everhold.mechanisms import PublicLevels, has_public_levels
 from everhold.planning.request import USUAL_VALUE
 from everhold.sealing.configuration import ALIKE, assumed_independent, public_facts
@@ -83,7 +83,7 @@ def glance_at(session: HoldoutSession) -> str:
     of = "" if executor.analyst is None else f" on behalf of {executor.analyst}"
     over = ", unsealed and closed" if head.accounts.closed else ""
     rows = f"{executor.schema.rows:,} sealed rows, {executor.schema.training_rows:,} training rows"
-    left, promise = executor.remaining(head.state), promise_of(session)
+    left, promise = executor.remaining(head), promise_of(session)
     whole = promise.budget or left
     latest = transcript_of(session, list(executor.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
     return (
@@ -104,7 +104,7 @@ def promise_of(session: HoldoutSession) -> Promise:
     return replace(
         executor.promise, expected=_expected(executor),
         sentence=promise_in_words(executor.record, session.first.mechanism),
-        budget=executor.whole_budget(executor.ledger.head().state),
+        budget=executor.whole_budget(executor.ledger.head()),
     )  # fmt: skip
 
 
@@ -116,8 +116,8 @@ def _expected(executor: QueryExecutor) -> float | None:
 def status_of(session: HoldoutSession, head: Head) -> Facts:
     """Return the status of a holdout as facts by name, for `everhold.Holdout.status`."""
     executor, promise = session.executor, session.executor.promise
-    described, state = executor.mechanism.to_dict(), executor.state_from(head.state)
-    remaining, parts = executor.remaining(head.state), Accounts.from_state(head.state).parts
+    described, state = executor.mechanism.to_dict(), executor.state_from(head)
+    remaining, parts = executor.remaining(head), head.accounts.parts
     asking = {} if executor.analyst is None else {ANALYST: executor.analyst}
     allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
     lost, added = head.accounts.lost.to_dict(), dict[str, Any]()
@@ -245,7 +245,7 @@ def worth_now(executor: QueryExecutor, head: Head) -> Worth:
     mechanism, closed = executor.mechanism, head.accounts.closed
     if not has_public_levels(mechanism):
         return Worth(())
-    now = executor.state_from(head.state)
+    now = executor.state_from(head)
     later = now.after(asked=AHEAD, charged=AHEAD, labels=AHEAD * mechanism.cells.cost)
     at = [mechanism.quote(state, guess=0.5, procedure=mechanism.yes_no_procedure) for state in (now, later)]
     rows = [] if closed else [
