@@ -41,15 +41,33 @@ class BlockVarianceTest:
     Attributes:
         p_values: Chance, over all block lengths together, of a variance as large as this if rows are worth what is
             promised; 1 if nothing can be said, as for very rare outcomes. Shape (outcomes,).
-        design_effects: Number of rows that count as one independent row, for the clearest block length. Shape
-            (outcomes,).
-        at_most: Upper ends for the design effect, shape (outcomes,). The longest blocks count as well: groups of that
-            many consecutive rows promise no more than these rows are worth.
+        effects: Number of rows that count as one independent row, by block length. Shape (outcomes, lengths).
+        freedom: Degrees of freedom of each effect, shape (outcomes, lengths).
+        fit: Whether the sums of such blocks are treated as normal, shape (outcomes, lengths).
     """
 
     p_values: NDArray[np.float64]
-    design_effects: NDArray[np.float64]
-    at_most: NDArray[np.float64]
+    effects: NDArray[np.float64]
+    freedom: NDArray[np.float64]
+    fit: NDArray[np.bool_]
+
+    @property
+    def design_effects(self) -> NDArray[np.float64]:
+        """Number of rows that count as one independent row, for the clearest block length. Shape (outcomes,)."""
+        least = self.effects * self.freedom / scipy.special.chdtri(self.freedom, _SURE)
+        surely = np.where(self.fit, least, 0.0)
+        clearest = self.effects[np.arange(len(surely)), surely.argmax(axis=1)]
+        return np.where(surely.max(axis=1) > 0.0, clearest, 1.0)
+
+    @property
+    def at_most(self) -> NDArray[np.float64]:
+        """Upper ends for the design effect, shape (outcomes,).
+
+        The longest blocks count as well: groups of that many consecutive rows promise no more than these rows are
+        worth.
+        """
+        most = self.effects * self.freedom / scipy.special.chdtri(self.freedom, 1.0 - _SURE)
+        return np.asarray(most.max(axis=1, initial=1.0))
 
 
 @lru_cache
@@ -122,7 +140,8 @@ def _block_variance(
     """
     rows, joining, begins, squares, usual = _joined_blocks(sizes.tobytes(), sizes.dtype.str)
     if not len(begins):
-        return BlockVarianceTest(*np.ones((3, len(centred))))
+        none = np.zeros((len(centred), 1))
+        return BlockVarianceTest(np.ones(len(centred)), none, none + 1.0, none > 0.0)
     effect = np.add.reduceat((centred @ joining) ** 2, begins, axis=1)
     effect /= rows * (1.0 - squares / rows**2)  # without the part of the mean that was taken out
     heavy = promised * np.maximum(kurtoses - 3.0, 0.0)[:, None] / usual
@@ -130,10 +149,7 @@ def _block_variance(
     fit = usual >= _LIKE_NORMAL * promised * kurtoses[:, None]
     tail = np.where(fit, scipy.special.chdtrc(freedom, freedom * effect / promised), 1.0)
     p_values = tail.min(axis=1) * max(np.count_nonzero(fit.any(axis=0)), 1)
-    surely = np.where(fit, effect * freedom / scipy.special.chdtri(freedom, _SURE), 0.0)
-    clearest = np.where(surely.max(axis=1) > 0.0, effect[np.arange(len(effect)), surely.argmax(axis=1)], 1.0)
-    at_most = (effect * freedom / scipy.special.chdtri(freedom, 1.0 - _SURE)).max(axis=1)
-    return BlockVarianceTest(np.minimum(p_values, 1.0), clearest, np.maximum(at_most, 1.0))
+    return BlockVarianceTest(np.minimum(p_values, 1.0), effect, freedom, fit)
 
 
 @lru_cache(maxsize=8)

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from everhold.errors import EverholdError, IntegrityError
@@ -68,6 +68,10 @@ class Reached:
             accounts.lost.generation, head.sequence, head.entry_hash, asked, head.charged, accounts.closed,
             state.get("labels", 0), state.get("asked", 0),
         )  # fmt: skip
+
+    def written(self) -> str:
+        """Return the facts as canonical JSON."""
+        return canonical({each.name: getattr(self, each.name) for each in fields(self)})
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
         """Check that a database has this head among its entries, so that it was not set back.
@@ -128,7 +132,7 @@ class HeadFile:
         try:
             descriptor = create_private(self.path)
             try:
-                os.write(descriptor, self._place(canonical(asdict(reached))) + bytes(_PLACE))
+                os.write(descriptor, self._place(reached.written()) + bytes(_PLACE))
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -169,7 +173,7 @@ class HeadFile:
                 first, second = self._opened(content)
                 if max(first, second) < reached:
                     os.lseek(descriptor, 0 if first < second else _PLACE, os.SEEK_SET)  # the older one
-                    os.write(descriptor, written := self._place(canonical(asdict(reached))))
+                    os.write(descriptor, written := self._place(reached.written()))
                     _sync(descriptor)
                     self._checked[written] = reached
             finally:

@@ -139,7 +139,7 @@ class ArrayProgram:
                 if step.place is None:
                     arrays[step.made] = made
                 else:
-                    found[step.place] = np.broadcast_to(made, (rows,))
+                    found[step.place] = made if made.shape == (rows,) else np.broadcast_to(made, (rows,))
                 for number in step.last:
                     del arrays[number]
         return found
