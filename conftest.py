@@ -27,7 +27,7 @@ STUDIES = ROOT / "tests" / "studies.txt"
 A test without its parameters stands for all of them.
 """
 
-RECORDED_FROM, WAITED_FROM, KEPT_UP_TO = 0.2, 2.0, 2.0
+RECORDED_FROM, WAITED_FROM, KEPT_UP_TO = 0.15, 2.0, 2.0
 """Seconds of the processor, and on the clock, from which `make durations` lists a test as slow.
 
 Where all cases of a test are slow, the fastest one stays in `make test` if it takes no longer than the last number.
