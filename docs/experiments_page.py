@@ -30,10 +30,10 @@ SHOWN = {
 
 HEAD = """# Experiments
 
-Published and new experiments, as `everhold lab run all` runs them, with the defaults of every experiment and
-seed {seed}. Made by `make experiments` on {date} with everhold {version}: {machine}. Each finding is computed from
-the measured rows. It is an expectation that was written down before the run: *kept* means that the rows meet it.
-[The lab](guides/lab.md) explains how to run and add experiments.
+This page has the results of published and new experiments, as `everhold lab run all` runs them, with the defaults of
+every experiment and seed {seed}. It was made by `make experiments` on {date} with everhold {version}: {machine}. A
+*finding* is an expectation that was written down before the run, with the numbers of the run. *Kept* means that the
+measured rows meet the expectation. [The lab](guides/lab.md) explains how to run and add experiments.
 """
 
 

@@ -61,11 +61,12 @@ SETTINGS = (
 
 TEXT = """# Coverage studies
 
-How often do simulated analysts break a promise if the true value is known exactly? Every label is a fair coin, so the
-population value of every query is 1/2. The rows are the points of a cube. The rules are parities of coordinates, which
-are orthogonal, and this is the attackers' best case. A game counts as a *violation* if 1/2 is outside the interval of
-any of its answers or farther from it than the promised radius, or if budget was spent against the promise
-(*needless*). At most a share $\\beta$ of games may be violations.
+This page answers how often simulated analysts break a promise if the true value is known exactly. In a game, every
+label is a fair coin, so the population value of every query is 1/2. The rows are the points of a cube. The rules that
+an analyst asks about are parities of coordinates, which are orthogonal, and this is the attackers' best case. A game
+counts as a *violation* if 1/2 is outside the interval of any of its answers, if an answer is farther from 1/2 than
+the promised radius, or if budget was spent against the promise (*needless*). At most a share $\\beta$ of games may be
+violations.
 
 | analyst | what it does |
 | --- | --- |
@@ -75,9 +76,10 @@ any of its answers or farther from it than the promised radius, or if budget was
 | fingerprinting | weighs every rule, and random variants of its current vote, by the answer less 1/2 |
 | probing | climbs with guesses at the edge of the range that the mechanism confirms |
 
-*Tightness* is the radius divided by the worst error in any game: 1 would mean that no smaller radius is possible.
-*Unprotected* is the share of games in which the same analyst, with the bare averages of the same rows, exceeds the same
-radius. If it is 0, the attack is too weak at this size, and the line shows little. The honest analyst does not attack.
+Two columns of the results judge a line. *Tightness* is the radius divided by the worst error in any game: 1 would
+mean that no smaller radius is possible. *Unprotected* is the share of games in which the same analyst, with the bare
+averages of the same rows, exceeds the same radius. If this share is 0, the attack is too weak at this size, and the
+line shows little. The honest analyst does not attack.
 
 ## What was run
 
@@ -92,17 +94,18 @@ at least this number of violations has a probability of at least one in a thousa
 
 {table}
 
-The command `everhold audit` plays the same games against any configuration. The tests include shorter forms of these
-studies.
+The command `everhold audit` plays the same games as this coverage study against any configuration. The tests include
+shorter forms of the studies.
 """
 
 DEPENDENT_HEADING = "## Dependent rows"  # what follows is written by its own part of the study
 
 DEPENDENT_TEXT = """## Dependent rows
 
-Here the same analysts play, and rows copy each other. A record is a point of the cube and a label, all fair coins. Each
-row has a record, and several rows may have the same one. The law of each single row is uniform, so the population value
-of every query is still 1/2. Training rows are another draw of the same population, independent of the sealed ones.
+In the games of this section the same analysts play, and rows copy each other. A record is a point of the cube and a
+label, all fair coins. Each row has a record, and several rows may have the same one. The law of each single row is
+uniform, so the population value of every query is still 1/2. Training rows are another draw of the same population,
+independent of the sealed ones.
 
 | population | who carries whose record | right model |
 | --- | --- | --- |
@@ -111,17 +114,16 @@ of every query is still 1/2. Training rows are another draw of the same populati
 | families of 6 | the mother's haplotype; 4 children get one of her two each (Mendel) | `Groups(6)` or `pedigree` |
 | chain, correlation r | each row repeats the one before with probability r, else a new record | `MarkovChain` |
 
-For chains the cube has 64 points, so that the 128 states (points with labels) fit into a matrix. For the others it has
-16,384 points.
-Every pair is played twice on the same rows: with the mechanism tuned for the right model, and tuned as if the rows were
-independent. *Worth* is the effective number of independent rows under the right model (statement
-S5). Bare averages (*empirical*) have a promise only for queries that were fixed in advance, so only the honest
-analyst plays them.
+Every pair of a mechanism and an analyst is played twice on the same rows: with the mechanism tuned for the right
+model of dependence, and tuned as if the rows were independent. *Worth* is the effective number of independent rows
+under the right model (statement S5). Bare averages (*empirical*) have a promise only for queries that were fixed in
+advance, so only the honest analyst plays them. For chains the cube of rows has 64 points, so that the 128 states
+(points with labels) fit into a matrix. For the other populations it has 16,384 points.
 
 ### What was run on dependent rows
 
-On {date}, everhold {version}, in {seconds:.0f} seconds: `{command}` in packages/everhold-lab/tests.
-Each pair played {runs} games with each of the two models, with the greedy analyst {greedy}.
+On {date}, everhold {version}, in {seconds:.0f} seconds: `{command}` in packages/everhold-lab/tests. Each pair of a
+mechanism and an analyst played {runs} games with each of the two models, with the greedy analyst {greedy}.
 
 {verdict}
 
@@ -211,8 +213,8 @@ def verdict(lines: list[AuditLine]) -> str:
     studies = [(f"{line.study.mechanism} against {line.study.analyst}", line.study) for line in lines]
     attacked = [line for line in lines if line.unprotected_violations > 0.9 * len(line.unprotected)]
     return (
-        f"{kept_in(studies)} In {len(attacked)} of\nthe pairs the unprotected averages exceed the radius in more than "
-        "nine games of ten."
+        f"{kept_in(studies)} In {len(attacked)} of\nthe pairs of a mechanism and an analyst the "
+        "unprotected averages exceed the radius in more than nine games of ten."
     )
 
 
@@ -226,10 +228,10 @@ def dependent_verdict(lines: list[DependentLine]) -> str:
         for name in populations
     ]
     said = (
-        f"With the right model: {kept_in(studies)}",
-        f"Tuned as if the rows were independent, {len(failing)} pairs break their promise beyond chance (in bold: the "
-        f"whole interval is above β): {'; '.join(counts)}. In the other pairs the attack is too weak at this size, or "
-        "the mechanism's radius is large enough for the dependence as well.",
+        f"With the mechanism tuned for the right model: {kept_in(studies)}",
+        f"Tuned as if the rows were independent, {len(failing)} pairs of a mechanism and an analyst break their "
+        f"promise beyond chance (in bold: the whole interval is above β): {'; '.join(counts)}. In the other pairs the "
+        "attack is too weak at this size, or the mechanism's radius is large enough for the dependence as well.",
     )
     return "\n\n".join(textwrap.fill(paragraph, 119) for paragraph in said)
 

@@ -32,22 +32,22 @@ PLAYED = (*FAMILIES, *WITHOUT_A_NUMBER, *ADVISED)
 
 TEXT = """# Coverage of the diagnosis
 
-Does everhold warn if a promise rests on a wrong declaration of dependence? In each game training rows and sealed rows
-are drawn from the same family of laws. Whole groups are either training rows or sealed rows. The training
-rows are diagnosed under the declaration, a query is asked, and its intervals are compared with the
-population's value, which is known.
+This page answers whether everhold warns if a promise rests on a wrong declaration of dependence. In each game training
+rows and sealed rows are drawn from the same family of laws. Whole groups are either training rows or sealed rows. The
+*diagnosis* tests the training rows for dependence that was not declared. Then a query is asked, and its intervals are
+compared with the population's value, which is known.
 
-A game uses what users get by default: the default mechanism and its interval procedure, the interval that
-is told and the one that is unsealed at the end of the study. The checks are those of `Holdout.create` and
+A game of the diagnosis uses what users get by default: the default mechanism and its interval procedure, the interval
+that is told and the one that is unsealed at the end of the study. The checks are those of `Holdout.create` and
 `Holdout.ask`. A test plays every family through these two calls and gets the same intervals. A game is *silent* if one
 of its intervals misses and there was no warning: neither at the fit of the model, nor at creation, nor at the query.
 
 The plan has {queries} queries and {surprises} surprises at confidence {confidence}.
 
-In the lines "what is advised declared" the declaration is the one that everhold advises, and the promise itself must
-hold. The effective sample size of these families is so small that half-widths are about a third of the range, so these
-lines are a weak test. The tests include a sharper one: a single query that was fixed in advance, with the advised
-effective sample size.
+In the lines "what is advised declared" of the results, the declaration is the one that everhold advises after a
+warning, and the promise itself must hold. The effective sample size of these families of laws is so small that
+half-widths are about a third of the range, so these lines are a weak test. The tests include a sharper one: a single
+query that was fixed in advance, with the advised effective sample size.
 
 ## What was run
 
@@ -62,16 +62,17 @@ packages/everhold-lab/tests. Each family played {runs} games.
 | --- | --- | --- | --- | --- | --- |
 {table}
 
-If the declaration is correct, a warning is a false alarm. At most 1 in 100 games may have one for independent rows, and
-5 in 100 for groups.
+If the declaration of dependence is correct, a warning is a false alarm. At most 1 in 100 games may have a false alarm
+for independent rows, and 5 in 100 for groups.
 
 | correct declaration | games | told missed | unsealed missed | warned | silent |
 | --- | --- | --- | --- | --- | --- |
 {correct}
 
-The levels of the diagnosis are 0.001 for all columns when rows are sealed, 0.005 for all queries of the plan, and 0.001
-for the sizes of groups. The tests play the same families in fewer games. They also replace the comparison of group
-sizes: if classes in whole schools are compared with the worst case of their sizes, the study fails.
+The levels of the diagnosis, the probabilities of a false alarm, are 0.001 for all columns when rows are sealed, 0.005
+for all queries of the plan, and 0.001 for the sizes of groups. The tests play the same families of laws in fewer
+games. They also replace the diagnosis's comparison of group sizes: if classes in whole schools are compared with the
+worst case of their sizes, the study fails.
 """
 
 

@@ -55,12 +55,12 @@ class Competitions(Experiment):
     title: ClassVar[str] = "A competition: fifty teams, twenty submissions each"
     source: ClassVar[str] = "ours: docs/theory, silent studies and the gate"
     about: ClassVar[str] = (
-        "Teams of known quality submit predictions, again and again. A fifth of all labels are fair coins, on which "
-        "every submission guesses anew. One of the better teams fits these coins to the feedback that it gets: its "
-        "last submission is the vote of all its others, each one flipped if its feedback was bad. The true order of "
-        "the teams is known, because labels can be drawn anew. A place is false if a team is said to be better than a "
-        "team that is as good or better. Without the protection every submission is told its score on the sealed rows, "
-        "and the team with the best of all scores is said to lead."
+        "Fifty teams of known quality submit predictions to a competition, again and again. A fifth of all labels are "
+        "fair coins, on which every submission guesses anew. One of the better teams fits these coins to the feedback "
+        "that it gets: its last submission is the vote of all its others, each one flipped if its feedback was bad. "
+        "The true order of the teams is known, because labels can be drawn anew. A place on the leaderboard is false "
+        "if a team is said to be better than a team that is as good or better. Without the protection every "
+        "submission is told its score on the sealed rows, and the team with the best of all scores is said to lead."
     )
     repetitions: ClassVar[int] = 10
     keys: ClassVar[tuple[str, ...]] = ("told",)

@@ -201,13 +201,13 @@ class Dwork2015(Experiment):
         "Dwork, Feldman, Hardt, Pitassi, Reingold, Roth 2015, The reusable holdout (Science 349), both figures"
     )
     about: ClassVar[str] = (
-        "An analyst computes the correlations of 10,000 normal attributes with a random label, on 10,000 training rows "
-        "and, through the holdout, on 10,000 sealed rows. Attributes are kept if both correlations have the same sign "
-        "and exceed 1/sqrt(n). Of these, the k attributes with the largest training correlation vote, and the same "
-        "holdout reports the accuracy of the vote. Without a signal no accuracy can be above one half, but plain reuse "
-        "reports more. The published Thresholdout reports values near one half, but promises nothing. The tuned "
-        "holdouts promise an interval for the population value of every correlation and every accuracy. They are "
-        "planned for one surprise for each accuracy."
+        "An analyst computes the correlations of 10,000 normal attributes with a random label, on 10,000 training "
+        "rows and, through the holdout, on 10,000 sealed rows. Attributes are kept if both correlations have the same "
+        "sign and exceed 1/sqrt(n). Of these, the k attributes with the largest training correlation vote, and the "
+        "same holdout reports the accuracy of the vote. Without a signal no accuracy can be above one half, but plain "
+        "reuse of the holdout reports more. The published Thresholdout reports values near one half, but promises "
+        "nothing. The tuned holdouts, planned for one surprise for each accuracy, promise an interval for the "
+        "population value of every correlation and every accuracy."
     )
 
     def __post_init__(self) -> None:
@@ -335,10 +335,11 @@ def _picture(game: Dwork2015, lines: Sequence[Row], signal: bool) -> Picture:
     left, right = (game.mechanism(analyst) for analyst in _TUNED)
     caption = (
         f"{_SEEN[signal]} Bands are one standard deviation over the repetitions. The upper two panels correspond to "
-        f"the paper's figure. In the lower two every answer is promised to be within {left.promise().radius:.2f} "
-        f"(left) and {right.promise().radius:.2f} (right) of the population's value. An overfit of less than half of "
-        "that may be reported as it is, and then the training line lies under the reported one. What is released on "
-        f"the right is the middle of one of {right.parameters()['grid']} cells."
+        "the paper's figure. In the lower two, those of the tuned holdouts, every answer is promised to be within "
+        f"{left.promise().radius:.2f} (left) and {right.promise().radius:.2f} (right) of the population's value. A "
+        "training accuracy that is too high by less than half of this radius may be reported as it is, and then the "
+        "line of reported accuracies covers that of training accuracies. An answer that is released on the right is "
+        f"the middle of one of {right.parameters()['grid']} cells."
     )
     return Picture(name=f"dwork2015-{name}", title=title, caption=caption, chart=chart)
 

