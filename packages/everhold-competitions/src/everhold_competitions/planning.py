@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -66,6 +66,8 @@ class CompetitionPlan(Display):
             pairs that are.
     """
 
+    rows_in: ClassVar[str] = "lines"
+
     rows: int
     teams: int
     submissions: int
@@ -76,10 +78,6 @@ class CompetitionPlan(Display):
     lines: Sequence[dict[str, Any]]
     metric: str = "accuracy"
     made_up: bool = False
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dictionary for each feedback."""
-        return [dict(line) for line in self.lines]
 
     @property
     def recommended(self) -> dict[str, Any]:

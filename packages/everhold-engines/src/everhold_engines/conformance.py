@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from everhold.display import Display
 from everhold.errors import Unavailable
@@ -130,6 +130,8 @@ class Conformance(Display):
         findings: Expressions whose result in the engine differs from the rules.
     """
 
+    rows_in: ClassVar[str] = "findings"
+
     engine: str
     expressions: int
     integers: int
@@ -139,10 +141,6 @@ class Conformance(Display):
     def agrees(self) -> bool:
         """True if the engine agreed with the rules in every integer."""
         return not self.findings
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dictionary for each disagreement."""
-        return [finding.to_dict() for finding in self.findings]
 
     def to_text(self) -> str:
         """Return a report of what was tested, with the first disagreements."""

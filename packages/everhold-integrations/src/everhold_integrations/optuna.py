@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
 from rich.progress import track
@@ -262,6 +262,8 @@ class BestTrials(Display):
         statement: The statement that proves them.
     """
 
+    rows_in: ClassVar[str] = "rows"
+
     rows: Sequence[Mapping[str, Any]]
     first: int
     confidence: float
@@ -274,10 +276,6 @@ class BestTrials(Display):
         """Return plain data: the trials, the first one, the confidence and the statement."""
         rest = {name: getattr(self, name) for name in ("first", "confidence", "statement")}
         return {"trials": self.to_rows(), **rest}
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dictionary for each trial."""
-        return [dict(row) for row in self.rows]
 
 
 def _guess_of(returned: Asked) -> float:

@@ -13,11 +13,11 @@ import math
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO, TypeGuard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,9 +38,15 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Display:
-    """Mixin of dataclasses that are shown to people: answers, plans, transcripts, certificates."""
+    """Mixin of dataclasses that are shown to people: answers, plans, transcripts, certificates.
+
+    Attributes:
+        rows_in: Name of the field that has the rows of the result's table; empty for a result that is one row.
+    """
 
     __slots__ = ()
+
+    rows_in: ClassVar[str] = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data that `json` can write, by default all its fields by name.
@@ -51,7 +57,11 @@ class Display:
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the result as table rows with the same keys in the same order, by default one row."""
-        return [self.to_dict()]
+        rows: Sequence[Any] = getattr(self, self.rows_in) if self.rows_in else [self]
+        return [
+            row.to_dict() if isinstance(row, Display) else dict(row) if isinstance(row, Mapping) else asdict(row)
+            for row in rows
+        ]
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows as a pandas data frame (needs pandas)."""

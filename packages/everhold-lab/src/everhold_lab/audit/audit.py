@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from everhold.display import Display
 from everhold.mechanisms import MECHANISMS, answering
@@ -100,6 +100,8 @@ class Audit(Display):
         not_played: Mechanisms that were left out.
     """
 
+    rows_in: ClassVar[str] = "lines"
+
     planned_rows: int
     rows: int
     queries: int
@@ -146,10 +148,6 @@ class Audit(Display):
             "not_played": [{"mechanism": missed.mechanism, "reason": missed.reason} for missed in self.not_played],
             "notes": list(self.notes),
         }
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dictionary for each mechanism and analyst."""
-        return [line.to_dict() for line in self.lines]
 
 
 ANALYSTS = ("honest", "climbing", "greedy", "fingerprinting", "probing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.arguments import brief
 from everhold.asking.budget import checked_name, refuse_look_alikes
@@ -35,6 +35,8 @@ class Allotments(Display):
         acts: The steward's acts in order: sequence, asked_at, analyst, queries, charges.
     """
 
+    rows_in: ClassVar[str] = "parts"
+
     parts: Sequence[Allotment]
     not_allotted: Mapping[str, int]
     acts: Sequence[Mapping[str, Any]]
@@ -52,10 +54,6 @@ class Allotments(Display):
         """Return the allotments as ``{"allotments": [...], "not_allotted": {...}, "acts": [...]}``."""
         acts = [dict(act) for act in self.acts]
         return {"allotments": self.to_rows(), "not_allotted": dict(self.not_allotted), "acts": acts}
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each analyst: name, queries and charges so far, and the limits of both."""
-        return [part.to_dict() for part in self.parts]
 
 
 def allot(executor: QueryExecutor, analyst: str, *, queries: int, charges: int | None) -> Allotment:

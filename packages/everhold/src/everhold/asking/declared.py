@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -303,6 +303,8 @@ class DeclaredFamilies(Display):
             (the half-width of a share of rows that takes as many bits).
     """
 
+    rows_in: ClassVar[str] = "rows"
+
     rows: Sequence[Mapping[str, Any]]
 
     def __len__(self) -> int:
@@ -311,10 +313,6 @@ class DeclaredFamilies(Display):
     def to_dict(self) -> dict[str, Any]:
         """Return the families as ``{"families": [...]}``."""
         return {"families": self.to_rows()}
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each family."""
-        return [dict(row) for row in self.rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +323,8 @@ class Refits(Display):
         rows: One dict for each point that was fitted again, with ``point`` and ``same``. ``same`` is False if the model
             now predicts something else for the training rows.
     """
+
+    rows_in: ClassVar[str] = "rows"
 
     rows: Sequence[Mapping[str, Any]]
 
@@ -339,10 +339,6 @@ class Refits(Display):
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as ``{"refits": [...], "all_same"}``."""
         return {"refits": self.to_rows(), "all_same": self.all_same}
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each model."""
-        return [dict(row) for row in self.rows]
 
 
 class HoldoutFamilies(HoldoutAccessor):

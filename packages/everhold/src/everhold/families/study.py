@@ -108,9 +108,6 @@ class StudyPlan(Display):
         widths = {line.queries: line.widths for line in self.lines}
         return width_bars(widths, values=VALUES, rows=self.rows)
 
-    def __str__(self) -> str:
-        return self.to_text()
-
     def _headline(self) -> str:
         return self.explain()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from everhold.answers import estimand_in_words
 from everhold.arguments import as_whole, brief
@@ -59,6 +59,8 @@ class GateHistory(Display):
             except for ratios.
     """
 
+    rows_in: ClassVar[str] = "champions"
+
     gate: str
     metric: str
     margin: float
@@ -70,10 +72,6 @@ class GateHistory(Display):
     confidence: float
     statement: str
     champions: Sequence[dict[str, Any]]
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each champion."""
-        return [dict(row) for row in self.champions]
 
     def explain(self) -> str:
         """Explain in words which gains are proved and how much budget they cost."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy
@@ -46,15 +46,13 @@ class PolicyPlan(Display):
             nothing.
     """
 
+    rows_in: ClassVar[str] = "table"
+
     nights: int
     start: float
     recommended: str | None
     unproved: float
     table: Sequence[dict[str, Any]]
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each policy."""
-        return [dict(row) for row in self.table]
 
     def explain(self) -> str:
         """Explain in words which policy is recommended, and how many nights proved no version better."""
@@ -89,6 +87,8 @@ class CasePlan(Display):
             if none were simulated.
     """
 
+    rows_in: ClassVar[str] = "table"
+
     cases: int
     runs: int
     challenges: int
@@ -98,10 +98,6 @@ class CasePlan(Display):
     after: Sequence[float]
     table: Sequence[dict[str, Any]]
     policies: PolicyPlan | None = None
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each number of cases and runs."""
-        return [dict(row) for row in self.table]
 
     def chart(self) -> alt.LayerChart:
         """Draw the smallest steps against the number of runs. Needs the extra ``[plots]``."""

@@ -10,7 +10,7 @@ import hmac
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.display import Display, html_sentences, html_table
 from everhold.errors import EverholdError, IntegrityError
@@ -65,6 +65,8 @@ class VerificationReport(Display):
         arrivals: Descriptions of the entries by which rows arrived, in order.
     """
 
+    rows_in: ClassVar[str] = "findings"
+
     name: str
     entries: int
     findings: tuple[LedgerFinding, ...]
@@ -80,10 +82,6 @@ class VerificationReport(Display):
         """Return the report as ``{"holdout", "ok", "entries", "keyed", "findings"}``."""
         findings = [found.to_dict() for found in self.findings]
         return {"holdout": self.name, "ok": self.ok, "entries": self.entries, "keyed": self.keyed, "findings": findings}
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each finding."""
-        return [found.to_dict() for found in self.findings]
 
     def __str__(self) -> str:
         said = "as it was written" if self.ok else "not as it was written"

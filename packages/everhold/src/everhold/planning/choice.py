@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.dependence import DependenceModel, RowStructure, require_listed
 from everhold.display import Display, at_most
@@ -206,16 +206,14 @@ class ThreeWays(Display):
             surprises; then those of one query at the same confidence, and of as many fixed queries by Bonferroni.
     """
 
+    rows_in: ClassVar[str] = "lines"
+
     rows: int
     queries: int
     surprises: int
     confidence: float
     at: float
     lines: tuple[Way, ...]
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each line."""
-        return [asdict(line) for line in self.lines]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain data."""
@@ -240,9 +238,6 @@ class ThreeWays(Display):
         if self.within("steered") >= min(self.at, 1.0 - self.at) / 2.0:
             said += " With these rows, told answers say little: declare, ask silently, or plan for fewer queries."
         return said
-
-    def __str__(self) -> str:
-        return self.to_text()
 
     def _headline(self) -> str:
         return self.explain()

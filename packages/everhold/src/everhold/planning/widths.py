@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.display import Display, at_most
@@ -78,21 +78,16 @@ class Widths(Display):
         lines: Widths, ordered by kind of query, then by surprises, then by true value or spread.
     """
 
+    rows_in: ClassVar[str] = "lines"
+
     rows: int
     queries: int
     training_rows: int
     lines: tuple[Width, ...]
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each line."""
-        return [asdict(line) for line in self.lines]
-
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain data."""
         return {"training_rows": self.training_rows, "lines": self.to_rows()}
-
-    def __str__(self) -> str:
-        return self.to_text()
 
 
 def widths_of(mechanism: PublicLevels, alike: float | None = None) -> Widths:
@@ -361,21 +356,16 @@ class Steps(Display):
         lines: One line for each number of promotions so far.
     """
 
+    rows_in: ClassVar[str] = "lines"
+
     rows: int
     challenges: int
     disagreement: float
     lines: tuple[Step, ...]
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each number of promotions."""
-        return [asdict(line) for line in self.lines]
-
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain data."""
         return {"challenges": self.challenges, "disagreement": self.disagreement, "lines": self.to_rows()}
-
-    def __str__(self) -> str:
-        return self.to_text()
 
 
 def steps_of(request: PlanRequest, disagreement: float) -> Steps:
@@ -411,6 +401,8 @@ class GrowthPlan(Display):
         at: Population value of a yes-or-no query, in [0, 1], for which half-widths are given.
     """
 
+    rows_in: ClassVar[str] = "rows"
+
     rows: Sequence[Mapping[str, Any]]
     at: float = USUAL_VALUE
 
@@ -420,10 +412,6 @@ class GrowthPlan(Display):
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as ``{"months": [...]}``."""
         return {"months": self.to_rows()}
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each month."""
-        return [dict(row) for row in self.rows]
 
     def explain(self) -> str:
         """Explain the columns in words."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.session import growth_of
@@ -30,6 +30,8 @@ class ArrivedRows(Display):
         rows: One for each: arrival, rows, training_rows, until, and the number of its entry.
     """
 
+    rows_in: ClassVar[str] = "rows"
+
     rows: Sequence[Mapping[str, Any]]
 
     def __len__(self) -> int:
@@ -38,10 +40,6 @@ class ArrivedRows(Display):
     def to_dict(self) -> dict[str, Any]:
         """Return the arrivals as ``{"arrivals": [...]}``."""
         return {"arrivals": self.to_rows()}
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each arrival."""
-        return [dict(row) for row in self.rows]
 
 
 class HoldoutArrivals(HoldoutAccessor):

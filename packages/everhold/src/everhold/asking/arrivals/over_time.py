@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,8 @@ class OverTime(Display):
             supposed.
     """
 
+    rows_in: ClassVar[str] = "rows"
+
     asked: str
     rows: Sequence[Mapping[str, Any]]
     changed: tuple[tuple[str, str], ...]
@@ -64,10 +66,6 @@ class OverTime(Display):
     def to_dict(self) -> dict[str, Any]:
         """Return the answers as ``{"asked", "windows", "changed"}``."""
         return {"asked": self.asked, "windows": self.to_rows(), "changed": [list(pair) for pair in self.changed]}
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each window."""
-        return [dict(row) for row in self.rows]
 
     def plot(self) -> alt.LayerChart:
         """Draw the windows with their intervals. Needs the extra ``plots``."""
@@ -199,6 +197,8 @@ class Drift(Display):
             the query was refused.
     """
 
+    rows_in: ClassVar[str] = "rows"
+
     arrival: int
     rows: Sequence[Mapping[str, Any]]
 
@@ -213,10 +213,6 @@ class Drift(Display):
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as ``{"arrival", "queries", "changed"}``."""
         return {"arrival": self.arrival, "queries": self.to_rows(), "changed": list(self.changed)}
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each query."""
-        return [dict(row) for row in self.rows]
 
     def _repr_html_(self) -> str:
         return html_sentences(_said(self) if self.changed else "no change is proved") + html_table(self.to_rows())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.answers import UNSEALED, Transcript
 from everhold.asking.reports.holdout_ledger import with_names
@@ -183,11 +183,9 @@ class Worth(Display):
             for an answer that is refused.
     """
 
-    rows: Sequence[Mapping[str, Any]]
+    rows_in: ClassVar[str] = "rows"
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row for each kind of query."""
-        return [dict(row) for row in self.rows]
+    rows: Sequence[Mapping[str, Any]]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the widths as ``{"worth": [...]}``."""
