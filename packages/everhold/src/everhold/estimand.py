@@ -7,7 +7,7 @@ as long as that is the one that was declared (docs/theory, setting).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from everhold.answers import FRESH_LABELS, PUBLIC_FEATURES, with_shares
 from everhold.errors import DependenceError, HoldoutRejected, QueryRejected
@@ -15,7 +15,6 @@ from everhold.ledger.acts import ABOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
     from everhold.mechanisms import Mechanism
     from everhold.values.base import BoundQuery, Schema

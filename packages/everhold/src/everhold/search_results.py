@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from everhold.answers import SILENT
+from everhold.answers import SILENT, Answer
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.queries.metrics.models import greater_is_better, model_query, no_false_alarms
+from everhold.queries.metrics.models import CrossValidated, greater_is_better, model_query, no_false_alarms
 from everhold.queries.query import RowwiseQuery
 from everhold.queries.selection.choice import choose
 
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.answers import Answer
     from everhold.families.grid import GridFamily
     from everhold.holdout import Holdout
-    from everhold.queries.metrics.models import CrossValidated
 
 _FAILED = "failed"  # source of a configuration that could not be fitted and was not asked about
 _UNTOLD = "not told"  # of one of which the choice of the best tells nothing

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from everhold.arguments import as_whole, brief
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.ledger import LedgerStore
+from everhold.ledger import HoldoutRecord, LedgerStore
 from everhold.mechanisms import MECHANISMS, GuessAndCheck
 from everhold.sealing.configuration import DEALT, schema_from
 from everhold.sealing.sealed_files import sealed_note, write_note
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from everhold.asking.creation import StudyRequest
-    from everhold.ledger import HoldoutRecord
     from everhold.operations.operation import HoldoutOperation
     from everhold.sealing.intake.request import DealtPart, SealRequest
     from everhold.values.base import Schema

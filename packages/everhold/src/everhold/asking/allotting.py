@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.arguments import brief
 from everhold.asking.budget import checked_name, refuse_look_alikes
-from everhold.asking.query_executor import CLOSED_STUDY
+from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor
 from everhold.display import Display, left_in_words
 from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import ACT, ANALYST, MOST, Accounts, Allotment
 from everhold.ledger.store import all_entries
-from everhold.mechanisms import State
+from everhold.mechanisms import Mechanism, State
 from everhold.queries.query import digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from everhold.asking.query_executor import QueryExecutor
-    from everhold.mechanisms import Mechanism
 
 
 @dataclass(frozen=True, slots=True)

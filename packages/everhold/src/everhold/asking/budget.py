@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 from everhold.arguments import brief
 from everhold.errors import BudgetWarning, QueryRejected, warn_caller
 from everhold.ledger.acts import LONGEST_NAME, MOST, Accounts, Allotment
-from everhold.mechanisms import State
+from everhold.mechanisms import Mechanism, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from everhold.mechanisms import Mechanism
 
 SPENT = (
     "The query was refused and nothing was charged, because the rest of the allotment or of the budget may not pay "

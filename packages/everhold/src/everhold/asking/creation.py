@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from everhold.asking.query_executor import first_noise
-from everhold.dependence import require_model
+from everhold.asking.query_executor import QueryExecutor, first_noise
+from everhold.dependence import DependenceModel, RowStructure, require_model
 from everhold.diagnosis.columns import declared_likeness
 from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence, warn_of_whole_groups
 from everhold.errors import EverholdError, HoldoutNotFound, HoldoutRejected, warn_caller, warnings_collected
 from everhold.estimand import check_features
 from everhold.extensions import extra_for
-from everhold.ledger import LedgerStore
+from everhold.ledger import HoldoutRecord, LedgerStore
 from everhold.ledger.acts import Declarations
 from everhold.ledger.chain import canonical
 from everhold.ledger.extension import EXTENSIONS
@@ -47,7 +47,7 @@ from everhold.sealing.configuration import (
     schema_from,
 )
 from everhold.sealing.intake.checks import lacking_rows
-from everhold.sealing.intake.files import seal
+from everhold.sealing.intake.files import Sealed, seal
 from everhold.sealing.intake.request import CURRENT, FLAT, Planning, divided, place_of
 from everhold.sealing.rows.embedded import same_table
 from everhold.sealing.rows.row_store import is_table, sealed_rows, training_rows
@@ -69,12 +69,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.asking.query_executor import QueryExecutor
     from everhold.asking.session import HoldoutSession
-    from everhold.dependence import DependenceModel, RowStructure
     from everhold.families.base import BoundFamily, Family
-    from everhold.ledger import HoldoutRecord
-    from everhold.sealing.intake.files import Sealed
     from everhold.sealing.intake.request import DealtPart, ExtensionSettings, SealRequest
     from everhold.sealing.storage import StewardKey
     from everhold.values.base import Schema

@@ -20,10 +20,10 @@ from everhold.families.listed import BoundList
 from everhold.families.pool import BoundPool
 from everhold.families.subgroups import BoundSubgroups
 from everhold.families.texts import BoundTexts
-from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.acts import DECLARATION, LONGEST_FAMILY, Accounts, Declaration, Declarations
+from everhold.ledger import EntryDraft, Head, Outcome
+from everhold.ledger.acts import DECLARATION, LONGEST_FAMILY, Accounts, Declaration, Declarations, EntryCounts
 from everhold.ledger.store import all_entries
-from everhold.mechanisms import has_public_levels, those_with
+from everhold.mechanisms import Mechanism, PublicLevels, has_public_levels, those_with
 from everhold.mechanisms.releases import SHARE, widest_declared
 from everhold.queries.interval_planner import MemberLevels, RecordedPool
 from everhold.queries.query import MOST_SHOWN, digest
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.ledger import Head
-    from everhold.ledger.acts import EntryCounts
-    from everhold.mechanisms import Mechanism, PublicLevels
     from everhold.sealing.rows.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from everhold.answers import Answer
 from everhold.arguments import as_float, brief
-from everhold.asking.query_executor import ask_apart
-from everhold.asking.session import USUAL_FIT, current
+from everhold.asking.query_executor import QueryExecutor, ask_apart
+from everhold.asking.session import USUAL_FIT, FitTerms, HoldoutSession, current
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.queries.makers import difference
@@ -32,8 +32,6 @@ from everhold.values.tracked_models import MODELS, tracked
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from everhold.asking.query_executor import QueryExecutor
-    from everhold.asking.session import FitTerms, HoldoutSession
 
 _SAYS_NOTHING = 0.9  # of the scale
 

@@ -14,38 +14,32 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from everhold.answers import QuotedPrice
+from everhold.answers import Answer, QuotedPrice
 from everhold.asking.budget import SPENT, allotment_of, left_to, warn_of_last_surprises
 from everhold.errors import BudgetExhausted, ClippingWarning, EverholdError, QueryRejected, Unavailable, warn_caller
-from everhold.ledger import EntryDraft
+from everhold.ledger import Committed, EntryDraft, Head, HoldoutRecord, Ledger, LedgerStore, Outcome
 from everhold.ledger.acts import ANALYST, ARRIVALS, Accounts, arrived, spending_of
 from everhold.ledger.chain import canonical
-from everhold.mechanisms import PublicLevels, State, has_public_levels
+from everhold.mechanisms import Mechanism, Promise, PublicLevels, State, has_public_levels
 from everhold.progress import progress
-from everhold.queries.interval_planner import MemberLevels, never_declared, no_pools
+from everhold.queries.interval_planner import MemberLevels, RecordedPool, never_declared, no_pools
 from everhold.queries.procedures import AskedBefore
-from everhold.queries.query import IN_ONE_TRANSACTION, ExecutionResult, Pricing
+from everhold.queries.query import IN_ONE_TRANSACTION, ExecutionResult, Pricing, QueryPlan
 from everhold.queries.query_compiler import QueryCompiler
 from everhold.randomness import KeyedNoise, Noise, NoNoise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import bound_state, state_from
 from everhold.sealing.rows.code_trials import declared_code
-from everhold.values.base import CLIPS, clips_in_words, kept_clips
+from everhold.values.base import CLIPS, BoundQuery, Schema, clips_in_words, kept_clips
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from everhold.answers import Answer
     from everhold.families.texts import BoundTexts
-    from everhold.ledger import Committed, Head, HoldoutRecord, Ledger, LedgerStore, Outcome
     from everhold.ledger.ledger import Transaction
-    from everhold.mechanisms import Mechanism, Promise
-    from everhold.queries.interval_planner import RecordedPool
     from everhold.queries.means.plans import Batch
     from everhold.queries.predictions.arrays import RowSpan
-    from everhold.queries.query import QueryPlan
     from everhold.sealing.rows.table import StoredRows
     from everhold.sealing.storage import StewardKey
-    from everhold.values.base import BoundQuery, Schema
 
 Result = TypeVar("Result")
 

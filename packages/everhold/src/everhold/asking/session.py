@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, cast
 
 from everhold.asking.arrivals.growth import Growth
 from everhold.asking.query_executor import QueryExecutor, RowsArrived
@@ -16,18 +16,15 @@ from everhold.ledger.head_file import HeadFile
 from everhold.private_files import make_private
 from everhold.sealing.configuration import mechanism_from, recorded_extensions, schema_from, state_from
 from everhold.sealing.rows.code_trials import predicted_once
-from everhold.sealing.rows.row_store import engine_of, sealed_rows, training_rows
+from everhold.sealing.rows.row_store import SealableTable, engine_of, sealed_rows, training_rows
 from everhold.sealing.sealed_files import altered_notes
 from everhold.sealing.storage import KEY_FILE, StewardKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-    from typing import Self
 
     from everhold.asking.accessor import HoldoutAccessor
     from everhold.ledger import Entry, Head, HoldoutRecord, LedgerStore
-    from everhold.sealing.rows.row_store import SealableTable
     from everhold.values.tracked_models import NamedModel
 
 Method = TypeVar("Method", bound=Callable[..., Any])

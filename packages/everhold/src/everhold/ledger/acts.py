@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
 from everhold.display import Display
 from everhold.errors import IntegrityError
@@ -21,7 +21,6 @@ from everhold.ledger.extension import LedgerExtension, extension_of_key, extensi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Self
 
 ABOUT = "about"
 """Field of an entry's description, beside what identifies the query: it is about predictions by position."""

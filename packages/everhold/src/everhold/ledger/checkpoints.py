@@ -18,22 +18,18 @@ import hmac
 import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from everhold.ledger.acts import Accounts, EntryCounts
 from everhold.ledger.chain import canonical, seal_of
-from everhold.ledger.database import database_errors
+from everhold.ledger.database import LedgerDatabase, database_errors
 from everhold.ledger.schema import checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Self
 
-    from sqlalchemy import Connection
-
-    from everhold.ledger.database import LedgerDatabase
 
 _OF_HOLDOUT = checkpoints.c.holdout_id == bindparam("holdout")
 _STORED = select(checkpoints).where(_OF_HOLDOUT)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from sqlalchemy import bindparam, insert, literal_column, select, update
+from sqlalchemy import Connection, Executable, bindparam, insert, literal_column, select, update
 from sqlalchemy.exc import IntegrityError as ConstraintFailed
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
@@ -38,18 +38,15 @@ from everhold.ledger.chain import (
     entry_hash,
     seal_of,
 )
-from everhold.ledger.database import database_errors, queries_in_order
-from everhold.ledger.head_file import RECOVER, Reached
+from everhold.ledger.database import LedgerDatabase, database_errors, queries_in_order
+from everhold.ledger.head_file import RECOVER, HeadFile, Reached
 from everhold.ledger.schema import entries, head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from sqlalchemy import Connection, Executable
     from sqlalchemy.sql.compiler import SQLCompiler
 
-    from everhold.ledger.database import LedgerDatabase
-    from everhold.ledger.head_file import HeadFile
 
 _PAGE_SIZE = 1_000
 _FINGERPRINT = re.compile("[0-9a-f]{64}")

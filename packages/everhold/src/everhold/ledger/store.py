@@ -8,17 +8,17 @@ import json
 import secrets
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import sqlalchemy as sa
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
 from everhold.ledger.acts import Head
 from everhold.ledger.address import connected
-from everhold.ledger.chain import HoldoutRecord, canonical, holdout_hash, seal_of
-from everhold.ledger.database import database_errors, queries_in_order
-from everhold.ledger.head_file import Reached
+from everhold.ledger.chain import Entry, HoldoutRecord, canonical, holdout_hash, seal_of
+from everhold.ledger.database import LedgerDatabase, database_errors, queries_in_order
+from everhold.ledger.head_file import HeadFile, Reached
 from everhold.ledger.ledger import Ledger, find_head
 from everhold.ledger.schema import VERSION_TABLE, entries, head, holdouts
 from everhold.progress import progress
@@ -26,13 +26,6 @@ from everhold.progress import progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from types import TracebackType
-    from typing import Self
-
-    from sqlalchemy import Connection
-
-    from everhold.ledger.chain import Entry
-    from everhold.ledger.database import LedgerDatabase
-    from everhold.ledger.head_file import HeadFile
 
 
 _NAMES = select(holdouts.c.name)

@@ -10,20 +10,18 @@ import hmac
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from everhold.display import Display, html_sentences, html_table
 from everhold.errors import EverholdError, IntegrityError
-from everhold.ledger.acts import ARRIVAL, Accounts, EntryCounts
+from everhold.ledger.acts import ARRIVAL, Accounts, EntryCounts, Head
 from everhold.ledger.chain import HASHED, HashedEntry, canonical_object, entry_hash, holdout_hash, seal_of
 from everhold.ledger.checkpoints import Checkpoint
 from everhold.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from typing import Self
 
-    from everhold.ledger.acts import Head
     from everhold.ledger.head_file import HeadFile
     from everhold.ledger.store import LedgerStore, Snapshot
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -23,16 +23,13 @@ from everhold.guarantees.intervals.base import Procedure
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, OfMeans
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.records import REFUSED, Presentation, Promise, Quote, Replies, Source, State, Traits
-from everhold.randomness import LARGEST_SCALE
+from everhold.randomness import LARGEST_SCALE, Noise
 from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.mechanisms.records import Evaluations
-    from everhold.randomness import Noise
     from everhold.values.base import BoundQuery
 
 

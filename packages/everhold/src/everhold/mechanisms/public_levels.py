@@ -15,8 +15,8 @@ import numpy as np
 from everhold.arguments import as_float, as_whole, brief
 from everhold.guarantees.description_length import QueryTree, hoeffding_radius
 from everhold.guarantees.intervals.in_order import betting_on
-from everhold.guarantees.intervals.means import BoundedDifferences, ClopperPearson, Hoeffding, OfMeans
-from everhold.mechanisms.base import ChecksGuesses, check_slack, whole
+from everhold.guarantees.intervals.means import BoundedDifferences, ClopperPearson, Ends, Hoeffding, OfMeans
+from everhold.mechanisms.base import ChecksGuesses, Mechanism, check_slack, whole
 from everhold.mechanisms.labels import ArcsineCells, Offsets, likeliest_in, widest_released
 from everhold.mechanisms.records import REFUSED, USUAL_TEXT_BITS, Description, Quote, check_text_bits, narrower
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.guarantees.intervals.betting import GroupBetting
-    from everhold.guarantees.intervals.means import Ends
-    from everhold.mechanisms.base import Mechanism
     from everhold.mechanisms.records import Evaluations, State
 
 _MOST_LATEST = 16

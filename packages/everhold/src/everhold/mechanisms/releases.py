@@ -13,17 +13,15 @@ import numpy as np
 import scipy
 
 from everhold.guarantees.intervals.means import OfMeans
-from everhold.mechanisms.base import Replies, Source, State, alike
+from everhold.mechanisms.base import Mechanism, Replies, Source, State, alike
 from everhold.mechanisms.labels import Offsets, in_millionths, likeliest_sealed, told_value, widest_released
-from everhold.mechanisms.records import all_narrower
+from everhold.mechanisms.records import Evaluations, all_narrower
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.base import Mechanism
     from everhold.mechanisms.public_levels import PublicLevels
-    from everhold.mechanisms.records import Evaluations
 
 
 SHARE = 0.5

@@ -15,7 +15,7 @@ from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding
 from everhold.mechanisms.accounting import Accounting, NothingCharged
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.public_levels import bets_on_groups
-from everhold.mechanisms.records import Presentation
+from everhold.mechanisms.records import Evaluations, Presentation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.records import Evaluations
     from everhold.randomness import Noise
 
 

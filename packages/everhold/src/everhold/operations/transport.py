@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from everhold.asking.session import current, with_present_rows
+from everhold.asking.session import HoldoutSession, current, with_present_rows
 from everhold.operations.operation import HoldoutOperation, Role
 
 if TYPE_CHECKING:
-    from everhold.asking.session import HoldoutSession
     from everhold.values.base import Schema
 
 Result = TypeVar("Result")

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.session import growth_of
 from everhold.display import Display
-from everhold.ledger.acts import ARRIVAL, RETIREMENT, Arrivals
+from everhold.ledger.acts import ARRIVAL, RETIREMENT, Arrivals, EntryCounts
 from everhold.ledger.store import all_entries
-from everhold.mechanisms import State
+from everhold.mechanisms import PublicLevels, State
 from everhold.mechanisms.suffixes import Suffix, opens, radius_of, since, tree_of
 from everhold.sealing.configuration import GROWS
 
 if TYPE_CHECKING:
     from everhold.asking.arrivals.growth import Growth
     from everhold.ledger import Entry, Head
-    from everhold.ledger.acts import EntryCounts
-    from everhold.mechanisms import PublicLevels
 
 
 @dataclass(frozen=True, slots=True)

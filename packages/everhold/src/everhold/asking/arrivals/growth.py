@@ -17,7 +17,7 @@ from everhold.ledger.acts import ARRIVAL, Arrivals, arrived
 from everhold.mechanisms import PublicLevels, State, has_public_levels, those_with
 from everhold.mechanisms.suffixes import Suffix, narrowest, tree_of
 from everhold.queries.predictions.arrays import RowSpan
-from everhold.queries.query import digest
+from everhold.queries.query import QueryPlan, digest
 from everhold.sealing.configuration import FAMILIES_GROW, GROWS, LARGEST_GROUP, MISSING
 from everhold.sealing.intake.reading import MOST_ROWS
 from everhold.sealing.rows.row_store import arrival_rows
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
     from everhold.ledger import Entry, Head, Ledger
-    from everhold.queries.query import QueryPlan
     from everhold.sealing.intake.request import Planning
     from everhold.values.base import Schema
 

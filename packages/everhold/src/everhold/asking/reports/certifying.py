@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import isclose
@@ -14,11 +14,11 @@ from everhold.answers import SILENT, Answer, FailingRows
 from everhold.arguments import as_whole, brief, is_text
 from everhold.asking.reports.holdout_ledger import with_names
 from everhold.asking.unsealing import disclosed_at
-from everhold.certificate import CertifiedAccount, TimestampAuthority, make_certificate
+from everhold.certificate import Certificate, CertifiedAccount, TimestampAuthority, Timestamper, make_certificate
 from everhold.certificate.form import in_document
 from everhold.errors import QueryRejected
 from everhold.estimand import ABOUT
-from everhold.ledger import Committed
+from everhold.ledger import Committed, Entry
 from everhold.ledger.acts import CHECK, told_as
 from everhold.ledger.store import all_entries
 from everhold.ledger.verification import check_unaltered
@@ -32,12 +32,8 @@ from everhold.values.tracked_models import tracked_in_words
 from everhold.values.units import MeanUnits, measure_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from everhold.asking.query_executor import QueryExecutor
     from everhold.asking.session import HoldoutSession
-    from everhold.certificate import Certificate, Timestamper
-    from everhold.ledger import Entry
     from everhold.ledger.chain import Numbers
 
     Names = Callable[[Sequence[Entry]], Mapping[str, str]]

@@ -12,8 +12,8 @@ from everhold.asking.reports.holdout_ledger import with_names
 from everhold.asking.unsealing import as_row, disclosed
 from everhold.display import Display, Facts, at_most, escaped, html_bar, html_sentences, html_table, text_table
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of
-from everhold.ledger.acts import ANALYST, Declarations, told_as
-from everhold.mechanisms import PublicLevels, has_public_levels
+from everhold.ledger.acts import ANALYST, Declaration, Declarations, told_as
+from everhold.mechanisms import Promise, PublicLevels, State, has_public_levels
 from everhold.planning.request import USUAL_VALUE
 from everhold.sealing.configuration import ALIKE, assumed_independent, public_facts
 from everhold.values.tracked_models import MODELS, tracked_in_words
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from everhold.families.base import BoundFamily
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Entry, Head
-    from everhold.ledger.acts import Declaration
-    from everhold.mechanisms import Promise, State
 
 _LATEST = 5  # answers that a notebook shows
 _GLANCE = ("sequence", "asked", "value", "low", "high", "source", "charged")

@@ -12,16 +12,13 @@ import json
 import math
 import numbers
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from everhold.errors import QueryRejected
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def quoted(name: str) -> str:
