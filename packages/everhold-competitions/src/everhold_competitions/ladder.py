@@ -120,10 +120,10 @@ class Scoreboard:
 class Ladder(Mechanism):
     """Mechanism of a leaderboard that cannot be climbed by luck (Blum and Hardt 2015; Statement S3 of docs/theory).
 
-    A query is a submission; its sealed mean is a loss, or a score if ``better`` is "higher" (then everything below
-    is mirrored). The answer is the best so far, R: it stays unless the new sealed mean is below ``R - eta``; then it
-    becomes the new mean, rounded to a multiple of ``eta = 1 / grid``. No noise is added. With ``margin=1`` half a step
-    is enough (below, ``eta / 2`` for ``eta``): the proof needs no more, and the radius is smaller.
+    A query is a submission; its sealed mean is a loss, or a score if ``better`` is "higher" (then everything below is
+    mirrored). The answer is the best so far, R: it stays unless the new sealed mean is below ``R - eta``; then it
+    becomes the new mean, rounded to a multiple of ``eta = 1 / grid``. No noise is added. With ``margin=1`` a step of
+    ``eta / 2`` is enough, which replaces ``eta`` in the following: the proof needs no more, and the radius is smaller.
 
     The *value* of a reply is R, the best of all submissions so far; the *interval* is about the submission itself:
 

@@ -331,7 +331,9 @@ def as_json(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, (set, frozenset)):
         return sorted(value)
-    raise TypeError(f"A row has a {type(value).__name__}. Return numbers, texts and booleans.")
+    raise TypeError(
+        f"A row of the results has a value of type {type(value).__name__}. Return numbers, texts and booleans."
+    )
 
 
 @dataclass(frozen=True, slots=True)

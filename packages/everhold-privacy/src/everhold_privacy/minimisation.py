@@ -101,8 +101,8 @@ def minimise(
     Args:
         holdout: A holdout that was created with the mechanism ``"privacy_budget"``, planned for at least `steps`
             queries.
-        derivative: From a table (columns by name, NumPy arrays) and a parameter to each row's gradient, shape
-            (rows, dimension); as the function of `gradient` it looks at each row alone.
+        derivative: Function from a table (columns by name, NumPy arrays) and a parameter to each row's gradient, shape
+            (rows, dimension). It must compute the gradient of a row from this row alone.
         start: Centre of the ball, shape (dimension,), chosen without the sealed rows.
         radius: Euclidean radius of the ball, in the units of the parameter.
         steps: Number of gradients to ask for, at least 1.

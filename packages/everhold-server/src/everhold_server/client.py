@@ -87,9 +87,9 @@ def connect(
         address: URL of the service, such as ``"https://holdout.example"``. The default is the environment variable
             ``EVERHOLD_URL``.
         name: Name of the holdout.
-        token: Token from the steward, such as ``"eh_..."``, which says for whom is asked. The default is the
-            environment variable ``EVERHOLD_TOKEN``. If ``EVERHOLD_URL`` is set, that token is sent to the service of
-            ``EVERHOLD_URL`` only. A token is sent to this address alone, never shown and never pickled.
+        token: Token from the steward, such as ``"eh_..."``, which identifies the analyst. The default is the
+            environment variable ``EVERHOLD_TOKEN``, whose token is sent only to the service of ``EVERHOLD_URL`` if that
+            is set. No token is sent to another address, shown or pickled.
         insecure: Whether to send the token without TLS to a machine other than this one. ``EVERHOLD_INSECURE=1`` does
             the same.
         timeout: Seconds to wait for a response. A query without an answer is asked again, which is free.
@@ -97,7 +97,7 @@ def connect(
 
     Raises:
         HoldoutNotFound: If there is no such holdout for this token.
-        AuthError: If the token is not valid, or would travel in the clear.
+        AuthError: If the token is not valid, or would be sent without TLS.
         EverholdError: If the service cannot be reached.
         ValueError: If it is no address.
         ModuleNotFoundError: If the extra ``client`` is not installed.

@@ -73,7 +73,7 @@ async def _token(request: Request) -> str:
     except ValueError:
         return ""
     except ClientDisconnect:
-        raise Unusable("The body ended early. Send it again.") from None
+        raise Unusable("The body of the request ended early. Send the whole request again.") from None
     return fields.get("token", "").strip()[:_LONGEST]
 
 

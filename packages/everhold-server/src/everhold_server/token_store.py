@@ -164,7 +164,7 @@ class TokenStore:
         moment, analyst = self.records.clock(), Role.ANALYST
         made = [self._new(analyst, name, [holdout], days, by, account, of="team") for name in names]
         if not made:
-            raise QueryRejected("There are no names. Pass the names of the teams.")
+            raise QueryRejected("The list of team names is empty. Pass at least one name.")
         with self.records.writing() as connection:
             rows = connection.execute(sa.select(tokens).where(tokens.c.role == analyst.value))
             known = [

@@ -109,11 +109,12 @@ class Answer(Display):
     """One answer to a query, exactly as the ledger (the record of all answers) holds it.
 
     Attributes:
-        value: The answer in the query's own units; None if it was refused, or asked silently. Infinite where it lies
-            beyond the scale of an unbounded number: R2 below -1.
+        value: The answer in the query's own units; None if it was refused, or asked silently. Infinite if it is beyond
+            the scale on which a metric without a bound is told, such as an R2 below -1.
         low: Lower end of the interval for the population's value. None if the value is None. Infinite if nothing bounds
-            it, as R2 from below. `to_dict` has None for each infinite number.
-        high: Upper end of the interval. None if the value is None. Infinite if nothing bounds it, as for a ratio.
+            the value from below, as for R2. `to_dict` has None for each infinite number.
+        high: Upper end of the interval. None if the value is None. Infinite if nothing bounds the value from above, as
+            for a ratio.
         source: Where the value comes from. ``"training"`` or ``"guess"``: the training estimate, or the analyst's own
             guess, which the holdout confirmed. ``"holdout"``: the sealed rows. ``"standing"``: the best score so far
             on a leaderboard. ``"declared"``: the sealed rows, for a query of a family that the steward declared.
@@ -126,8 +127,8 @@ class Answer(Display):
         statement: Number of the statement in the theory pages that proves the interval.
         confidence: Probability with which all intervals of this holdout hold together.
         adaptive: Whether the interval holds although queries depend on earlier answers.
-        rows_worth: A text about how the interval is made: the procedure, and how much wider it is because sealed rows
-            depend on each other, or what the mechanism assumes of them.
+        rows_worth: A text that names the procedure that made the interval, and says how much wider the interval is
+            because sealed rows depend on each other, or what the mechanism assumes about the rows.
         analyst: Name of the analyst who asked; None for the steward. With a name, ``remaining`` is what is left to this
             analyst.
         about: What the interval is about, if not the population: labels drawn anew for these very rows.
@@ -138,8 +139,8 @@ class Answer(Display):
             than the first one. None if `sealed` is None.
         sealed_high: Upper end of the interval around `sealed`. None if `sealed` is None.
         narrower: In words, what would make the interval narrower.
-        exact: Whether the value is exactly that of the sealed rows. If False, it is a value near it, or a guess; the
-            exact value is told when the study is unsealed.
+        exact: Whether the value is exactly that of the sealed rows. If False, the value is near the exact one, or is a
+            guess; the exact value is told when the study is unsealed.
         rows: Numbers of the first and last sealed row that the answer is about, in the order of arrival; None if no
             rows were appended.
         clipped: A text that says beyond which bounds values count as the bound, and which share of the training rows
@@ -459,16 +460,17 @@ class Transcript(Display):
     """All queries and answers of a holdout, in order.
 
     Attributes:
-        rows: One dict for each query: sequence, asked_at, query, asked, value, low, high, source, charged. Where
-            guesses are checked, there are ``estimate``, the bare training estimate, and ``guess``, what it became or
-            the analyst's own. All numbers are those that `ask` returned, in the query's own units; numbers from
-            versions that kept no units are means over [0, 1]. The value of a choice or a quantile is the number of the
-            candidate or bin, from 0, with ``within``: the regret, or the error of the level; ``low`` and ``high`` are
-            the ends of the bin. The values of a gradient are lists, with ``within``: the Euclidean half-width. If any
-            query was asked on behalf of an analyst, every dict has ``analyst``: the name, or None for the steward. If
-            any answer was about something else than the population, every dict has ``about``: what the answer was
-            about, or None for the population. Once the study is unsealed, there are ``sealed``, ``sealed_low`` and
-            ``sealed_high``, in the units of the values; None where they were not kept.
+        rows: One dict for each query: sequence, asked_at, query, asked, value, low, high, source, charged. If the
+            mechanism checks guesses, there are ``estimate``, the plain training estimate, and ``guess``, the guess that
+            was checked: the estimate after corrections, or the analyst's own. All numbers are those that `ask`
+            returned, in the query's own units; numbers from versions that kept no units are means over [0, 1]. The
+            value of a choice or a quantile is the number of the candidate or bin, from 0, with ``within``: the regret,
+            or the error of the level; ``low`` and ``high`` are the ends of the bin. The values of a gradient are lists,
+            with ``within``: the Euclidean half-width. If any query was asked on behalf of an analyst, every dict has
+            ``analyst``: the name, or None for the steward. If any answer was about something else than the population,
+            every dict has ``about``: what the answer was about, or None for the population. Once the study is unsealed,
+            there are ``sealed``, ``sealed_low`` and ``sealed_high``, in the units of the values; None where they were
+            not kept.
     """
 
     rows: Sequence[dict[str, Any]]

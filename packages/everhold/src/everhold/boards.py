@@ -160,7 +160,8 @@ def board(
 
     Half of the failure probability is for the intervals of the scores. The other half is for the order of each pair, by
     Holm's method: scores of 0 and 1 by exact sign tests on the items where two models differ, other ones by bets on the
-    differences. Whether a range is passed decides which, and never the results. The ranks follow from the order.
+    differences. Which of the two methods is used depends only on whether a range is passed, never on the results. The
+    ranks follow from the order.
 
     Args:
         results: A table or file with a row for each item and a column of numbers for each model; other columns are left

@@ -78,10 +78,10 @@ class Holdout:
     """A sealed holdout that answers adaptive queries. Made by `create` and `open`, or by `everhold.connect`.
 
     Each method builds an operation (`everhold.operations`), and the transport performs it, on this machine or in a
-    remote service. A remote service refuses methods that need the rows themselves here, such as `evaluate`.
+    remote service. A remote service refuses methods that need the rows on this machine, such as `evaluate`.
 
     Args:
-        transport: What performs operations, as `create`, `open` and `everhold.connect` make it.
+        transport: Object that performs operations. `create`, `open` and `everhold.connect` make it.
 
     Examples:
         >>> import numpy as np, tempfile
@@ -136,39 +136,39 @@ class Holdout:
             name: Name of the holdout, unique in that database.
             holdout: The rows to seal: a path to a Parquet or CSV file, a pandas or Polars frame, which may be lazy, an
                 Arrow table, or a mapping from names to NumPy arrays. Or a table that stays in its engine, such as
-                ``everhold_engines.Spark(session, "table")``: nothing but what checks need is read from it, and the
+                ``everhold_engines.Spark(session, "table")``: everhold reads from it only what its checks need, and the
                 engine's administrators can read the rows.
             training: Open rows of the same columns; they make the guesses that the holdout confirms. Or another table
-                of the engine that has the sealed rows: whatever the engine can count it counts in all of its rows, and
-                about 100,000 of them are copied for what needs rows here, such as estimators.
-            label: Column that holds the truth, for `accuracy`, `error` and `brier`.
+                of the engine that has the sealed rows: the engine computes guesses from all of its rows, and about
+                100,000 rows are copied for what the engine cannot compute, such as estimators.
+            label: Column with which predictions are compared, as by `accuracy`.
             rows: What else is declared of the rows, such as ``eh.Rows(row_id="flight", features="public")``.
-            mechanism: Mechanism that answers, by default the one with the narrowest expected answers among those that
-                need no rows of one law. It is an object, or a name: then the mechanism is tuned for the study. See
-                `Mechanism.expected_radius`.
+            mechanism: Procedure that computes answers, by default the one with the narrowest expected intervals among
+                those that do not need identically distributed rows. It is an object, or a name such as ``"gaussian"``,
+                whose parameters are then chosen for the study. See `Mechanism.expected_radius`.
             queries: Planned number of adaptive queries.
-            surprises: Number of answers that may come from the holdout, for mechanisms that check guesses; by default
-                10, or one for each query if there are fewer. All other answers confirm a guess, which costs no
-                surprise.
+            surprises: Planned number of surprises, answers whose guess the sealed rows contradict, for mechanisms that
+                check guesses; by default 10, or one for each query if there are fewer. An answer whose guess is
+                confirmed costs no surprise.
             confidence: Probability with which all intervals hold together.
             planning: What else is planned, such as ``eh.Planning(slack=0.5, allow_vacuous=True)``.
             dependence: How the sealed rows depend on each other; `Independent` by default.
-            allow_resealing: Seal rows even if they are sealed in this storage already, and neither budget accounts for
-                the other. The promise then holds only for queries that were chosen without any answer from the other
-                holdout, and certificates say so.
+            allow_resealing: Seal rows even if they are sealed in this storage already, although neither budget accounts
+                for the other. The promise then holds only for queries that were chosen without any answer from the
+                other holdout, and certificates say so.
             seed: Seed of predictable noise, for simulations only. The certificate then says that the noise was
                 predictable.
             declared: Families of queries, such as ``[eh.texts(), eh.subgroups(["carrier"], of="delay > 15")]``, with or
-                without names. Their members are answered from the sealed rows, for nothing, for ever, at a width that
-                is known beforehand; see `declare` for those that come later.
+                without names. Their queries are answered from the sealed rows at no cost, also after unsealing, with
+                widths that are known beforehand. `declare` adds a family later.
             share: Part of the probability of failure that declared families have, 0.5 by default; all other queries
                 have the rest. With 0.99 a holdout is for declared queries alone, and needs no training rows. Without
                 declared families it is refused.
-            studies: Number of studies to deal the rows to, by chance and whole groups together: see `study`. Queries,
-                surprises and families are for each of them, and they share the probability of failure.
+            studies: Number of studies among which the rows are divided at random, with whole groups: see `study`. Each
+                study has the planned queries, surprises and families, and all studies share the probability of failure.
             exist_ok: Open the holdout of that name if it was created with the same rows and settings. So a cell of a
-                notebook can run again: the same ledger, with what is left of its budget. The rows in their order, the
-                settings and the families that it was created with have to be the same.
+                notebook can run again, with the same ledger and the rest of its budget. The rows and their order, the
+                settings and the families have to be the same.
             extensions: Settings of extensions that are installed, each under its name, such as
                 ``competition=eh.Competition(feedback="leader", teams=50)``.
 
@@ -182,9 +182,9 @@ class Holdout:
                 created.
 
         Warns:
-            DependenceWarning: If the training rows are worth less than is declared, in any column (see `diagnose`), or
-                stay in an engine and nothing is declared. Or if a split was stratified by a column, or put whole groups
-                of a column on one side, and that is not declared.
+            DependenceWarning: If the training rows are less informative than the declared dependence implies (see
+                `diagnose`), or if they stay in an engine and no dependence is declared. Or if a split was stratified by
+                a column, or put whole groups of a column on one side, and that is not declared.
         """
         from everhold.asking.creation import Creation, StudyRequest, record_all
         from everhold.sealing.intake.request import Planning, Rows, SealRequest, checked_settings
@@ -439,7 +439,7 @@ class Holdout:
             name: Name of the analyst, as in `allot`.
 
         Raises:
-            QueryRejected: If there is no allotment of that name, or a service has the rows.
+            QueryRejected: If there is no allotment of that name, or the rows are at a remote service.
         """
         if self.is_served:
             raise QueryRejected(
@@ -468,24 +468,24 @@ class Holdout:
                 takes them. Needed the first time; later, the same one again opens the same gate, or None.
             name: Name of the gate. A holdout may have several gates, which share its budget.
             **terms: ``margin``: a challenger has to be better by more than this, in the metric's units; 0 by default.
-                ``challenges``, the most that this gate answers; by default there is no limit but the room for
-                surprises: as `ask` does, a gate goes on beyond the planned ``queries``, with proof, and `Gate.status`
-                says what it can see. ``training``: the champion's predictions for the training rows, where it is no
-                estimator.
+                ``challenges``: largest number of challenges that this gate answers; by default it has no such limit. As
+                `ask` does, a gate continues beyond the planned ``queries`` and still proves each promotion;
+                `Gate.status` gives the least gain that it can prove. ``training``: the champion's predictions for the
+                training rows, where it is no estimator.
 
                 ``better`` makes a gate about cases, whose challengers report results: the metric that has to be better
-                than the champion's by more than ``margin``. It is a column, ``"a - b"``, or a ratio of means
-                ``"a / b"``. Or ``any_of``: metrics of which any one has to be better; they share the probability of
-                failure. With one of them guards: claims that must hold as well, such as that nothing else became worse.
+                than the champion's by more than ``margin``. It is a column, ``"a - b"``, or a ratio of means ``"a /
+                b"``. Or ``any_of``: metrics of which any one has to be better; they share the probability of failure.
+                With one of them guards: claims that must hold as well, such as that nothing else became worse.
                 ``not_worse``: metrics that may be worse than the baseline's by at most this slack. ``baseline``:
-                results with which guards compare; those of the first champion by default. ``at_most`` and
-                ``at_least``: bounds of metrics, also of ratios such as ``"cost / passed"``. Guards do not share the
-                probability of failure. Also ``units`` (``"cases"`` for new cases, ``"runs"``
-                for new runs of these cases), ``ranges`` (low and high of each column; 0 and 1 by default), ``lower``
-                (metrics of which less is better; by default those of `everhold.gates.results.LOWER`) and
-                ``missing``, what becomes of a run without a result, as None or an empty cell says, such as a crash:
-                ``"refuse"`` by default; ``"worst"`` counts it as the worst of the range; ``"drop-case"`` does, and
-                leaves out what both versions lack.
+                results with which guards compare; those of the first champion by default. ``at_most`` and ``at_least``:
+                bounds of metrics, also of ratios such as ``"cost / passed"``. Guards do not share the probability of
+                failure. Also ``units`` (``"cases"`` for new cases, ``"runs"`` for new runs of these cases), ``ranges``
+                (low and high of each column; 0 and 1 by default), ``lower`` (metrics of which less is better; by
+                default those of `everhold.gates.results.LOWER`) and ``missing``, what happens with a run without a
+                result (None or an empty cell), such as a crash: ``"refuse"`` by default; ``"worst"`` counts it as the
+                worst value of the range; ``"drop-case"`` does so, too, but leaves out pairs of runs in which both
+                versions lack a result.
 
         Raises:
             QueryRejected: If no such gate can be made, or the gate of that name has other terms. Nothing was changed.
@@ -558,7 +558,7 @@ class Holdout:
                 mechanism ``"privacy_budget"``.
             guess: The analyst's own guess of the answer, in the query's units, in place of the estimate from the
                 training rows. If the sealed rows confirm it, the answer is the guess and costs no surprise.
-            tolerance: Half-width requested, in the query's units; sharper answers cost more credits (units of the
+            tolerance: Half-width requested, in the query's units; a smaller half-width costs more credits (units of the
                 privacy budget). Only with the mechanism ``"privacy_budget"``, and not for queries that are computed
                 from several queries.
             strict: Whether to raise `BudgetExhausted` instead of returning a refused answer.
@@ -569,8 +569,8 @@ class Holdout:
             as_of: Number of an arrival (`append`). The answer is then the stored one about the rows that were there
                 after this arrival, which is free. 0 for the rows with which the holdout was created.
             models: The models that the query is about: a name of each, or what a tracker knows of it, such as
-                ``[{"name": "churn", "version": "4", "run": run_id}]``. No part of the query, and public. Ledger, pages
-                and certificate show them beside a new query.
+                ``[{"name": "churn", "version": "4", "run": run_id}]``. These names are public, and no part of the
+                query. Ledger, pages and certificate show them beside a new query.
 
         Returns:
             The answer, committed to the ledger before it is returned. A repeated query returns the stored answer,
@@ -609,7 +609,7 @@ class Holdout:
         become narrower.
 
         Args:
-            rows: Rows to seal, of the columns that were sealed; None where training rows arrive alone.
+            rows: Rows to seal, with the columns of the sealed rows; None if only training rows arrive.
             training: Open rows that arrived; guesses are made from all of them.
             until: Time until which these rows had come, such as ``"2026-12-01 06:00"``. It must not be before that of
                 an earlier arrival.
@@ -706,7 +706,8 @@ class Holdout:
 
         Raises:
             QueryRejected: If the family cannot be declared. Nothing was changed.
-            BudgetExhausted: If so many queries were asked that its intervals would say nothing. Nothing was changed.
+            BudgetExhausted: If so many queries were asked that intervals of the family would be useless. Nothing was
+                changed.
         """
         self.declare_all({name: family})
 
@@ -732,7 +733,7 @@ class Holdout:
 
         Args:
             estimator: A scikit-learn estimator, or an object with the same methods. It is fitted in place on all
-                training rows. Clones of it are fitted on parts of them.
+                training rows. Clones are fitted on parts of the training rows.
             metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``,
                 or a function from a model to a query about its predictions, such as
                 ``functools.partial(eh.risk, loss="absolute", high=60)``. Or a list of names: one query for each, and
@@ -742,14 +743,14 @@ class Holdout:
                 probability of failure of the first one.
             **terms: ``cv``, a number of folds (5 by default), or a splitter of scikit-learn. A number keeps groups
                 together where the dependence names their column, and classes in proportion. ``features``: columns to
-                fit on, by default those that a fitted estimator knows by name, else those of `training_rows`.
-                ``fit``: more arguments of the estimator's ``fit``, such as ``{"sample_weight": weights}``; those with
-                one entry for each training row are cut like the rows. ``where``: a condition, such as
-                ``"region = 'N'"``, for the metric among the rows that meet it.
-                ``guess``: the analyst's own, in place of that of cross-validation. It is needed where no training row
-                counts, as in an AUC of a slice that has one class there. With ``by`` it is for such slices alone.
-                ``models``: a list with how the model is called, as for `ask`: its name is shown in place of its class
-                and parameters. ``strict`` and ``silent``: as for `ask`.
+                fit on, by default those that a fitted estimator knows by name, else those of `training_rows`. ``fit``:
+                more arguments of the estimator's ``fit``, such as ``{"sample_weight": weights}``; those with one entry
+                for each training row are cut like the rows. ``where``: a condition, such as ``"region = 'N'"``, for the
+                metric among the rows that meet it. ``guess``: your own guess, in place of that of cross-validation. It
+                is needed if the training rows give no guess, as for an AUC of a slice whose training rows have one
+                class. With ``by`` it is used for such slices only. ``models``: a list with how the model is called, as
+                for `ask`: its name is shown in place of its class and parameters. ``strict`` and ``silent``: as for
+                `ask`.
 
         Returns:
             The answer to one query; with ``by`` one answer for each slice, `SliceAnswers`. The same estimator fitted
@@ -780,10 +781,10 @@ class Holdout:
             metric: Metric as for `evaluate`. It must be one by which two models are compared, or a loss with its
                 range.
             margin: By how much the first model may be worse and still count as not worse, in units of the metric.
-            **terms: ``cv``, ``features``, ``fit``, ``strict`` and ``silent``: as for `evaluate`. ``where``, too; a
-                loss with its range then takes its guess from training rows alone. ``guess``: the analyst's own of the
-                difference; needed for predictions without ``training=``, such as 0. ``models``: how both are
-                called, such as ``["new", "old"]``.
+            **terms: ``cv``, ``features``, ``fit``, ``strict`` and ``silent``: as for `evaluate`. ``where``, too; a loss
+                with its range then takes its guess from training rows alone. ``guess``: your own guess of the
+                difference, such as 0; needed for predictions without ``training=``. ``models``: names of both models,
+                such as ``["new", "old"]``.
 
         Returns:
             The answer: the first score minus the second one. With a margin a `MarginVerdict`: ``"not worse"``,
@@ -968,17 +969,18 @@ class Holdout:
         are read again, and the certificate says so. This method and ``everhold ledger verify`` make checkpoints.
 
         Args:
-            answers: What the first page shows, by the name that it gets there: ``{"model B": answer}``. An answer, the
-                query itself (also one that is made of several), or its id in the transcript: ``sequence`` or
-                ``query``. All intervals hold at once, so they may be chosen with all answers in hand; the page says
-                how many queries there were. By default the last eight that were told, or none without `queries`.
-            queries: Whether all queries are listed, with their answers; of more than 2,000 there is no list.
-            timestamp: Who states when it was signed: the URL of a time-stamping authority (RFC 3161), or a function
-                from a SHA-256 digest to its token, in DER. Needs the extra ``timestamp``. Nobody by default.
+            answers: Answers that the first page shows, by the names that it gives them: ``{"model B": answer}``. Each
+                is an answer, its query, or its id in the transcript: ``sequence`` or ``query``. All intervals hold at
+                once, so you may choose after you have seen all answers; the page says how many queries there were. By
+                default the last eight answers that were told, or none without `queries`.
+            queries: Whether all queries are listed, with their answers. More than 2,000 queries are never listed.
+            timestamp: The URL of a time-stamping authority (RFC 3161) that states when the certificate was signed, or a
+                function from a SHA-256 digest to the authority's token, in DER. It needs the extra ``timestamp``. None
+                for no such statement.
 
         Raises:
             IntegrityError: If the ledger is not what was written, or rows that stay in an engine are not what was
-                sealed, or the token is about something else: nothing is signed then.
+                sealed, or the token is about another certificate. Nothing is signed.
             QueryRejected: If an answer is not in the ledger, or has no numeric answer.
             ValueError: If a name cannot be used, or the same answer or name is there twice.
             EverholdError: If the authority cannot be reached, or the package is missing.

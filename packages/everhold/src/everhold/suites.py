@@ -43,14 +43,14 @@ def seal_cases(
         results: Results of the first champion, as for `Gate.challenge`; the ids in it are the cases.
         gate: Name of the gate.
         groups: Case id to group, where cases of one group may depend on each other, such as those of one document.
-        **terms: ``challenges``, those that are planned, 200 by default; the level of each follows from it, and more
-            are answered. ``surprises``: planned promotions, ten by default. ``confidence``: probability with which all
-            promotions hold at once. ``allow_resealing``: seal cases of another suite again, for promises about new
-            runs: all runs have to be new. ``open``: share of the cases that stay open, drawn by chance, with whole
-            groups, and as many of each stratum where ``strata`` names one for each case; see `Gate.open_cases` and
-            `Gate.worth_asking`. The others are sealed. The claims are ``better`` or ``any_of``, ``not_worse``,
-            ``margin``, ``baseline``, ``units``, ``ranges``, ``lower``, ``at_most``, ``at_least`` and ``missing``, as
-            for `Holdout.gate`.
+        **terms: ``challenges``: planned number of challenges, 200 by default; more are answered. ``surprises``: planned
+            promotions, ten by default. ``confidence``: probability with which all promotions hold at once.
+            ``allow_resealing``: seal cases again that another suite has sealed. The promise must then be about new
+            runs, and all runs have to be new. ``open``: share of the cases that stay open, drawn at random, with whole
+            groups, and the same share of each stratum if ``strata`` names the stratum of each case; see
+            `Gate.open_cases` and `Gate.worth_asking`. The others are sealed. The claims are ``better`` or ``any_of``,
+            ``not_worse``, ``margin``, ``baseline``, ``units``, ``ranges``, ``lower``, ``at_most``, ``at_least`` and
+            ``missing``, as for `Holdout.gate`.
 
     Returns:
         The holdout; its gate is ``holdout.gate(name=gate)``.

@@ -90,7 +90,7 @@ def test_the_certificate_says_that_all_arrivals_have_one_value(holdout, tmp_path
 
 
 def test_what_does_not_go_together_is_refused(holdout, tmp_path):
-    with pytest.raises(HoldoutRejected, match="use the training rows of that time"):
+    with pytest.raises(HoldoutRejected, match="use the training rows of the declaration"):
         holdout.append(rows(2), training=rows(3))
 
 

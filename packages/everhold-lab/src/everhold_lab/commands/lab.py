@@ -417,7 +417,9 @@ def information(
             exact = post_selection.exact_max_information(_tables(table, "joint")["joint"], failure=failure)
             found = [("exact", exact, failure)]
         elif table is not None or sealed is None or epsilon is None:
-            raise Misuse("Nothing to compute. Pass a file with a joint law, or --rows and --epsilon, and not both.")
+            raise Misuse(
+                "Nothing to compute, or too much. Pass a file with a joint law, or --rows and --epsilon, but not both."
+            )
         else:
             approximate = rogers_2016(sealed, epsilon=epsilon, delta=delta, failure=failure).bits
             found = [("after Rogers et al. 2016, Theorem 3.1", approximate, failure)]

@@ -260,8 +260,8 @@ def gradient(
     function fails, or whose vector is not finite, counts as the zero vector.
 
     Args:
-        function: From a table (columns by name, NumPy arrays) to one vector per row, shape (rows, dimension); it gets
-            some of the rows at a time.
+        function: Function from a table (columns by name, NumPy arrays) to one vector per row, shape (rows, dimension).
+            It receives some of the rows at a time.
         dimension: Length of the vectors, at most 10,000.
         clip: Longer vectors are shortened to this Euclidean length; the promise is about the mean of those.
         tolerance: Euclidean half-width requested, in the vector's units; sharper answers cost more credits (units of

@@ -242,9 +242,9 @@ def private_synthesize(
 
     Args:
         universe: All combinations of values (cells) that the table may have, listed from public knowledge. Its columns
-            are columns of the holdout. Rows with other
-            values are counted in the place that each column has for them. Plain data, as a JSON file holds them,
-            describe them as well: ``{"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}``.
+            are columns of the holdout. Other values of a column count as its value ``rest``, or as "other" without one.
+            A universe may also be given as plain data, such as ``{"columns": [{"name": "carrier", "values": ["AA",
+            "UA"]}]}``.
         queries: The family of queries that the table is made for, or a number k for ``universe.marginals(k)``: the
             counts of all combinations of values of any k columns.
         method: ``"mwem"`` (multiplicative weights), or ``"blr"`` (Blum, Ligett and Roth) for a few cells only.

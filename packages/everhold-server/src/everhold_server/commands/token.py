@@ -112,8 +112,8 @@ def create(
     part = allotment.part()
     if part is not None and (rights.role is not RoleOption.ANALYST or not rights.holdout):
         raise Misuse(
-            "--queries is given without --role analyst or without --holdout. Pass both, because an allotment is for "
-            "an analyst and a holdout."
+            "--queries sets an allotment, which is for an analyst and a holdout. Pass --role analyst and --holdout "
+            "with it."
         )
     with _tokens(storage) as tokens:
         made = tokens.make(name, role=rights.role.value, holdouts=rights.holdout, days=rights.days, part=part)

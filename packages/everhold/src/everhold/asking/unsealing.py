@@ -68,7 +68,7 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
                     if (numbers := executor.ledger.sealed_of(entry.query, entry.answer)) is not None:
                         told.append((entry.sequence, numbers))
             if not told:
-                raise QueryRejected("No answer has kept sealed numbers that could be shown. Ask queries first.")
+                raise QueryRejected("No query was asked whose sealed value could be told. Ask queries first.")
             accounts.unseal()
             lines = [[sequence, *numbers] for sequence, numbers in told]
             answer = {"value": None, "low": None, "high": None, "source": UNSEALING, DISCLOSED: lines}

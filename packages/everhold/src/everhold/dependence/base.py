@@ -142,7 +142,8 @@ class DependenceModel(ABC):
     def concentration(self, rows: int) -> float:
         """Return the effective sample size of ``rows`` dependent rows, for the average of a query fixed in advance.
 
-        An average over them deviates as one over this many independent rows (Statement S5 of docs/theory).
+        The average of the dependent rows deviates from its expectation as much as that of so many independent rows
+        (Statement S5 of docs/theory).
 
         Raises:
             DependenceError: If the model says too little to bound the effective number of rows.
@@ -184,7 +185,7 @@ class DependenceModel(ABC):
         return 0.0
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """Return 1 / (the differential privacy loss that suffices for a Bayesian one of ``epsilon``).
+        """Return 1 / (the differential privacy loss that guarantees a Bayesian privacy loss of ``epsilon``).
 
         Bayesian differential privacy (BDP) counts what an answer reveals about a row through rows that depend on it.
         The returned value is ``max_i min_Q (|N_i|+1)/(epsilon - 4 b_i)``. A quilt Q

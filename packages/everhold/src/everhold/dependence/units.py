@@ -147,10 +147,10 @@ class Groups(RowUnits):
 
     Which rows are in which group is public. Intervals are about the average, over all sealed rows, of the expected
     value of each row, with groups of exactly these sizes. If rows in large groups differ from rows in small ones, a new
-    sample with other group sizes has another average. Nothing is promised of that one.
+    sample with other group sizes has another average. Nothing is promised about the average of that sample.
 
     Args:
-        groups: Name of the column whose equal values make a group; or the size of all groups; or the sizes of the
+        units: Name of the column whose equal values make a group; or the size of all groups; or the sizes of the
             groups. The sizes of a column are looked up when rows are sealed.
 
     Attributes:

@@ -56,9 +56,9 @@ class Diagnosis(Display):
         mechanism: Name of the mechanism that answers.
         radius: Half-width that the mechanism guarantees if rows depend on each other as declared.
         declared: The declared model of how the rows depend on each other.
-        promised: Number of rows that tell as much as one independent row, by the declared model; for declared groups in
-            the worst case. A finding has the number that the procedure of the intervals claims. None if the declared
-            model bounds no average.
+        promised: Number of rows that are as informative as one independent row, according to the declared model; for
+            declared groups in the worst case. Each finding has the number that the interval procedure assumes. None if
+            the declared model bounds no average.
         findings: What was found about each column that may group or order the rows, the clearest first.
         informative: Columns whose values are associated with the size of a row's group; empty if no groups are
             declared.

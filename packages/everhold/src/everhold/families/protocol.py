@@ -337,7 +337,7 @@ def _value(what: str, form: Form, value: Any, name: str, arms: Mapping[str, Any]
         return _query(what, value, arms)
     if not isinstance(value, str):
         wanted = "a rule, such as 'x > 3'" if form is Form.PREDICTIONS else "a text, such as 'delay > 15'"
-        raise QueryRejected(f"{what} holds the {name} of {brief(value)}. Write {wanted}.")
+        raise QueryRejected(f"{what} has {brief(value)} as {name}. Write {wanted}.")
     return value
 
 

@@ -142,11 +142,11 @@ def plan(
     Args:
         protocol: A study protocol, as for `plan_study`. The plan then has the widths for each declared family and for
             all other queries.
-        rows: Number of sealed rows; without a protocol it may be left out where a radius is given.
-        **request: ``queries``, the number of adaptive queries; ``surprises``, the answers that may come from the sealed
-            rows; ``confidence``; ``dependence`` of the rows; and ``training_rows`` that guesses are made from. Without
-            a protocol, also ``slack``, ``radius``, ``at``, ``disagreement`` and ``alike``, as for
-            `everhold.planning.plan`, which compares all mechanisms.
+        rows: Number of sealed rows; without a protocol it may be left out if a radius is given.
+        **request: ``queries``, the number of adaptive queries; ``surprises``, the planned number of guesses that the
+            sealed rows contradict; ``confidence``; ``dependence`` of the rows; and ``training_rows``, the number of
+            rows from which guesses are made. Without a protocol, also ``slack``, ``radius``, ``at``, ``disagreement``
+            and ``alike``, as for `everhold.planning.plan`, which compares all mechanisms.
 
     Raises:
         QueryRejected: If the protocol cannot be planned. Nothing is changed.

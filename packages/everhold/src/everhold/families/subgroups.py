@@ -284,7 +284,7 @@ def subgroups(
         columns: Columns of texts or truth values.
         of: A condition as a text, or a mean with its range.
         together: Largest number of columns whose values define one subgroup.
-        values: Categories by column, where the training rows do not say them. Never take them from the sealed rows.
+        values: Categories by column, if the training rows do not show them. Never take them from the sealed rows.
 
     Examples:
         >>> subgroups(["carrier", "origin"], of="arr_delay > 15").together

@@ -93,7 +93,8 @@ class Gate(SeesArrivals):
     """A gate keeps the best version so far, the champion. A challenger replaces it only if it is proved to be better.
 
     `Holdout.gate` makes gates. A gate about rows compares models by their values on the sealed rows. A gate about cases
-    compares results that versions report; `open`, `find_open`, `cases_left`, `shares` and `suite` are for those alone.
+    compares results that versions report; `open`, `find_open`, `cases_left`, `shares` and `suite` are for gates about
+    cases only.
     """
 
     def __init__(self, evidence: challenge.Evidence[Any], *, telling: Telling | None = None) -> None:
@@ -133,24 +134,25 @@ class Gate(SeesArrivals):
     ) -> challenge.Verdict:  # fmt: skip
         """Let a candidate challenge the champion. If it is proved to be better, it becomes the champion.
 
-        The planned number of queries is no limit, as for `Holdout.ask`. Beyond the plan a promotion is still proved,
-        and needs a larger gain, which `status` reports. What limits challenges is the gate's ``challenges``, and an
-        analyst's allotment (their part of the budget).
+        Challenges are limited by the gate's ``challenges`` and by an analyst's allotment (their part of the budget),
+        but not by the planned number of queries. Beyond the plan a promotion is still proved, and needs a larger gain,
+        which `status` reports.
 
         After an arrival of rows or cases, the same challenge counts as a new one, because it is about more rows.
 
         Args:
-            candidate: What the metric takes: a fitted estimator, a rule over the features such as
-                ``"dep_delay > 10"``, or predictions for the sealed rows as an array or a table with row ids. For a gate
-                about cases its results: a table with the column ``case`` and a column for each metric, or a mapping
-                from case ids to numbers or mappings of metrics. Rows of a case that a column ``run`` numbers, or a
-                list, are its runs.
-            training: Predictions for the training rows, where the candidate is a table or an array; they make the test
-                sharper.
+            candidate: What the metric takes: a fitted estimator, a rule over the features such as ``"dep_delay > 10"``,
+                or predictions for the sealed rows as an array or a table with row ids. For a gate about cases, the
+                candidate's results: a table with the column ``case`` and a column for each metric, or a mapping from
+                case ids to numbers or mappings of metrics. Several runs of a case are several rows, numbered in a
+                column ``run``, or a list.
+            training: Predictions for the training rows, if the candidate is a table or an array. With them smaller
+                gains are proved.
             challenger: Name of a version with results, such as a commit. The same name against the same champion has
                 the same verdict and is free, whatever the results. Without a name, each call has a new challenger.
-            champion: New results of the champion, run after the challenger was finished. They are compared in place of
-                the stored ones, which people who make challengers must not know (docs/theory/gates.md, known runs).
+            champion: New results of the champion, run after the challenger was finished. The challenger is compared
+                with them in place of the stored results. Pass them if people who make challengers know the stored
+                results (docs/theory/gates.md, known runs).
             baseline: New results of the baseline, the version that guards (claims that nothing else became worse) are
                 compared with. Needed with ``champion`` if the gate has guards.
             strict: Raise `BudgetExhausted` instead of returning a refused verdict.
@@ -247,10 +249,10 @@ class Gate(SeesArrivals):
         promoted the champion, supplies results on cases.
 
         Args:
-            champion: The same model or rule as when it was given, which is recognized and evaluated on these rows. Of a
-                champion that was given as predictions, its predictions for only the rows that arrived, in their order,
-                or a table with row ids. Nobody checks that they come from the same model; the ledger keeps their
-                digest. For a gate about cases its results on exactly the cases of `cases_left`.
+            champion: If the champion is a model or a rule, the same model or rule, which is recognised and evaluated on
+                the new rows. If it was given as predictions, its predictions for only the rows that arrived, in their
+                order, or a table with row ids. Nobody checks that they come from the same model; the ledger keeps their
+                digest. In a gate about cases, the champion's results on exactly the cases of `cases_left`.
             training: The champion's predictions for all training rows, if it was given as predictions. Without them,
                 and if the training rows changed, challenges need larger gains.
             baseline: Results of the baseline; needed for cases that were added, where there are guards against it.
@@ -441,10 +443,11 @@ class Gate(SeesArrivals):
             challenger: Name of the version; its results are then kept, in case it becomes the champion.
 
         Returns:
-            ``"yes"``, ``"no"`` with the gain that would do, or ``"never"`` with the number of cases that are missing.
+            ``"yes"``; ``"no"`` with the gain that would suffice; or ``"never"`` with the number of further cases that
+            would be needed.
 
         Raises:
-            QueryRejected: If no case is open, results are missing, or the first success is a ratio.
+            QueryRejected: If no case is open, results are missing, or the metric that has to be better is a ratio.
         """
         head = self._executor.ledger.head()
         gate = self._evidence.gate_at(head)

@@ -269,7 +269,7 @@ class OpenChallenge:
         def check(accounts: Accounts) -> None:
             if accounts.of(OpenChallenges).by_gate.get(opened.gate) != opened:
                 raise QueryRejected(
-                    "Results of this interim look were already reported. Look at the status of the gate."
+                    "Results of these cases were already reported. The status of the gate says which cases to run now."
                 )
 
         record_act(self._executor, act(public, shown), OpenChallenges, check=check)

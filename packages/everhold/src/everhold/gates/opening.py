@@ -296,7 +296,7 @@ def deal_cases(
     part = checked_share(share)
     for what, named in (("group", groups), ("stratum", strata)):
         if named is not None and (missing := [case for case in ids if case not in named]):
-            raise QueryRejected(f"Case {brief(missing[0])} has no {what}. Name one for each of {len(ids)} cases.")
+            raise QueryRejected(f"Case {brief(missing[0])} has no {what}. Name the {what} of each of {len(ids)} cases.")
     members: dict[Any, list[Any]] = {}
     for case in ids:
         members.setdefault(case if groups is None else groups[case], []).append(case)

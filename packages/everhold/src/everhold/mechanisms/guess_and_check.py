@@ -130,17 +130,18 @@ class GuessAndCheck(PublicLevels):
 
     Each query comes with a guess of its value, such as the training estimate. Each also has a level (a probability of
     failure of its own, ``beta w_j`` for query j after f surprises) and a procedure that makes intervals. The interval
-    that is told with a guess is public: it is the one of sealed rows that agree with the guess, made wider on both
-    sides by as much as honest guesses are off. The guess is confirmed if the interval of the sealed rows lies inside.
-    Otherwise it is a surprise: the position of the sealed interval on a coarse grid (its label) is released, and later
-    queries get wider intervals to pay for that (Statement S8 of docs/theory).
+    that is told with a guess is public: it is the interval of sealed rows that agree with the guess, made wider on both
+    sides by the error that is expected of honest guesses. The guess is confirmed if the interval of the sealed rows
+    lies inside. Otherwise it is a surprise: the position of the sealed interval on a coarse grid (its label) is
+    released, and later queries get wider intervals to pay for that (Statement S8 of docs/theory).
 
     Queries that are asked together are one step: all have the level of its start, and only later queries pay for
     surprises in it (Statement S9).
 
-    The numbers of queries and surprises are a plan. If they are used up, an endless holdout answers on with wider
-    intervals, and refuses only queries whose interval would say nothing. A holdout that is not endless refuses all
-    queries once an answer to the hardest one, a yes-or-no query with a guess of 1/2, could exceed the tolerance.
+    The numbers of queries and surprises are a plan. When they are used up, an endless holdout (one without a slack)
+    still answers, with wider intervals, and refuses only queries whose interval would be useless. A holdout that is not
+    endless refuses all queries once an answer to the hardest one, a yes-or-no query with a guess of 1/2, could exceed
+    the tolerance.
 
     Examples:
         >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, surprises=10)

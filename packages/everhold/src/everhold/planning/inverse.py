@@ -58,8 +58,8 @@ def rows_needed(
             ``alike``.
 
     Returns:
-        Mechanism to rows, exactly: with one row less the radius is above the request. None where more rows are needed
-        than a holdout can seal. ``empirical`` is for queries that were fixed in advance.
+        For the name of each mechanism the exact number of rows: with one row less the radius is above the request. None
+        if more rows are needed than a holdout can seal. ``empirical`` is for queries that were fixed in advance.
 
     Raises:
         ValueError: If the request is not valid, or no number of rows reaches the radius with any adaptive mechanism.
@@ -96,8 +96,8 @@ def queries_allowed(*, radius: float, rows: int, at: float | None = None, **term
             ``alike``.
 
     Returns:
-        Mechanism to queries, exactly: with one query more the radius is above the request. 0 if not even one query is
-        allowed. 10^9, at which the search ends, means 10^9 or more.
+        For the name of each mechanism the exact number of queries: with one query more the radius is above the request.
+        0 if not even one query is allowed. 10^9, at which the search ends, means 10^9 or more.
 
     Raises:
         ValueError: If an argument of the request is not valid.

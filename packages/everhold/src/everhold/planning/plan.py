@@ -42,9 +42,10 @@ class Plan(Display):
     Attributes:
         rows: Number of sealed rows; None if the plan was asked for the number of rows.
         queries: Number of adaptive queries.
-        surprises: Number of answers that may come from the sealed rows, for mechanisms that check guesses.
+        surprises: Planned number of surprises, answers whose guess the sealed rows contradict, for mechanisms that
+            check guesses.
         confidence: 1 - beta, the probability with which all answers are within the radius together.
-        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
+        slack: A guess costs no budget if its distance from the population's value is less than slack times the radius.
         dependence: Model of how the rows depend on each other.
         requested_radius: Half-width for which the needed rows or the allowed queries were computed; None if no
             half-width was requested.
@@ -58,7 +59,7 @@ class Plan(Display):
             told immediately; beside usual intervals. None if guess-and-check cannot serve the request.
         widths: Half-widths of guess-and-check by true value or spread; None if guess-and-check cannot serve the
             request.
-        steps: Least gains that a gate (the proof that a new model is better) can prove; None if no disagreement was
+        steps: Least gains that a gate (a test that lets only better models pass) can prove; None if no disagreement was
             given, or rows depend on each other.
         alike: Expected correlation of two rows of one group; None if the procedure does not bet on sums of groups.
     """

@@ -176,9 +176,7 @@ def check_radius(radius: float) -> float:
     if not 0.0 < as_float(radius) < 1.0:
         raise ValueError(f"radius is {brief(radius)}. Pass a half-width strictly between 0 and 1, such as 0.05.")
     if radius <= LEAST_RADIUS:
-        raise ValueError(
-            f"radius is {radius}, and rounding rows to the grid alone costs {LEAST_RADIUS:.3g}. Pass a larger radius."
-        )
+        raise ValueError(f"radius is {radius}, and by rounding none is below {LEAST_RADIUS:.3g}. Pass a larger radius.")
     return float(radius)
 
 

@@ -252,9 +252,9 @@ def least_step(
         promotions: Promotions so far. Other surprises (answers that reveal something new) count as well, and those that
             told a number make the least gain larger than is returned.
         confidence: 1 - beta, in (0, 1).
-        public: True if both predictions are public and of two classes: the exact sign test decides then. False
-            otherwise: bets on gains in {-1, 0, 1} decide then, whose spread training rows predict; here in closed form
-            (S7).
+        public: True if both predictions are public and of two classes, so that the exact sign test decides. False if
+            bets on gains in {-1, 0, 1} decide, whose spread training rows predict; the gain is then computed in closed
+            form (S7).
 
     Returns:
         The gain: accuracy of the challenger less that of the champion on the sealed rows, in (0, disagreement]. None

@@ -80,7 +80,7 @@ def mean(
     if assisted_by is not None or pool is not None:
         if assisted_by is None or pool is None or given is not None or name is not None:
             raise QueryRejected(
-                "assisted_by= and pool= need each other, and take neither given= nor name=. Pass both of them "
+                "assisted_by= and pool= must be passed together, without given= and name=. Pass both of them "
                 "alone, or leave both out."
             )
         from everhold.queries.means.assisted import AssistedMean

@@ -110,7 +110,7 @@ def test_a_group_of_several_strata_is_open_as_often_as_others_and_suites_of_stra
         assert gate.open_cases == opened
         assert set(gate.suite.ids) == {*CASES, *more} - {*opened}
         assert gate.challenge(results(0.95, cases=[*CASES, *more])).promoted
-    with pytest.raises(QueryRejected, match=r"'case 119' has no stratum\. Name one for each of 120 cases"):
+    with pytest.raises(QueryRejected, match=r"'case 119' has no stratum\. Name the stratum of each of 120 cases"):
         sealed(tmp_path, "lacking", strata=dict.fromkeys(CASES[:-1], 1))
     with pytest.raises(QueryRejected, match="strata= is given without open="):
         sealed(tmp_path, "closed", open=None, strata=hard)

@@ -230,7 +230,7 @@ def test_arguments_that_do_not_belong_together_are_refused():
         {"assisted_by": "judge", "pool": "pool", "given": "noise"},
         {"assisted_by": "judge", "pool": "pool", "name": "mine"},
     ):
-        with pytest.raises(eh.QueryRejected, match="need each other"):
+        with pytest.raises(eh.QueryRejected, match="must be passed together"):
             eh.mean("human", **wanted)
 
 

@@ -239,7 +239,7 @@ def test_published_statements_promise_nothing_for_dependent_rows():
         ({"radius": -1.0}, "radius is -1"),
         ({"radius": math.nan}, "radius is nan"),
         ({"radius": 1.0}, "radius is 1"),
-        ({"radius": 2.0**-29}, "rounding rows to the grid alone costs"),
+        ({"radius": 2.0**-29}, "by rounding none is below"),
         ({"radius": 1e-6}, "which no mechanism reaches"),
         ({"rows": None}, "Neither rows nor radius"),
     ],

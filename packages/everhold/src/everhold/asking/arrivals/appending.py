@@ -164,8 +164,8 @@ def append(
         )
     if training is not None and FAMILIES_GROW in first.record.configuration:
         raise HoldoutRejected(
-            "Families are declared, and their intervals use the training rows of that time, so none can be added. "
-            "Append the rows without training=."
+            "This holdout has declared families, whose intervals use the training rows of the declaration, so no "
+            "training rows can be added. Append the rows without training=."
         )
     with arriving(folder):
         head = first.ledger.head()

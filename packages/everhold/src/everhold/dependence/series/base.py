@@ -445,6 +445,6 @@ def refuse_unknown_gap(model: SeriesModel) -> None:
     """Check that a fitted model declares its gap to the sealed rows."""
     if model.fit_miss and model.gap is None:
         raise DependenceError(
-            "The model was fitted to rows, and the gap between them and the sealed rows is not known. Declare how "
-            "many rows were left out with gap=... (0 if none), or gap=math.inf if they are independent."
+            "The model was fitted to rows whose distance from the sealed rows is not known. Declare with gap=... how "
+            "many rows were left out between them (0 if none), or gap=math.inf if they are independent of each other."
         )

@@ -449,8 +449,8 @@ def variance(text: str, *, low: float | None = None, high: float | None = None) 
     """Build the query for the variance over the population, in squared units.
 
     Args:
-        text: A condition, or a number with a range. Missing values count as for `mean`: in a number they count as
-            ``low``.
+        text: A condition, or a number with a range. Rows without a value are treated as for `mean`, but cannot be left
+            out.
         low: Lower end of the number's range: smaller values count as this.
         high: Upper end of the number's range: larger values count as this.
 
@@ -522,7 +522,7 @@ def correlation(
     """Build the query for Pearson's correlation of two conditions or numbers over the population.
 
     It is computed from three to five queries. If one of the two never varies, the correlation does not exist, and its
-    interval says nothing.
+    interval is all of [-1, 1].
 
     Args:
         text: The first condition or number, as for `covariance`.

@@ -127,7 +127,7 @@ class ChoiceQuery(Query[Choice]):
         allowed = min(len(queries), _MOST_CHOSEN)
         if not 1 <= (as_whole(self.most) or 0) <= allowed:
             raise QueryRejected(
-                f"most is {brief(self.most)}. Pass how many of the best are told, a whole number from 1 to {allowed}."
+                f"most is {brief(self.most)}. Pass how many of the best candidates to tell, from 1 to {allowed}."
             )
         compared = results.Compared.of(compiler, queries, "candidates")
         few = len(queries) > 1 and len(queries) * int(self.most) <= _MOST_PAIRS

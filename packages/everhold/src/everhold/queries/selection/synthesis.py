@@ -328,9 +328,9 @@ def synthesize(universe: Universe | Mapping[str, Any], queries: int = 2) -> Any:
 
     Args:
         universe: All combinations of values (cells) that the table may have, listed from public knowledge. Its columns
-            are columns of the holdout. Rows with other
-            values are counted in the place that each column has for them. Plain data, as a JSON file holds them,
-            describe them as well: ``{"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}``.
+            are columns of the holdout. Other values of a column count as its value ``rest``, or as "other" without one.
+            A universe may also be given as plain data, such as ``{"columns": [{"name": "carrier", "values": ["AA",
+            "UA"]}]}``.
         queries: A number k. The shares of all combinations of values of any k columns are close.
 
     Examples:

@@ -27,33 +27,34 @@ class Rows:
             may read them.
         classes: Classes of the label, by default those of the training labels, or ``"open"`` if labels are free text.
             Classes are public from now on: a prediction of any other class is refused, and nothing is charged. The
-            default needs at least ten training rows for each class. If these have fewer, pass the classes where labels
+            default needs at least ten training rows for each class, on average. With fewer, pass the classes if labels
             are texts, or numbers other than 0 and 1. With ``"open"`` no prediction is refused for its class.
         features: ``"public"`` if everybody may see all columns but the label, as in a competition: answers are then
             about labels drawn anew on these rows. Only queries that read the label are answered then, and rows have to
             be independent or in `Groups`, given the features. With ``"sealed"`` nobody who asks sees any column of the
             sealed rows: expressions and estimators are about the population that they come from, predictions as arrays
             about labels drawn anew on these rows.
-        stratified: Column by whose values the table was split, so that both parts have them in the same shares. So do
-            ``everhold split --stratify`` and ``train_test_split(stratify=...)``. Training rows then tell how often each
-            value is sealed, so answers are for rows with the values in these shares. It needs independent rows.
+        stratified: Column by whose values the table was split, so that both parts have them in the same shares, as by
+            ``everhold split --stratify`` and ``train_test_split(stratify=...)``. Training rows then reveal how often
+            each value is sealed, so answers are for rows with the values in these shares. It needs independent rows.
         independent: Columns that neither group nor order the rows, although training rows may look so. Rows with equal
             or neighbouring values of them were drawn independently, as with people of one age. `everhold` then does not
-            warn about them, and names them in the promise and the certificate as an assumption of yours, with what the
-            training rows are worth if it is wrong.
-        categories: Columns of a CSV file that estimators meet as categories, which are its different training values.
-            The categories are in the order of these values. A sealed value outside these categories counts as missing.
+            warn about them, and names them in the promise and the certificate as your assumption, with the effective
+            number of training rows if it is wrong.
+        categories: Columns of a CSV file that estimators receive as categorical. The categories are the different
+            training values, in order. A sealed value outside these categories counts as missing.
         most_rows: Most rows that either table may have. A larger table is refused before it is read. Tables that stay
             in an engine may have any number.
-        equal_rows: Equal rows in both sets are no copies, because the design repeats its settings. Or labels were drawn
-            anew for the same features. By default more equal rows than chance gives are refused.
-        missing: What counts for rows without a value: ``"refuse"``, ``"drop"``, ``"bounds"`` or a value, for all
-            columns or by column. It is about columns that a query reads. ``"refuse"``: such a query is refused, unless
-            the query itself says what counts. ``"drop"``: a mean, a share or a comparison of arms is about the rows
-            that have a value. ``"bounds"``: the interval of a share or a mean runs from that with all missing values at
-            their lowest to that with all at their highest, and so it does in each arm of a comparison. A value: it
-            counts for missing ones in columns that can hold it. By column it is written as in
-            ``{"bp": "drop", "visits": 0}``.
+        equal_rows: Whether sealed and training rows may be equal without being copies, because an experiment repeats
+            its settings or labels were drawn anew for the same features. By default more equal rows than chance gives
+            are refused.
+        missing: How a query treats rows without a value in a column that it reads: ``"refuse"``, ``"drop"``,
+            ``"bounds"`` or a value, for all columns or by column. ``"refuse"``: the query is refused, unless it says
+            itself what counts for these rows. ``"drop"``: a mean, a share or a comparison of arms is about the rows
+            that have a value. ``"bounds"``: the interval of a share or a mean, also in each arm of a comparison, covers
+            the case that all missing values are the lowest of the range and the case that all are the highest. A value,
+            such as 0: it counts in place of missing values, in columns that can hold it. By column write ``{"bp":
+            "drop", "visits": 0}``.
     """
 
     row_id: str | None = None
@@ -72,18 +73,18 @@ class Planning:
     """What is planned for a study, besides the number of queries, for `Holdout.create`.
 
     Attributes:
-        slack: No budget is spent on guesses closer to the population's value than this part of the radius.
-        allow_vacuous: Seal the rows even if nothing useful is promised. That is if the guaranteed radius, and the width
-            expected for honest guesses, is half the range or more.
-        grows: Rows will be appended, for which half of the probability of failure and a budget of their own are kept.
-            They pay for queries about the rows that arrive (`Holdout.append`). Without ``grows`` rows can be
-            appended as well: intervals then become narrower, and the budget does not change. ``grows`` needs
-            guess_and_check without a slack. With ``declared=`` the rows that arrive have no budget of their own.
-            Instead the intervals of declared queries hold together at all numbers of rows, if the rows that arrive have
-            the same population values (Statement S14 of docs/theory).
+        slack: A guess costs no budget if its distance from the population's value is less than this part of the radius.
+        allow_vacuous: Seal the rows even if the promise is useless: the guaranteed radius, and the width expected for
+            honest guesses, are half the range or more.
+        grows: Whether rows that arrive later get a budget of their own. `Holdout.append` adds such rows. Half of the
+            probability of failure is kept for them. Without ``grows`` rows can be appended as well: intervals then
+            become narrower, and the budget does not change. ``grows`` needs guess_and_check without a slack. With
+            ``declared=`` the rows that arrive have no budget of their own. Instead the intervals of declared queries
+            hold together at all numbers of rows, if the rows that arrive have the same population values (Statement S14
+            of docs/theory).
         largest_group: Most rows that one group may ever have, if rows in groups will be appended and families are
-            declared. A batch with a larger group is refused. Intervals of members are as wide as this says, so name no
-            more than will come.
+            declared. A batch with a larger group is refused. A larger number makes the intervals of declared queries
+            wider.
     """
 
     slack: float = 0.0

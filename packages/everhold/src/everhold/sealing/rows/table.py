@@ -78,7 +78,7 @@ class StoredRows(EvaluatedRows):
 
     def _check_open(self) -> None:
         if self._sealed:
-            raise ValueError("The rows are sealed. Pass the training rows.")
+            raise ValueError("Values of sealed rows cannot be read. Pass the training rows.")
 
     @cached_property
     def incomplete(self) -> frozenset[str]:

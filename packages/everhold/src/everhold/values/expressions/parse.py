@@ -198,7 +198,8 @@ def _expect(kind: ColumnKind, operands: Iterable[Node], name: str) -> None:
 def _column(_: Nodes, item: exp.Expr, columns: Columns) -> Node:
     if not item.this.args.get("quoted"):  # a keyword of ours that the parser takes for a name; columns come quoted
         raise rejected(
-            f"{shown_text(item.name)} stands where a value is needed", "put a column of that name in double quotes"
+            f"{shown_text(item.name)} is a keyword and cannot be used as a value",
+            "put a column of that name in double quotes",
         )
     kind = columns[item.name]
     if kind is ColumnKind.OTHER:
@@ -232,7 +233,7 @@ def _time(_: Nodes, item: exp.Expr, *__: object) -> Node:
 
 def _null(_: Nodes, item: exp.Expr, *__: object) -> Node:
     if not isinstance(item.parent, exp.If | exp.Case) or item.arg_key not in ("true", "default"):
-        raise rejected("'null' stands where a value is needed", "write x is null, or null as a result of a case")
+        raise rejected("'null' cannot be compared or calculated with", "write x is null, or null as a result of a case")
     return _NULL
 
 
