@@ -233,7 +233,7 @@ def _time(_: Nodes, item: exp.Expr, *__: object) -> Node:
 
 def _null(_: Nodes, item: exp.Expr, *__: object) -> Node:
     if not isinstance(item.parent, exp.If | exp.Case) or item.arg_key not in ("true", "default"):
-        raise rejected("'null' cannot be compared or calculated with", "write x is null, or null as a result of a case")
+        raise rejected("'null' cannot be used as a value", "write x is null, or null as a result of a case")
     return _NULL
 
 
