@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from everhold.errors import EverholdError, IntegrityError
@@ -68,10 +68,6 @@ class Reached:
             accounts.lost.generation, head.sequence, head.entry_hash, asked, head.charged, accounts.closed,
             state.get("labels", 0), state.get("asked", 0),
         )  # fmt: skip
-
-    def written(self) -> str:
-        """Return the facts as canonical JSON."""
-        return canonical({each.name: getattr(self, each.name) for each in fields(self)})
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
         """Check that a database has this head among its entries, so that it was not set back.
@@ -132,7 +128,7 @@ class HeadFile:
         try:
             descriptor = create_private(self.path)
             try:
-                os.write(descriptor, self._place(reached.written()) + bytes(_PLACE))
+                os.write(descriptor, self._place(reached) + bytes(_PLACE))
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -173,7 +169,7 @@ class HeadFile:
                 first, second = self._opened(content)
                 if max(first, second) < reached:
                     os.lseek(descriptor, 0 if first < second else _PLACE, os.SEEK_SET)  # the older one
-                    os.write(descriptor, written := self._place(reached.written()))
+                    os.write(descriptor, written := self._place(reached))
                     _sync(descriptor)
                     self._checked[written] = reached
             finally:
@@ -181,8 +177,11 @@ class HeadFile:
         except OSError as fault:
             raise _in_words(fault) from None
 
-    def _place(self, text: str) -> bytes:
-        """Return the bytes of one stored head: a JSON text and its seal, padded."""
+    def _place(self, stored: Reached | str) -> bytes:
+        """Return the bytes of one stored head, or of its JSON text: the text and its seal, padded."""
+        text = stored
+        if isinstance(stored, Reached):
+            text = canonical({name: getattr(stored, name) for name in Reached.__slots__})
         seal = hmac.digest(self._key, f"{self.holdout}\n{text}".encode(), "sha256").hex()
         return f"{text}\n{seal}\n".encode().ljust(_PLACE)
 
